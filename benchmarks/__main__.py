@@ -2,6 +2,6 @@
 
 import sys
 
-from fedkd_flwr.commands.main import main
+from fedkd_flwr.cli.main import main
 
 main(["bench", *sys.argv[1:]])

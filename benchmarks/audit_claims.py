@@ -36,8 +36,7 @@ from flwr.app import Context, Message
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.apps.client_app import answer
-from fedkd_flwr.apps.in_process import InProcessGrid
+from fedkd_flwr.app.client_app import answer
 from fedkd_flwr.audit.bounds import one_run_epsilon, repeated_epsilon
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.clients import DDClient, FedCTClient, FedKTClient, FedMDClient, Party, PATEClient, PrivateKTClient
@@ -47,6 +46,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.simulation.in_process import InProcessGrid
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies import (

@@ -78,8 +78,8 @@ def main() -> None:
     parser.add_argument("--data-root", default="")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    from fedkd_flwr.apps.audit import audit
-    from fedkd_flwr.apps.config import parse_run_config
+    from fedkd_flwr.audit.run import audit
+    from fedkd_flwr.settings.config import parse_run_config
 
     logging.getLogger("flwr").setLevel(logging.WARNING)
     here = {options.data_root: f"/path/to/{Path(options.data_root).name}"} if options.data_root else {}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkd_flwr.apps.models import model_factory
+from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.data.datasets import Pool, load_pool, row_hashes
 
 SETS = ("adult", "a9a", "cod-rna", "mushroom", "wine-type", "breast-cancer")

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.figure import BLUE, GREY, ORANGE, Canvas
 from fedkd_flwr.report.formatting import size
-from fedkd_flwr.run_record import RunRecord
 
 STYLES = ((BLUE, "o", "-"), (ORANGE, "s", "--"), (GREY, "^", "-."))
 MANY = 40  # with this many rounds or more, the points are not marked

@@ -35,8 +35,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "flower")]
 from flower_runtime import BIN, free_ports, stop, wait_for_port  # noqa: E402
 from test_supernodes import CURIOUS  # noqa: E402
 
-from fedkd_flwr.apps.devnet import Devnet, devnet, make_key  # noqa: E402
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.silo.devnet import Devnet, devnet, make_key  # noqa: E402
 
 PATHS = (
     "/v1/control/start-run", "/v1/control/register-node", "/v1/control/list-runs", "/v1/fleet/register-node",
@@ -157,7 +157,7 @@ def behind_the_proxy(net: Devnet, port: int, silo: str) -> subprocess.Popen[byte
         sys.exit(said)
     own = {"party": silo, "data-path": place / "private.csv", "public-path": place / "public.csv"}
     config = " ".join(f'{key}="{value}"' for key, value in (own | {"state-dir": place / "state"}).items())
-    node = ["-m", "fedkd_flwr.commands", "node", "run", "--no-check", "--approved", net.folder / "approved", "--"]
+    node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", net.folder / "approved", "--"]
     node += ["--root-certificates", net.folder / "ca.crt", "--superlink", f"127.0.0.1:{port}"]
     node += ["--auth-supernode-private-key", place / "key", "--node-config", config, "--port", free_ports(1)[0]]
     env = {**os.environ, "FLWR_HOME": str(place / "home"), "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -178,7 +178,7 @@ def operator(net: Devnet, folder: Path, app: Path, silos: list[str]) -> dict[str
     traces = [silo for silo in silos if (net.folder / silo / "trace").exists()]
     runs = folder / "runs"
     words = [f"public-path={net.public}", f"output-dir={runs}", "algorithm=fedkt", f"num-parties={len(silos)}"]
-    command = [sys.executable, "-m", "fedkd_flwr.commands", "run", *words, "--superlink", net.name, "--wait"]
+    command = [sys.executable, "-m", "fedkd_flwr.cli", "run", *words, "--superlink", net.name, "--wait"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     answered = [party.name for path in runs.glob("**/record.json") for party in RunRecord.load(path).parties]
     return {

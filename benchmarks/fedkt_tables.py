@@ -121,11 +121,11 @@ def rows() -> Iterator[Row]:
 def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np.ndarray[Any, Any]:
     """Return the votes of Table 8's 50 parties (s = 1), of shape (public rows, 2), with the rows in random order."""
     from fedkd_flwr.algorithms.fedkt import FedKTConfig
-    from fedkd_flwr.apps.assembly import make_client
-    from fedkd_flwr.apps.config import parse_node_config, parse_run_config
+    from fedkd_flwr.app.assembly import make_client
     from fedkd_flwr.clients import Instruction
     from fedkd_flwr.labels import VoteCounter
     from fedkd_flwr.seeds import derive_seed
+    from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
     forest = {"model": "random-forest", "model-params": "n_estimators=100,max_depth=6"}
     boosted = {"model": "xgboost", "model-params": "n_estimators=50,max_depth=6,learning_rate=0.05"}

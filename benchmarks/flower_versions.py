@@ -29,14 +29,14 @@ API = [
     "tests/wire/test_records.py",
     "tests/strategies/test_reception.py",
     "tests/strategies/test_waiting.py",
-    "tests/apps/test_node_client.py",
+    "tests/silo/test_node_client.py",
     "tests/test_examples.py",
 ]
 REAL = ["tests/flower/test_ray.py", "tests/flower/test_supernodes.py"]
 IMPORT_ALL = """
 import importlib, pkgutil, sys, flwr, fedkd_flwr
 assert flwr.__file__.startswith(sys.argv[1]), flwr.__file__
-for room in ("wire", "strategies", "clients", "apps"):  # those that may import Flower
+for room in ("wire", "strategies", "clients", "app", "simulation", "settings", "silo"):  # those that may import Flower
     for module in pkgutil.iter_modules(importlib.import_module(f"fedkd_flwr.{room}").__path__, f"fedkd_flwr.{room}."):
         importlib.import_module(module.name)
 """

@@ -24,8 +24,8 @@ import numpy as np
 from density_votes import MADE
 from sklearn.datasets import make_classification
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import RunRecord
 
 TABLES = {"fraud": MADE["fraud"], "six classes": MADE["made6i"]}
 RULES = ("majority", "auto")
@@ -39,7 +39,7 @@ def run(table: Path, rule: str, alpha: float, seed: int, folder: Path) -> RunRec
         "centralised": "false", "output-dir": folder,
     }  # fmt: skip
     words = [f"{key}={value}" for key, value in settings.items()]
-    command = [sys.executable, "-m", "fedkd_flwr.commands", "simulate", *words]
+    command = [sys.executable, "-m", "fedkd_flwr.cli", "simulate", *words]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode:
         sys.exit(f"{shlex.join(command)}\n{made.stderr}")

@@ -36,9 +36,9 @@ from flower_runtime import BIN, FlowerHome, wait_for_port  # noqa: E402
 
 from fedkd_flwr.privacy.claims.claim import label_privacy  # noqa: E402
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.report import write_page  # noqa: E402
 from fedkd_flwr.report.standing import standing  # noqa: E402
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
 
 PARTIES, ROUNDS, PUBLIC, CLASSES = 3, 60, 60, 3
 EPSILON = 0.5

@@ -46,14 +46,14 @@ from fedkd_flwr.algorithms import fedct, one_shot_vote
 from fedkd_flwr.algorithms.density_vote import PartyRatios, choose
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.apps.assembly import make_client
-from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.apps.simulated import simulated_pool
+from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients.party import Instruction
 from fedkd_flwr.labels import ABSTAIN, default_ratio_bits
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.simulation.simulated import simulated_pool
 
 PARTIES, LIARS = 10, 3
 SIZES = {"digits": (900, 400, 497), "a9a": (3000, 1000, 3000)}

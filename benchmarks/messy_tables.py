@@ -23,8 +23,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.data.columns import column_texts, sorted_texts
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.published import read_published
@@ -33,6 +31,8 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.simulation.simulated import simulated_pool
 
 ROWS = 4000
 TRUE_CHOICE = {"american": ("one thousand", "month comes first")}  # what the asked user of that file knows

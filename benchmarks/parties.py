@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from flower_runtime import FlowerHome  # noqa: E402
 
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 
 SETTINGS: dict[str, Any] = {
     "dataset": "synthetic",
@@ -152,7 +152,7 @@ def profiled(py_spy: str, pid: int, out: Path) -> subprocess.Popen[bytes] | None
 def fedkd(values: dict[str, Any], folder: Path, py_spy: str) -> tuple[Path, Watch, Path]:
     """Run `fedkd simulate`; return the record's path, what was watched, and the file of stacks."""
     words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in values.items()]
-    command = [sys.executable, "-m", "fedkd_flwr.commands", "simulate", *words, "--processes", "2", "--json"]
+    command = [sys.executable, "-m", "fedkd_flwr.cli", "simulate", *words, "--processes", "2", "--json"]
     out = folder / "stacks.txt"
     run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     watch = Watch(run.pid)

@@ -26,8 +26,8 @@ from unittest import mock
 import numpy as np
 from liars import LIARS, PARTIES, Answers, lied, run_config, vote
 
-from fedkd_flwr.apps.simulated import simulated_pool
 from fedkd_flwr.labels import default_ratio_bits, density, density_ratios, ratio_codes, trust
+from fedkd_flwr.simulation.simulated import simulated_pool
 
 OUTVOTED = trust._outvoted
 

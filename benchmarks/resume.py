@@ -39,12 +39,12 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT), "FLWR_TELEMETRY_ENABLED": "0"}
-FEDKD = [sys.executable, "-m", "fedkd_flwr.commands"]
+FEDKD = [sys.executable, "-m", "fedkd_flwr.cli"]
 
-from fedkd_flwr.apps.find_run import way_to_continue  # noqa: E402
-from fedkd_flwr.apps.run_settings import resumed_settings  # noqa: E402
+from fedkd_flwr.app.find_run import way_to_continue  # noqa: E402
 from fedkd_flwr.errors import FedkdError  # noqa: E402
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.settings.run_settings import resumed_settings  # noqa: E402
 
 DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
@@ -204,7 +204,7 @@ class Silos:
         self.supervisor.start()
 
     def _supervise(self) -> None:
-        from fedkd_flwr.apps.devnet import _start
+        from fedkd_flwr.silo.devnet import _start
 
         while not self.over.wait(2.0):
             for name, process in list(self.net.processes.items()):
@@ -214,7 +214,7 @@ class Silos:
 
     def submit(self, values: dict[str, Any]) -> Path:
         """Submit a run and return the path of its record; a SuperLink that is just starting is asked again."""
-        from fedkd_flwr.apps.submit import FlowerError, submit
+        from fedkd_flwr.app.submit import FlowerError, submit
 
         until = time.monotonic() + 120.0
         while True:
@@ -286,7 +286,7 @@ def at_silos(
     leaving: bool,
 ) -> None:
     """Run each algorithm once for each kill, one without noise once unbroken before; ``keep`` gets each outcome."""
-    from fedkd_flwr.apps.devnet import devnet
+    from fedkd_flwr.silo.devnet import devnet
 
     with devnet(3, node_settings={"allow": ALLOW}, name=f"resume-{os.getpid()}", show=say) as net:
         silos = Silos(net, folder)

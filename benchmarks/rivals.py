@@ -93,7 +93,7 @@ def small_cnn(input_shape: tuple[int, int, int], num_classes: int) -> Any:
 
 def ours(method: str, given: dict[str, Any]) -> Numbers:
     """Run FedKT or FedCT by density ratios, or by majority, as the command does."""
-    from fedkd_flwr.run_record import RunRecord
+    from fedkd_flwr.record.run_record import RunRecord
 
     algorithm, rule = method.split()[1:]
     net = {"fedkt": "cnn-fedkt", "fedct": "rivals:small_cnn"}[algorithm]
@@ -111,7 +111,7 @@ def ours(method: str, given: dict[str, Any]) -> Numbers:
         else:
             settings |= {"fedct.consensus": rule, "num-rounds": 3, "steps-per-round": given["steps"]}
         words = [f"{key}={value}" for key, value in settings.items()]
-        command = [sys.executable, "-m", "fedkd_flwr.commands", "simulate", *words]
+        command = [sys.executable, "-m", "fedkd_flwr.cli", "simulate", *words]
         made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)
         if made.returncode:
             sys.exit(f"{shlex.join(command)}\n{made.stderr}")

@@ -381,7 +381,7 @@ def _prepare() -> None:
     package = Path(importlib.import_module("fedkd_flwr").__path__[0])
     if package.parent != ROOT:
         sys.exit(f"fedkd_flwr must be imported from {ROOT}, got {package}.")
-    importlib.import_module("fedkd_flwr.apps.server_app")
+    importlib.import_module("fedkd_flwr.app.server_app")
     logging.getLogger("flwr").setLevel(logging.CRITICAL)
 
 
@@ -411,8 +411,8 @@ def run_one(config: Config, folder: Path) -> str:
     from flwr.app import Context, RecordDict
 
     grid_class = importlib.import_module("grid").InProcessGrid
-    server_app = importlib.import_module("fedkd_flwr.apps.server_app").app
-    client_app = importlib.import_module("fedkd_flwr.apps.client_app").app
+    server_app = importlib.import_module("fedkd_flwr.app.server_app").app
+    client_app = importlib.import_module("fedkd_flwr.app.client_app").app
     config = {**config, "output-dir": str(folder)}
     parties = config["num-parties"]
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]

@@ -45,8 +45,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.algorithms import find_card
-from fedkd_flwr.apps import assembly
-from fedkd_flwr.apps.client_app import answer, client_of, finish
+from fedkd_flwr.app import assembly
+from fedkd_flwr.app.client_app import answer, client_of, finish
 from fedkd_flwr.clients.score_exchange import ScoreClient
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema

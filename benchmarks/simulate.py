@@ -29,7 +29,7 @@ from typing import Any
 
 from flwr.common.config import flatten_dict
 
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 
 ROOT = Path(__file__).parents[1]
 QUIET = {
@@ -142,9 +142,9 @@ def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
     """Run one federation in this process, party after party; return its record, and 0 for the memory of its parties."""
     from flwr.app import Context, RecordDict
 
-    from fedkd_flwr.apps.client_app import app as client_app
-    from fedkd_flwr.apps.in_process import InProcessGrid, quiet
-    from fedkd_flwr.apps.server_app import app as server_app
+    from fedkd_flwr.app.client_app import app as client_app
+    from fedkd_flwr.app.server_app import app as server_app
+    from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
 
     parties, run_id = int(config["num-parties"]), 1
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]

@@ -54,7 +54,7 @@ def main() -> None:
         env = home.env | {"PYTHONPATH": str(ROOT)}
         flwr = [sys.executable, "-P", "-c", "from flwr.cli.app import app; app()", "run", ".", "--stream"]
         flwr += ["--federation-config", SIZE, "--run-config", f'output-dir="{folder}"']
-        fedkd = [sys.executable, "-m", "fedkd_flwr.commands", "simulate", f"output-dir={folder}", "--processes", "2"]
+        fedkd = [sys.executable, "-m", "fedkd_flwr.cli", "simulate", f"output-dir={folder}", "--processes", "2"]
         try:
             for i in range(options.repeat + 1):
                 name = "flwr run, warm" if i else "flwr run, cold"

@@ -28,12 +28,12 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from fedkd_flwr.apps.devnet import Devnet, devnet  # noqa: E402
-from fedkd_flwr.apps.output import output_root  # noqa: E402
-from fedkd_flwr.apps.steward import decide, pending  # noqa: E402
-from fedkd_flwr.apps.submit import FlowerError, flower, status, submit  # noqa: E402
+from fedkd_flwr.app.output import output_root  # noqa: E402
+from fedkd_flwr.app.submit import FlowerError, flower, status, submit  # noqa: E402
 from fedkd_flwr.errors import FedkdError  # noqa: E402
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.silo.devnet import Devnet, devnet  # noqa: E402
+from fedkd_flwr.silo.steward import decide, pending  # noqa: E402
 from fedkd_flwr.stores.egress_log import read_log  # noqa: E402
 
 SILOS = 3

@@ -27,9 +27,9 @@ from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import ClaimConfig, EpsilonConfig, LabelNoiseConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.sweep import Point, Sweep, accuracy_of, claim_of
 from fedkd_flwr.report.sweep_plot import accuracy_against_epsilon
-from fedkd_flwr.run_record import RunRecord
 
 Runner = Callable[[dict[str, Any]], RunRecord]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from simulate import ROOT, configuration
 
-from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.apps.models import final_model, model_factory
-from fedkd_flwr.apps.simulated import simulated_pool
+from fedkd_flwr.app.models import final_model, model_factory
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.simulation.simulated import simulated_pool
 
 
 def main() -> None:

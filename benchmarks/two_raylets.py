@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from flower_runtime import FlowerHome, _processes, free_ports, stop  # noqa: E402
 
-from fedkd_flwr.run_record import RunRecord  # noqa: E402
+from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 
 PARTIES = 4
 SETTINGS: dict[str, Any] = {
@@ -124,7 +124,7 @@ def main() -> None:
         command = [
             sys.executable,
             "-m",
-            "fedkd_flwr.commands",
+            "fedkd_flwr.cli",
             "simulate",
             *words,
             f"output-dir={folder}/one",

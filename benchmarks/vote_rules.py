@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.one_shot_vote import tally
-from fedkd_flwr.apps.assembly import make_client
-from fedkd_flwr.apps.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.apps.simulated import simulated_pool
+from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights
@@ -39,6 +37,8 @@ from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.simulation.simulated import simulated_pool
 
 PARTIES = 50
 PAPER = {"n_estimators": 100, "max_depth": 6}

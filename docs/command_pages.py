@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from fedkd_flwr.commands.main import group
+from fedkd_flwr.cli.main import group
 
 __all__ = ["command_pages"]
 

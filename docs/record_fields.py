@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 
 __all__ = ["record_fields"]
 

@@ -22,8 +22,9 @@ from result_tables import bench_tables, kept_runs
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
-from fedkd_flwr.apps.app_folder import run_config_toml, settings_of, toml
-from fedkd_flwr.apps.config import NodeConfig, RunConfig
+from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
+from fedkd_flwr.registry import CARDS
+from fedkd_flwr.settings.config import NodeConfig, RunConfig
 
 __all__ = ["generated", "main"]
 
@@ -88,12 +89,13 @@ def _algorithms() -> str:
 
 
 def _names(kind: str) -> str:
-    """Return the imports of every algorithm's public class."""
+    """Return the imports of the public class of every algorithm of the core."""
     found = []
     for card in cards().values():
-        found.append(getattr(card, kind).split(":"))
-        if kind == "strategy":
-            found.append([card.config.__module__, card.config.__name__])
+        if card.config.__module__ not in CARDS:
+            found.append(getattr(card, kind).split(":"))
+            if kind == "strategy":
+                found.append([card.config.__module__, card.config.__name__])
     return "\n".join(f"from {module} import {name} as {name}" for module, name in sorted(found))
 
 

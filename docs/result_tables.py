@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.apps.bench_tables import load_tables, needs
+from fedkd_flwr.app.bench_tables import load_tables, needs
 
 __all__ = ["bench_tables", "kept_runs"]
 

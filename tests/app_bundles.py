@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from fedkd_flwr.apps.bundles import Bundle
+from fedkd_flwr.silo.bundles import Bundle
 
 PYPROJECT = """
 [project]

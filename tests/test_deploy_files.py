@@ -13,9 +13,9 @@ import yaml
 from flwr.common.config import parse_config_args
 from typer.main import get_command
 
-from fedkd_flwr.apps.check_link import read_supernode_options
-from fedkd_flwr.apps.config import parse_node_config
-from fedkd_flwr.commands.node import node
+from fedkd_flwr.settings.config import parse_node_config
+from fedkd_flwr.silo.check_link import read_supernode_options
+from fedkd_flwr.silo.cli.node import node
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"

@@ -16,8 +16,8 @@ import click
 import pytest
 import typer
 
-from fedkd_flwr.commands.main import group
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.cli.main import group
+from fedkd_flwr.record.run_record import RunRecord
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -34,10 +34,10 @@ BLOCKS = [
     )
 ]
 RUN_ELSEWHERE = {
-    "docs/plug-in.md": "apps/test_plug_in.py",
+    "docs/plug-in.md": "app/test_plug_in.py",
     "docs/use-a-model.md": "test_documented_use.py",
-    "docs/your-algorithm.md": "apps/test_your_algorithm.py",
-    "docs/your-model.md": "apps/test_own_models.py",
+    "docs/your-algorithm.md": "app/test_your_algorithm.py",
+    "docs/your-model.md": "app/test_own_models.py",
 }
 NOT_RUN = {
     "pip": "installs",

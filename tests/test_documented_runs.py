@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from flwr.common.config import flatten_dict, fuse_dicts, parse_config_args
 
-from fedkd_flwr.apps.config import parse_node_config, parse_run_config
-from fedkd_flwr.apps.run_settings import read_settings
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+from fedkd_flwr.settings.run_settings import read_settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "simulations" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

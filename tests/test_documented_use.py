@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from fedkd_flwr.commands import main as command
+from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models import make_model
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.saved_model import save
 
 PAGE = Path(__file__).parents[1] / "docs" / "use-a-model.md"

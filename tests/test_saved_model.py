@@ -14,8 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.apps import server_app
-from fedkd_flwr.apps.client_app import app as client_app
+from fedkd_flwr.app import server_app
+from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.clients import base
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import make_public_set

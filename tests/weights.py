@@ -7,8 +7,8 @@ from federation import model, parties, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.apps.assembly import load_class
-from fedkd_flwr.apps.client_app import answer, finish
+from fedkd_flwr.app.assembly import load_class
+from fedkd_flwr.app.client_app import answer, finish
 
 TEST = rows(100, seed=7)
 

@@ -4,7 +4,7 @@ import task
 from flwr.app import Context
 from flwr.server import ServerApp, ServerAppComponents, ServerConfig
 
-from fedkd_flwr.apps.legacy import LegacyStrategy
+from fedkd_flwr.app.legacy import LegacyStrategy
 from fedkd_flwr.strategies import FedCT
 
 

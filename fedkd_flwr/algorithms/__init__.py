@@ -1,6 +1,7 @@
 """Each algorithm as data (its card) and as arithmetic on arrays: no Flower, no disk, no clock.
 
-A module of this package that holds a ``CARD`` is an algorithm: nothing else has to be told of it.
+A module of this package that holds a ``CARD`` is an algorithm: nothing else has to be told of it. What stands beside
+the core is found through `fedkd_flwr.registry`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pkgutil import iter_modules
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.registry import CARDS
 
 __all__ = ["Card", "allowed_by_default", "cards", "find_card"]
 
@@ -22,8 +24,9 @@ def cards() -> dict[str, Card]:
     >>> cards()["fedct"].sends
     'labels'
     """
-    modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
-    found = [module.CARD for module in modules if hasattr(module, "CARD")]
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    modules += [import_module(name) for name in CARDS]
+    found = (card for module in modules for card in vars(module).values() if isinstance(card, Card))
     return {card.name: card for card in sorted(found, key=lambda card: card.name)}
 
 

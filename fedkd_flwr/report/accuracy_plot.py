@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import textwrap
 
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.dumbbells import dumbbells
 from fedkd_flwr.report.figure import GREEN, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["accuracy_plot", "home_plot"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.record.run_record import AttackFigures, Measured, RunRecord
 from fedkd_flwr.report.figure import BLUE, GREY, Canvas, Plot
 from fedkd_flwr.report.html import Html, table, tag
 from fedkd_flwr.rounding import bound_text, least_text
-from fedkd_flwr.run_record import AttackFigures, Measured, RunRecord
 
 __all__ = ["attack", "found_texts", "interval_text", "roc_plot"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.formatting import count
 from fedkd_flwr.report.paired import paired
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["BenchTable", "Line", "figure_of", "lines_of"]
 
@@ -175,7 +175,7 @@ class BenchTable:
     missing : dict
         Why a run is missing, by ``row, seed``; by ``row`` where no seed of it was run.
     runs : dict
-        The key of each run (`fedkd_flwr.apps.bench_tables.Job.key`), by row and seed.
+        The key of each run (`fedkd_flwr.app.bench_tables.Job.key`), by row and seed.
     taken : dict
         Seeds whose figures are from the table as it was published before, by row.
     made : dict

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, ORANGE, Canvas, Plot
 from fedkd_flwr.report.formatting import number, size
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["bytes_plot"]
 

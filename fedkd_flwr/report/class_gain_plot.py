@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.dumbbells import dumbbells
 from fedkd_flwr.report.figure import Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["ClassGain", "class_gain_plot", "class_gains"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import Canvas, Plot
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["class_mix_plot"]
 

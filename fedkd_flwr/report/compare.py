@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.paired import LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
 from fedkd_flwr.report.sweep import claim_of
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["WHOSE", "Column", "Comparison", "Gap", "Group", "compare", "deviation", "verdict"]
 

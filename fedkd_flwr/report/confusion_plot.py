@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import Canvas, Plot
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["confusion_plot", "pooled"]
 

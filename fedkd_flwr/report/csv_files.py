@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.run_frames import FRAMES
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.frames import FRAMES
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.spreadsheets import as_shown
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics, imbalanced
+from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
 from fedkd_flwr.report.formatting import count, is_number, plain
-from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
 __all__ = [
     "FIGURES",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import count, plain
 from fedkd_flwr.report.recommendation import LEAST_ROWS, Difference, difference, only_class
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["changes", "home_finding", "home_warning"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import share
 from fedkd_flwr.report.html import Html, table, tag
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["metrics"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from fedkd_flwr.json_values import without_nan
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
 from fedkd_flwr.report.derived import class_name
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.run_privacy import no_claim, what_leaves
 from fedkd_flwr.report.useless import useless_model
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["ModelCard", "card_text", "model_card"]
 
@@ -81,7 +81,7 @@ def model_card(
     record : RunRecord
         The run's record; at a silo, what the silo knows of the run.
     facts : mapping
-        What the model's file says, as `fedkd_flwr.apps.model_cards.model_facts` reads it.
+        What the model's file says, as `fedkd_flwr.app.model_cards.model_facts` reads it.
     party : str
         Whose model it is; "" for the server's.
     kind : {"federated", "alone", "extended"}

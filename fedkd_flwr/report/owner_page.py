@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived, sections
 from fedkd_flwr.report.class_gain_plot import class_gain_plot
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
@@ -16,7 +17,6 @@ from fedkd_flwr.report.metrics_section import metrics
 from fedkd_flwr.report.recommendation import Recommendation, recommendation
 from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["owner_advice", "write_owner_page"]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedkd_flwr.errors import MissingExtraError
+from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RunRecord
 from fedkd_flwr.report import claims, derived, run_privacy, sections
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, home_plot
 from fedkd_flwr.report.attack import attack
@@ -26,7 +27,6 @@ from fedkd_flwr.report.reliability_plot import reliability_plot
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.standing import Standing, moment, standing
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import WITHHELD, PartyRecord, RunRecord
 
 __all__ = ["write_page"]
 

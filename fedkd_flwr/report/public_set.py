@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number, plain, share
 from fedkd_flwr.report.html import Html, table, tag
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 __all__ = ["agreement_line", "consensus_line", "fit_line", "fits", "public_fit_plot", "public_set"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedkd_flwr.errors import Code, Note
+from fedkd_flwr.record.run_record import NOT_READY
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.run_record import NOT_READY
 
 __all__ = ["NOTES", "REASONS", "note_sentence", "reason_sentence"]
 

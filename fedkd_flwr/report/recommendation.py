@@ -13,8 +13,8 @@ from statistics import NormalDist
 from typing import Literal
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord
 from fedkd_flwr.report import derived
-from fedkd_flwr.run_record import PartyRecord
 
 __all__ = [
     "LEAST_ROWS",

@@ -1,10 +1,10 @@
-"""The JSON Schema of a run record, derived from the dataclasses of `fedkd_flwr.run_record`."""
+"""The JSON Schema of a run record, derived from the dataclasses of `fedkd_flwr.record.run_record`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fedkd_flwr.run_record import SCHEMA_VERSION, RunRecord
+from fedkd_flwr.record.run_record import SCHEMA_VERSION, RunRecord
 
 __all__ = ["record_schema"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from fedkd_flwr.metrics import BINS, Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, GREEN, GREY, INK, Canvas, Plot
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["merged", "reliability_plot"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.figure import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["rounds_plot"]
 

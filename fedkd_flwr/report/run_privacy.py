@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, relation, side
 from fedkd_flwr.report.derived import consensus_rows
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.standing import moment
-from fedkd_flwr.run_record import WITHHELD, RunRecord
 
 __all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven", "what_leaves"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import plain, share
 from fedkd_flwr.report.standing import standing
-from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.terminal import columns
 
 __all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]

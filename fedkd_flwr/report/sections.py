@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from fedkd_flwr.record.run_record import WITHHELD, PartyRecord, RoundRecord, RunRecord
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
@@ -13,7 +14,6 @@ from fedkd_flwr.report.html import Html, join, table, tag
 from fedkd_flwr.report.reasons import note_sentence, reason_sentence
 from fedkd_flwr.report.recommendation import LEAST_ROWS, LEVEL, recommendation
 from fedkd_flwr.report.standing import progress
-from fedkd_flwr.run_record import WITHHELD, PartyRecord, RoundRecord, RunRecord
 
 __all__ = ["advice", "again", "columns", "configuration", "left_out", "parties", "privacy", "rounds"]
 

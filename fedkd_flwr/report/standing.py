@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedkd_flwr.processes import still_runs
+from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.report.formatting import count, plain, time_span
-from fedkd_flwr.run_record import Doing, RunRecord
 
 __all__ = ["Standing", "Word", "moment", "progress", "standing"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.claims import ordered, public
 from fedkd_flwr.report.formatting import is_number
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["Point", "Sweep", "accuracy_of", "claim_of"]
 

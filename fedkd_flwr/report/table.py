@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import claims, derived, run_privacy
 from fedkd_flwr.report.derived import ROWS, SIMULATION_ONLY
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, share, size, time_span
@@ -17,7 +18,6 @@ from fedkd_flwr.report.public_set import agreement_line, consensus_line, fit_lin
 from fedkd_flwr.report.reasons import note_sentence
 from fedkd_flwr.report.standing import progress, standing
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 from fedkd_flwr.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]

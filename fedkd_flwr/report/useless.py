@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import derived
 from fedkd_flwr.report.formatting import count, plain
-from fedkd_flwr.run_record import RunRecord
 
 __all__ = ["useless", "useless_model"]
 

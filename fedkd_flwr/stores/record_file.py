@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.processes import this_process
-from fedkd_flwr.run_record import RunRecord, now_text
+from fedkd_flwr.record.run_record import RunRecord, now_text
 
 __all__ = ["RecordFile"]
 

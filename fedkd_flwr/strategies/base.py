@@ -37,7 +37,7 @@ from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.run_record import NOT_READY, Doing, Rejection, RoundRecord, RunRecord, now_text
+from fedkd_flwr.record.run_record import NOT_READY, Doing, Rejection, RoundRecord, RunRecord, now_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations

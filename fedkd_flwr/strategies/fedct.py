@@ -33,7 +33,7 @@ from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate
 from fedkd_flwr.labels import Labels, is_informative
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["FedCT"]

@@ -25,7 +25,7 @@ from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
-from fedkd_flwr.run_record import PartyRecord, RoundRecord
+from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.base import ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import (

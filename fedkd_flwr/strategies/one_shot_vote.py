@@ -28,7 +28,7 @@ from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.strategies.base import Collaborators, checked_test

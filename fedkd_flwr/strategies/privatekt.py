@@ -47,7 +47,7 @@ from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.reception import notes_of

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from flwr.common import log
 
 from fedkd_flwr.errors import Code, Note, PayloadError
-from fedkd_flwr.run_record import Rejection
+from fedkd_flwr.record.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
 __all__ = ["PartyAnswer", "Reception", "believed_names", "notes_of", "registered_names"]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.wire.envelope import PublicSpec

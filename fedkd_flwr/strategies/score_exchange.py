@@ -23,7 +23,7 @@ from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels

@@ -14,7 +14,7 @@ from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
 from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, JudgedConsensus, KnownVote
 from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
-from fedkd_flwr.run_record import PartyRecord
+from fedkd_flwr.record.run_record import PartyRecord
 
 __all__ = [
     "DISAGREES",

@@ -9,7 +9,7 @@ import pytest
 from federation import party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.algorithms.fedprox import FedProxConfig
+from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, went_on_from
 from fedkd_flwr.errors import Code

@@ -13,13 +13,13 @@ from federation import Means, fedct_grid, fedkt_grid, handler, model, parties, p
 from grid import InProcessGrid
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.apps.limits import Limits
 from fedkd_flwr.clients import FedCTClient, FedKTClient
 from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
 from fedkd_flwr.clients.pieces import pack_answer, pack_finished, unpack_answer, unpack_finished
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.silo.limits import Limits
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkd_flwr.apps import client_app
-from fedkd_flwr.apps.config import parse_node_config, parse_run_config
-from fedkd_flwr.apps.models import own_model, party_roles
+from fedkd_flwr.app import client_app
+from fedkd_flwr.app.models import own_model, party_roles
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_usable_rows
 from fedkd_flwr.privacy.noise.votes import GaussianMax
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.stores.ledger import LedgerStore
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "silent_failures.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flower_runtime import FlowerHome
 
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 
 pytestmark = pytest.mark.flower
 

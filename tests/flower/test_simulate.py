@@ -12,10 +12,10 @@ import pytest
 from flower_runtime import ROOT
 from flwr.app import Context, RecordDict
 
-from fedkd_flwr.apps.client_app import app
-from fedkd_flwr.apps.in_process import InProcessGrid
-from fedkd_flwr.apps.server_app import federate
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.app.client_app import app
+from fedkd_flwr.app.server_app import federate
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.simulation.in_process import InProcessGrid
 
 pytestmark = pytest.mark.flower
 
@@ -53,7 +53,7 @@ def simulate(tmp_path):
     def call(**settings):
         words = [f"{key}={value}" for key, value in (SMALL | settings).items()]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "RAY_ADDRESS": "127.0.0.1:1"}
-        command = [sys.executable, "-P", "-m", "fedkd_flwr.commands", "simulate", *words, "output-dir=out", "--json"]
+        command = [sys.executable, "-P", "-m", "fedkd_flwr.cli", "simulate", *words, "output-dir=out", "--json"]
         done = subprocess.run(
             [*command, "--parties", "3", "--name", "größer"], cwd=folder, env=env, capture_output=True, check=False
         )

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 from flower_runtime import BIN, ROOT, FlowerHome, free_ports, stop, wait_for_port
 
-from fedkd_flwr.apps.bundles import Approvals, build_bundle
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.models import serialize
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.silo.bundles import Approvals, build_bundle
 
 # a pattern's name in Flower's own build of an app
 pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore:GitWildMatchPattern")]
@@ -87,7 +87,7 @@ def deployment(tmp_path_factory):
         if name == "north":
             checked = [
                 "-m",
-                "fedkd_flwr.commands",
+                "fedkd_flwr.cli",
                 "node",
                 "run",
                 "--no-check",
@@ -121,7 +121,7 @@ def deployment(tmp_path_factory):
 
 def _fedkd(flower, *words, code=0):
     """Call the command as a user at the SuperLink does."""
-    command = [sys.executable, "-m", "fedkd_flwr.commands", *words]
+    command = [sys.executable, "-m", "fedkd_flwr.cli", *words]
     env = flower.env | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=flower.home, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == code, done.stdout + done.stderr

@@ -12,8 +12,8 @@ import pytest
 from sample_claims import SWEPT
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, Rejection, RoundRecord, RunRecord
 from fedkd_flwr.report.sweep import Point, Sweep
-from fedkd_flwr.run_record import PartyRecord, Rejection, RoundRecord, RunRecord
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac{$ \u202e\x1b[31m &lt;"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedkd_flwr.apps.audit import audit_text
+from fedkd_flwr.audit.run import audit_text
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.attack import attack, roc_plot
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 
 
 def _measured(value):

@@ -6,11 +6,11 @@ import pytest
 from pages import texts
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.class_gain_plot import class_gain_plot, class_gains
 from fedkd_flwr.report.class_mix_plot import class_mix_plot
 from fedkd_flwr.report.confusion_plot import confusion_plot, pooled
 from fedkd_flwr.report.reliability_plot import merged, reliability_plot
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 MAKERS = (class_mix_plot, class_gain_plot, confusion_plot, reliability_plot)
 

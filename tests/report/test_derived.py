@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
 from fedkd_flwr.report import derived
-from fedkd_flwr.run_record import PartyRecord, RoundRecord, RunRecord
 
 
 def of_parties(*supports, rows="common", **figures):

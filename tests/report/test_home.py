@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.home import changes, home_finding, home_warning
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 
 def _record(*pairs, n=400):

@@ -10,9 +10,9 @@ from sample_claims import AT_SERVER, RECORD
 
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.claims import claim_meaning
 from fedkd_flwr.report.model_card import card_text, model_card
-from fedkd_flwr.run_record import RoundRecord, RunRecord
 
 FACTS = {
     "file": "model.fedkd",

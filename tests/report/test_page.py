@@ -5,8 +5,8 @@ import pytest
 from pages import Page, check_safe_and_alone, written
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import run_privacy, write_page
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (5, 10), (10, 5), (100, 1), (100, 10)])

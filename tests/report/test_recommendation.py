@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord
 from fedkd_flwr.report.recommendation import class_differences, difference, only_class, recommendation
-from fedkd_flwr.run_record import PartyRecord
 
 
 def _party(alone, after, common=None):

@@ -3,9 +3,9 @@ import math
 import pytest
 from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
 
+from fedkd_flwr.record.run_record import WITHHELD, RoundRecord, RunRecord
 from fedkd_flwr.report import claims, run_privacy
 from fedkd_flwr.report.standing import standing
-from fedkd_flwr.run_record import WITHHELD, RoundRecord, RunRecord
 
 
 def test_several_claims_are_explained():

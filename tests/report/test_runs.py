@@ -9,8 +9,8 @@ from grid import InProcessGrid
 from pages import Page, check_safe_and_alone, written
 
 from fedkd_flwr.clients import PATEClient
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table
-from fedkd_flwr.run_record import RunRecord
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PATEConfig
 
 AT_SERVER = {"noise": "gaussian", "epsilon": 8.0, "num_queries": 40}

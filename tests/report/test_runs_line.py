@@ -1,8 +1,8 @@
 """What the list of runs says of one run."""
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import main_figure, run_line, runs_text
-from fedkd_flwr.run_record import RunRecord
 
 
 def test_the_main_figure_is_the_parties_and_says_its_rows(make_record):

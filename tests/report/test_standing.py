@@ -4,9 +4,9 @@ import pytest
 from pages import check_safe_and_alone, written
 
 from fedkd_flwr.processes import this_process
+from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord
 from fedkd_flwr.report import summary_table
 from fedkd_flwr.report.standing import standing
-from fedkd_flwr.run_record import Doing, RoundRecord, RunRecord
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 ASKED = "2026-11-22T10:12:05.123+00:00"

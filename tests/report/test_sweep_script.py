@@ -10,9 +10,9 @@ import pytest
 from sample_claims import SWEPT
 
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.apps.config import RunConfig, parse_run_config
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.run_record import PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

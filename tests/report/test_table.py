@@ -6,8 +6,8 @@ import pytest
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.table import summary_table
-from fedkd_flwr.run_record import RunRecord
 
 NO_PRIVACY = "privacy: none: labels are shared as they are (no noise)"
 

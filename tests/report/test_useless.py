@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.metrics import measure
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.report.useless import useless
-from fedkd_flwr.run_record import PartyRecord, RunRecord
 
 FRAUD = np.repeat([0, 1], [1990, 10])
 

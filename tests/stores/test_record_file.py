@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from fedkd_flwr.run_record import Rejection, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
 

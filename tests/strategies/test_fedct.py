@@ -10,7 +10,7 @@ from flwr.app import Array
 from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.wire.envelope import PublicSpec

@@ -5,7 +5,7 @@ import pytest
 from federation import accuracies, fedkt, fedkt_grid, model, parties, party, public_set, rows, run_fedkt
 
 from fedkd_flwr.errors import ConfigError, PayloadError
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.strategies import PartyLabels
 from fedkd_flwr.wire.label_codec import encode_labels

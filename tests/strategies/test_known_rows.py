@@ -13,7 +13,7 @@ from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import OWN_FOREST
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
 
 PUBLIC = public_set(300)

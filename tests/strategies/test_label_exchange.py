@@ -9,7 +9,7 @@ from federation import fedct_grid, parties, public_set
 from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels

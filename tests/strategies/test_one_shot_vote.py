@@ -9,7 +9,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.run_record import RoundRecord
+from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedKT, FedKTConfig, PartyLabels, PATEConfig
 

@@ -25,7 +25,7 @@ from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
-from fedkd_flwr.run_record import RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
 from fedkd_flwr.wire.label_codec import decode_labels

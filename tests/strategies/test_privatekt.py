@@ -12,13 +12,13 @@ from federation import handler, model, parties, party, public_set, rows
 from flwr.app import Array, ArrayRecord
 from grid import InProcessGrid
 
-from fedkd_flwr.apps.limits import limits_of
 from fedkd_flwr.clients import Party, PrivateKTClient
 from fedkd_flwr.errors import ConfigError, DataError, LimitError, TooFewPartiesError
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.silo.limits import limits_of
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import PrivateKT, PrivateKTConfig

@@ -9,7 +9,7 @@ import pytest
 from federation import SCHEMA
 
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.run_record import Rejection
+from fedkd_flwr.record.run_record import Rejection
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.label_codec import encode_labels

@@ -14,15 +14,15 @@ from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.algorithms import fedct, privatekt
-from fedkd_flwr.apps.client_app import app as client_app
-from fedkd_flwr.apps.config import parse_run_config
-from fedkd_flwr.apps.run_settings import resumed_settings
-from fedkd_flwr.apps.runs import list_runs
-from fedkd_flwr.apps.server_app import federate
-from fedkd_flwr.apps.simulated import check_simulation
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.runs import list_runs
+from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
-from fedkd_flwr.run_record import RunRecord
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.settings.run_settings import resumed_settings
+from fedkd_flwr.simulation.simulated import check_simulation
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import FedCT, FedCTConfig

@@ -4,7 +4,7 @@ import task
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedkd_flwr.apps.client_app import answer, finish
+from fedkd_flwr.app.client_app import answer, finish
 from fedkd_flwr.clients import FedCTClient, Party
 
 app = ClientApp()

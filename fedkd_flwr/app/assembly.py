@@ -1,0 +1,369 @@
+"""From checked settings to objects: parties, models, clients and strategies."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.density_vote import DENSITY_RATIO
+from fedkd_flwr.app.models import final_model, global_model, model_factory, own_model, party_roles
+from fedkd_flwr.app.output import continued, first_run, output_root
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.door import OPEN, Door
+from fedkd_flwr.clients.party import OwnRows, Party
+from fedkd_flwr.data.own_columns import OwnColumns
+from fedkd_flwr.data.public import PublicSet, require_same_set
+from fedkd_flwr.data.row_values import row_form, usable_row_values
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table, require_readable
+from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
+from fedkd_flwr.metrics import NAMES
+from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.ledger.rows import PrivateRows
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.silo.limits import Limits, limits_of
+from fedkd_flwr.silo.owner import owners_page
+from fedkd_flwr.simulation.simulated import (
+    dealt,
+    hold_out,
+    party_name,
+    party_own_columns,
+    party_sizes,
+    simulated_digest,
+    simulated_pool,
+)
+from fedkd_flwr.stores.files import node_secret
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy
+from fedkd_flwr.strategies.waiting import Readiness
+
+__all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
+
+logger = logging.getLogger("flwr.party")
+
+Rows = tuple[NDArray[Any], NDArray[np.int16]]
+
+
+def refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
+    """Refuse models the run names by import string, where this silo's owner did not allow code that sees its rows."""
+    if node.model or (node.allow_code and not node.demands_privacy):
+        return
+    where = "that demands privacy" if node.demands_privacy else "without allow-code"
+    way_out = "Name it as this node's own model, if you trust that code with your rows"
+    way_out += "." if node.demands_privacy else ", or set allow-code=true for whatever runs name."
+    for role in ("model", *config.card.roles):
+        spec, _ = config.model_of(role)
+        if role != "final" and ":" in spec.removeprefix("mixed:"):
+            raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", spec, way_out))
+
+
+def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public: PublicSet) -> None:
+    """Refuse parameters, of a zoo's models that the run names, that no run may ask of a silo."""
+    for role in ("model", *config.card.roles):
+        spec, params = config.model_of(role)
+        if spec and role != "final" and node.takes_models:
+            model_factory(pick_model(spec, index), params, public, of_run=True)(seed=0)
+
+
+def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
+    """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
+
+    Raises
+    ------
+    RefusalError
+        If ``allow`` does not hold its import string, or the node demands privacy: no claim is proven for it.
+    """
+    if node.simulated or ":" not in str(name):
+        return
+    if str(name) not in _listed(node.allow):
+        way_out = f'Add "{name}" to this node\'s allow to take part.'
+        raise RefusalError(explain("algorithm", "be one that this node allows by its import string", name, way_out))
+    if node.demands_privacy:
+        rule = "be one of this package at a node that demands privacy"
+        raise RefusalError(explain("algorithm", rule, name, "No claim is proven for it."))
+
+
+def _listed(allow: str) -> set[str]:
+    return {word.strip() for word in allow.split(",") if word.strip()}
+
+
+def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
+    """Return the party, and its number in the cycle of mixed models."""
+    common: dict[str, Any] = {}
+    named, params = own_model(config, node)
+    if node.simulated:
+        if node.partition_id is None or node.num_partitions is None:
+            seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
+            raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
+        name, index = node.party or party_name(node.partition_id), node.partition_id
+        pool = simulated_pool(config)
+        spec = pick_model(named, index)
+        read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
+        positions = dealt(config, node.num_partitions)[index]
+        train, own = hold_out(config.seed, name, positions, config.party_test_fraction)
+        if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
+            train, own = positions, positions[:0]
+        public, X, y = read.public, read.X[train], pool.y[train]
+        own_names = party_own_columns(config, node.num_partitions)[party_name(index)]
+        if own_names and pool.own_table is not None and pool.own_test_table is not None:
+            parts = {"own": pool.own_table.iloc[own], "common": pool.own_test_table}
+            private = pool.own_table.iloc[train]
+            common["own_rows"] = lambda: _own_rows(own_names, private, parts, public, (spec, params))
+        tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
+        root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
+        ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
+        data_digest = simulated_digest(config, node.num_partitions, index)
+        # all of its rows, also those that this run's seed holds out
+        rows = PrivateRows(
+            digest=data_digest,
+            form=f"arrays of {pool.X.shape[1]} columns",
+            blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
+        )
+        # whoever simulates holds all the data anyway
+        weigh = all(pick_model(named, i) != spec for i in range(index))  # one of each model is enough to compare
+        keep = config.save_party_models
+        common |= {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
+        common["keep_state"] = not node.state_dir  # the server forgets what lies beside its own record
+        common["rows_at_least"] = len(positions)
+    else:
+        name = node.party
+        index = derive_seed(0, name)
+        refuse_foreign_code(config, node)
+        spec = pick_model(named, index)
+        public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+        if node.public_fingerprint:
+            require_same_set(public.fingerprint, node.public_fingerprint)
+        _refuse_absurd_work(config, node, index, public)
+        public = public.as_read_by(model_factory(spec, params, public)(seed=0))
+        if node.label and node.label != public.schema.label:
+            raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
+        # the file as it lies there: encoded rows differ in the last bit between machines
+        data_digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
+        rows = _private_rows(node.data_path, public.schema, data_digest)
+        held = load_usable_rows(node.data_path, public)
+        _require_unchanged(node.data_path, data_digest)
+        train, own = hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
+        if config.setting("subset_rows", 0):
+            train, own = np.arange(held.num_rows), np.arange(0)
+        usable = held.y >= 0
+        measured, learnt = own[usable[own]], usable[train]
+        tests = {"own": (held.X[measured], held.y[measured])}
+        X, y = held.X[train[learnt]], held.y[train[learnt]]
+        root = ledgers = output_root(node.state_dir, "state-dir")
+        common |= {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
+        if node.own_columns:
+            common["own_rows"] = partial(
+                _own_rows_of_file, node, data_digest, train[learnt], measured, public, (spec, params)
+            )
+        common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
+        common["show"] = owners_page(
+            config,
+            run_id=run_id,
+            party=name,
+            model_name=spec,
+            public=public,
+            y=held.y[usable],
+            path=PartyState(root, run_id=run_id, party=name).path.with_suffix(".html"),
+        )
+        if held.fault is not None:
+            common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
+    # whoever simulates a party decides for it; a silo's own list is all it takes part in
+    allowed = _listed(node.allow)
+    if node.simulated or config.algorithm in allowed:
+        allowed.add(config.card.name)
+    if node.simulated:
+        allowed.add(DENSITY_RATIO)
+    party = Party(
+        name=name,
+        X=X,
+        y=y,
+        public=public,
+        model=model_factory(spec, params, public),
+        model_name=spec,
+        tests=tests,
+        state=PartyState(root, run_id=run_id, party=name),
+        allow=frozenset(allowed),
+        require_privacy=node.require_privacy,
+        budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
+        ledger=LedgerStore(ledgers, party=name, data_digest=data_digest, rows=rows, apart=not node.simulated),
+        run_id=run_id,
+        whole=bool(config.setting("subset_rows", 0)),
+        apart=_simulated_limits(config) if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
+        **common,
+    )
+    return party, index
+
+
+def _own_rows_of_file(
+    node: NodeConfig,
+    digest: str,
+    train: NDArray[np.int64],
+    measured: NDArray[np.int64],
+    public: PublicSet,
+    model: tuple[str, str],
+) -> OwnRows:
+    """Return a silo's own columns, of the rows of its file that it learns from and of those it measures on."""
+    schema = public.schema
+    table = read_table(node.data_path, label=schema.label, num_features=len(schema.columns), lenient=True)
+    _require_unchanged(node.data_path, digest)
+    return _own_rows(node.own_names, table.iloc[train], {"own": table.iloc[measured]}, public, model)
+
+
+def _own_rows(
+    names: Sequence[str],
+    private: pd.DataFrame,
+    tests: Mapping[str, pd.DataFrame],
+    public: PublicSet,
+    model: tuple[str, str],
+) -> OwnRows:
+    found = OwnColumns.fit(private, names, public.schema)
+    for name, why in found.left_out.items():
+        logger.warning("own column %r is left out: %s", name, why)
+    X = found.features(private)
+    return OwnRows(
+        X=X,
+        tests={name: found.features(table) for name, table in tests.items()},
+        encoder=found.encoder(public),
+        model=model_factory(*model, public, own_features=X.shape[1]),
+    )
+
+
+def _simulated_limits(config: RunConfig) -> Limits | None:
+    """Return what a simulated visit may take: limits where a model is a user's own, which may hang, fork or crash.
+
+    Other visits end with Ray's actors.
+    """
+    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    if not own or not hasattr(os, "fork"):
+        return None
+    usual = limits_of(1.0, 0.0)
+    import_skops()  # once here, and not again in the child of every visit that writes a model
+    if "torch" in sys.modules:
+        import_module("torch._dynamo")  # torch's first optimiser imports it: seconds
+    return Limits(
+        seconds=0.9 * config.round_timeout_s,  # the party still answers
+        memory=usual.memory if usual else 0,
+        names=("nine tenths of round-timeout-s", "three quarters of this machine's memory"),
+        way_out="Name a smaller model, or raise round-timeout-s if it was the time.",
+    )
+
+
+def _require_unchanged(path: str, digest: str) -> None:
+    """Refuse a file that is being replaced: other rows than those learnt from would pay."""
+    if hashlib.sha256(require_readable(path)).hexdigest() != digest:
+        raise DataError(explain(f"file {path}", "stay as it is while it is read", "another file", "Ask again."))
+
+
+def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
+    """Return a party's file as its ledger knows it: read again only where the ledger does not know the file yet."""
+
+    def blocks() -> list[NDArray[Any]]:
+        try:
+            table = read_table(path, label=schema.label, num_features=len(schema.columns), lenient=True)
+        except Exception:  # what is in the file must not decide a refusal
+            table = None
+        _require_unchanged(path, digest)
+        known = usable_row_values(table, schema, digest=digest) if table is not None else []
+        return known or [np.array([[digest]], dtype=object)]  # a file without a row to learn from
+
+    return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)
+
+
+def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
+    """Return this node's client for the run's algorithm.
+
+    Parameters
+    ----------
+    config, node, run_id
+        The run, and the node.
+    door : Door
+        The door through which its replies leave.
+
+    Raises
+    ------
+    ConfigError, DataError, MissingExtraError
+        If its data, model or settings do not fit.
+    RefusalError
+        If the run breaks a rule of the site; no file was read then.
+    """
+    door.check_run()
+    party, index = _party(config, node, run_id)
+    party = replace(party, door=door)
+    client: type[PartyClient] = load_class(config.card.client)
+    return client(party, **party_roles(config, node, party, index))
+
+
+def load_class(name: str) -> Any:
+    """Import what a card names as ``package.module:Class``."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def make_strategy(
+    config: RunConfig,
+    *,
+    public: PublicSet,
+    test: Rows | None,
+    num_nodes: int,
+    record: RunRecord,
+    names: Mapping[int, str] | None = None,
+    nodes: Sequence[int] = (),
+    readiness: Readiness | None = None,
+    on_round: Callable[[RunRecord], None] | None = None,
+) -> ExchangeStrategy[Any]:
+    """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
+    root = output_root(config.output_dir)
+    runs = root / "runs" / record.run_id
+    resume_from = continued(config)
+    if "final" in config.card.roles:
+        model = final_model(config, public)(seed=0)
+        public = public.as_read_by(model)
+        if test is not None and model.takes_text:
+            test = simulated_pool(config).as_read_by(model).X_test, test[1]
+    collaborators = Collaborators(
+        final_model=lambda: final_model(config, public),
+        global_model=lambda: global_model(config, public),
+        party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
+        test=test,
+        # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
+        ledger=LedgerStore(
+            root / "runs" / first_run(config, record.run_id) if record.simulation else root,
+            party="server",
+            data_digest=public.fingerprint,
+        ),
+        budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
+        fraction=config.fraction_parties,
+    )
+    strategy: type[ExchangeStrategy[Any]] = load_class(config.card.strategy)
+    return strategy.assemble(
+        collaborators,
+        config=config.own,
+        public=public,
+        min_train_nodes=config.min_parties,
+        min_available_nodes=num_nodes,
+        record=record,
+        names=names,
+        nodes=nodes,
+        readiness=readiness,
+        on_round=on_round,
+        checkpoint=runs / "checkpoint",
+        resume_from=resume_from,
+    )

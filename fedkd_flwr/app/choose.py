@@ -1,0 +1,329 @@
+"""Compare candidates on a user's own table: the same parties and seeds for each, simulated in this process.
+
+A difference counts as one only where it is more than noise: the candidates meet the same splits of each seed, so their
+differences are compared seed by seed, with Student's t and Bonferroni's correction for all pairs of candidates.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from flwr.app import Context, RecordDict
+
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.app import client_app, server_app
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import derived
+from fedkd_flwr.report.paired import Paired, paired
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
+from fedkd_flwr.simulation.simulated import party_name
+
+__all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
+
+ALONE, FIXED = "each party alone", "one fixed answer"
+Whose = Literal["parties", "home", "server"]
+_ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
+WHOSE = {
+    "parties": "the parties' models on common test rows",
+    "home": "the parties' models on their own test rows",
+    "server": "the server's model on common test rows",
+}
+FIGURES = ("accuracy", "balanced_accuracy")
+
+
+@dataclass
+class Outcome:
+    """What one candidate reached, one entry a seed; NaN where a run did not say.
+
+    Parameters
+    ----------
+    name : str
+        The candidate.
+    figures : dict
+        (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
+    kilobytes, seconds : list of float
+        Sent by a party over the whole run; time of the run.
+    failed : str
+        Why a run of it failed; "" if none did.
+    missing : dict
+        By whose models: which parties lack a figure that the same parties have elsewhere, so that a mean over the
+        others would be of other parties.
+    """
+
+    name: str
+    figures: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    kilobytes: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    failed: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def of(self, whose: str, figure: str) -> list[float]:
+        """Return the values of a figure; [] if a run did not give it."""
+        values = self.figures.get((whose, figure), [])
+        return [] if any(map(math.isnan, values)) else values
+
+
+@dataclass(kw_only=True)
+class Comparison:
+    """The outcomes of all candidates, and by which figure they are ranked."""
+
+    seeds: list[int]
+    whose: Whose
+    figure: str
+    outcomes: list[Outcome]
+    fixed: Outcome | None = None  # what always answering the commonest class of the test rows has; None: not known
+    test_rows: dict[str, list[int]] = field(default_factory=dict)  # whose -> test rows of each seed
+    alone_of: str = ""  # with which candidate parties alone were trained as shown; empty: alike with all
+
+    @property
+    def ranked(self) -> list[Outcome]:
+        """The candidates that have a value for each seed, the best mean first."""
+        known = [one for one in self.outcomes if not self.why_not_ranked(one)]
+        return sorted(known, key=lambda one: -statistics.fmean(one.of(self.whose, self.figure)))
+
+    def why_not_ranked(self, outcome: Outcome) -> str:
+        """Return why an outcome has no place in the ranking; "" if it has one."""
+        if outcome.failed:
+            return f"failed, {outcome.failed}"
+        if missing := outcome.missing.get(self.whose):
+            return missing
+        if len(outcome.of(self.whose, self.figure)) != len(self.seeds):
+            return f"not every run gave {self.figure.replace('_', ' ')} of {WHOSE[self.whose]}"
+        return ""
+
+    def ahead(self, best: Outcome, other: Outcome) -> Paired:
+        """Return by how much one ranked candidate is ahead of another, seed by seed."""
+        values = [one.of(self.whose, self.figure) for one in (best, other)]
+        return paired(*values, comparisons=math.comb(len(self.ranked), 2))
+
+    def above_fixed(self, outcome: Outcome) -> Paired | None:
+        """Return by how much a ranked candidate is above one fixed answer, seed by seed; None: not known."""
+        fixed = self.fixed.of(self.whose, self.figure) if self.fixed else []
+        if len(fixed) != len(self.seeds):
+            return None
+        return paired(outcome.of(self.whose, self.figure), fixed, comparisons=len(self.ranked))
+
+    def within_noise(self) -> list[Outcome]:
+        """Return the candidates that the best one cannot be told from."""
+        best, *others = self.ranked
+        return [one for one in others if not self.ahead(best, one).clear]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON types; NaN where a run did not say."""
+        equal = {one.name for one in self.within_noise()} if len(self.seeds) > 1 and self.ranked else set()
+        return {
+            "seeds": self.seeds,
+            "whose": self.whose,
+            "figure": self.figure,
+            "ranking": [one.name for one in self.ranked],
+            "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
+            "test_rows": self.test_rows,
+            "one_fixed_answer": _figures_by_name(self.fixed) if self.fixed else None,
+            "alone_as_trained_with": self.alone_of or None,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "failed": one.failed,
+                    "not_ranked": self.why_not_ranked(one),
+                    "figures": _figures_by_name(one),
+                    "kilobytes_up": one.kilobytes,
+                    "seconds": one.seconds,
+                }
+                for one in self.outcomes
+            ],
+        }
+
+
+def candidates(num_classes: int) -> dict[str, dict[str, Any]]:
+    """Return the candidates by name, each with the settings that make it: algorithms that send labels, by consensus.
+
+    Dawid-Skene is left out with two classes, where it harms.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in _ALGORITHMS:
+        config = cards()[name].config
+        choices = get_args(config.model_fields["consensus"].annotation) if "consensus" in config.model_fields else ()
+        for rule in choices:
+            if rule != "dawid-skene" or num_classes > 2:
+                found[f"{name}:{rule}"] = {"algorithm": name, config.keys()["consensus"]: rule}
+        if not choices:
+            found[name] = {"algorithm": name}
+    return found
+
+
+def choose(
+    values: Mapping[str, Any],
+    *,
+    names: Sequence[str] = (),
+    seeds: int = 5,
+    whose: Whose = "parties",
+    figure: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run each candidate with each seed, and return what they reach.
+
+    Parameters
+    ----------
+    values : mapping
+        Settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties.
+    names : sequence of str
+        Which of `candidates`; all by default.
+    seeds : int
+        How many seeds, 1 or more, from ``values["seed"]`` (1 by default) on. Of one seed nothing can be said about
+        noise.
+    whose : {"parties", "home", "server"}
+        Whose model counts.
+    figure : {"", "accuracy", "balanced_accuracy"}
+        What candidates are ranked by; by default balanced accuracy where the classes are imbalanced, else accuracy.
+    progress : callable
+        Called with a line after each run.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong, a candidate is not known, or every run failed.
+    DataError
+        If the data cannot be loaded.
+    """
+    from fedkd_flwr.simulation.simulated import check_simulation, simulated_pool
+
+    first = parse_run_config({**values, "algorithm": "fedct"})
+    if first.public_path or first.num_parties < 2:
+        rule = "be a simulation of at least 2 parties"
+        raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
+    check_simulation(first, first.num_parties)
+    known = candidates(simulated_pool(first).public.num_classes)
+    for name in names:
+        if name not in known:
+            raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
+    chosen = {name: known[name] for name in names} or known
+    start = first.seed
+    configs = {  # all settings are checked before the first run
+        (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
+        for name, settings in chosen.items()
+        for seed in range(start, start + seeds)
+    }
+    outcomes = {name: Outcome(name) for name in chosen}
+    records: dict[str, dict[int, RunRecord]] = {name: {} for name in chosen}  # by candidate and seed
+    began = time.monotonic()
+    for number, ((name, seed), config) in enumerate(configs.items(), 1):
+        outcome = outcomes[name]
+        if not outcome.failed:
+            try:
+                records[name][seed] = _run(config)
+            except (FedkdError, RuntimeError) as error:
+                outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
+        told = f"failed, {outcome.failed}" if outcome.failed else "done"
+        progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
+    ran = [record for by_seed in records.values() for record in by_seed.values()]
+    if not ran:
+        raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
+    lead = figure or derived.figure_used(ran[0], "own" if whose == "home" else "common")
+    kept = list(range(start, start + seeds))
+    for name, outcome in outcomes.items():
+        for seed, record in records[name].items():
+            _enter(outcome, record, "federated")
+            beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
+            _note_missing(outcome, record, beside, "federated")
+    alone, fixed, test_rows = Outcome(ALONE), Outcome(FIXED), dict[str, list[int]]()
+    of, differs = _best_alone(records, whose, lead)
+    for seed in kept:
+        beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
+        if beside:
+            shown = records[of].get(seed) or max(beside, key=lambda record: len(_who(record, "solo", "common")))
+            _enter(alone, shown, "solo")
+            _note_missing(alone, shown, beside, "solo")
+            _enter_fixed(fixed, test_rows, shown)
+    return Comparison(
+        seeds=kept,
+        whose=whose,
+        figure=lead,
+        outcomes=[alone, *outcomes.values()],
+        fixed=fixed,
+        test_rows=test_rows,
+        alone_of=of if differs else "",
+    )
+
+
+def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
+    """Return with which candidate parties alone are best, and whether they differ between candidates.
+
+    Nets alone are trained for as long as the federation trained them, which is not the same with each algorithm. All
+    candidates are measured against the best of these, whichever is named first. Figures of more seeds and more parties
+    go before better ones.
+    """
+    rows = "own" if whose == "home" else "common"
+    found = {
+        name: [record.mean_accuracies(lead).get(f"solo-{rows}") for record in by_seed.values()]
+        for name, by_seed in records.items()
+    }
+
+    def standing(name: str) -> tuple[int, int, float, str]:
+        known = [value for value in found[name] if value is not None]
+        tested = sum(len(_who(record, "solo", rows)) for record in records[name].values())
+        return len(records[name]), tested, statistics.fmean(known) if known else -math.inf, name
+
+    best = max(records, key=standing)
+    as_full = [name for name in records if standing(name)[:2] == standing(best)[:2]]
+    return best, any(found[name] != found[best] for name in as_full)
+
+
+def _who(record: RunRecord, kind: str, rows: str) -> set[str]:
+    """Return the parties whose models of a kind were tested."""
+    return {party.name for party in record.parties if rows in getattr(party, kind)}
+
+
+def _note_missing(outcome: Outcome, record: RunRecord, beside: Sequence[RunRecord], kind: str) -> None:
+    """Note which parties lack a test that they have in other runs of the same seed."""
+    for whose, rows in (("parties", "common"), ("home", "own")):
+        missing = sorted(set().union(*(_who(one, kind, rows) for one in beside)) - _who(record, kind, rows))
+        if missing:
+            outcome.missing.setdefault(whose, f"seed {record.seed}: no figure of {', '.join(missing)}")
+
+
+def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
+    for figure in FIGURES:
+        means = record.mean_accuracies(figure)
+        server = derived.known(record.server, "common", figure) if kind == "federated" else None
+        for whose, value in (
+            ("parties", means.get(f"{kind}-common")),
+            ("home", means.get(f"{kind}-own")),
+            ("server", server),
+        ):
+            outcome.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
+    if kind == "federated":
+        sent = sum(r.bytes_up / len(r.answered) for r in record.rounds if r.answered)
+        outcome.kilobytes.append(sent / 1000)
+        outcome.seconds.append(record.seconds)
+
+
+def _figures_by_name(outcome: Outcome) -> dict[str, list[float]]:
+    return {f"{whose}:{figure}": values for (whose, figure), values in outcome.figures.items()}
+
+
+def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRecord) -> None:
+    """Add what one fixed answer has on a seed's test rows, which all candidates meet, and how many they are."""
+    sizes = derived.test_rows(record)
+    for whose, rows in (("parties", "common"), ("home", "own"), ("server", "common")):
+        test_rows.setdefault(whose, []).append(sizes.get(rows, 0))
+        values = derived.baseline(record, rows), derived.fixed_answer(record, rows)
+        for figure, value in zip(FIGURES, values, strict=True):
+            fixed.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
+
+
+def _run(config: RunConfig) -> RunRecord:
+    """Run one federation in this process, and return its record; nothing stays on disk."""
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        config = config.model_copy(update={"output_dir": folder})
+        scalars, count = config.as_scalars(), config.num_parties
+        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        grid = InProcessGrid(client_app.app, nodes, scalars)
+        return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)

@@ -1,0 +1,189 @@
+"""The ClientApp: mounts the run's NumPyClient for this node, in simulation and at a silo alike."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.client import NumPyClient
+from flwr.clientapp import ClientApp
+
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.door import OPEN, Door
+from fedkd_flwr.clients.refusals import RefusingClient
+from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.registry import DOOR, load
+from fedkd_flwr.watchdog import watched
+from fedkd_flwr.wire.records import Scalar, flower_reply, from_flower, open_instruction, reply_record
+
+__all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
+
+logger = logging.getLogger("flwr.party")
+
+HANG_S = 600.0
+"""Seconds beyond ``round-limit-s`` after which a visit that has not ended is ended with its process."""
+
+app = ClientApp()
+
+
+def client_of(context: Context) -> PartyClient | RefusingClient:
+    """Return this node's client; one that answers with a code where the node cannot be set up."""
+    from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
+    from fedkd_flwr.app.output import output_root, require_writable
+    from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+    from fedkd_flwr.simulation.simulated import party_name
+
+    given = context.node_config
+    name = str(given.get("party", ""))
+    door: Door = OPEN
+    try:
+        name = name or party_name(int(given.get("partition-id", 0)))
+        node = parse_node_config(given)
+        refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
+        config = parse_run_config(context.run_config)
+        door = load(DOOR)(config, node, str(context.run_id))
+        if not node.simulated:
+            require_writable(output_root(node.state_dir, "state-dir"))
+        return make_client(config, node, str(context.run_id), door=door)
+    except Exception as error:
+        withheld = given.get("require-privacy") is True or "epsilon-budget" in given
+        simulated = "partition-id" in given and "data-path" not in given
+        return RefusingClient(name, error, withheld=withheld, simulated=simulated, door=door)
+
+
+@app.query()
+def ready(message: Message, context: Context) -> Message:
+    """Load what this party needs; say its name and, where the settings of a run come along, whether it is ready.
+
+    In simulation a process plays many parties and starts with its first message: its first round then measures rounds
+    and not start-up. It also says whether it sees the server's folder (`fedkd_flwr.simulation.shared_folder`). At silos
+    a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A silo that hides how long
+    its work takes (``reply-at``) reads no private row for this, and says its name alone.
+    """
+    began = time.monotonic()
+    settings = message.content.config_records.get("settings")
+    said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
+    if settings is None or not context.node_config.get("reply-at"):
+        with never_for_ever(context.node_config):
+            client = client_of(context)
+            said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
+        if settings is None and "data-path" not in context.node_config:
+            from fedkd_flwr.simulation.shared_folder import look
+
+            said |= look(str(context.run_config.get("output-dir", "")), str(context.run_id))
+        if "code" in said:
+            words = (
+                "%s told the server that it is not ready (%s), and is not counted. `fedkd check` here says what to do."
+            )
+            logger.error(words, said["party"], said["code"])
+        hold_back(context.node_config, began)
+    return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
+
+
+@app.query("rehearse")
+def rehearse(message: Message, context: Context) -> Message:
+    """Answer a rehearsal: constant labels, or why this party would be missing."""
+    began = time.monotonic()
+    settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
+    with never_for_ever(context.node_config):
+        fitted = client_of(context).rehearse(settings)
+    hold_back(context.node_config, began)
+    return Message(reply_record("fit", *fitted), reply_to=message)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Answer one round."""
+    began = time.monotonic()
+    with never_for_ever(context.node_config):
+        reply = answer(client_of(context), message)
+    hold_back(context.node_config, began)
+    return reply
+
+
+def answer(client: NumPyClient, message: Message) -> Message:
+    """Return the client's reply to one round, in the records that the instruction came in."""
+    try:
+        fitted = client.fit(*open_instruction(message.content, "fit"))
+    except Exception as error:  # Flower would forward its text: refuse with a code instead
+        fitted = _refusing(client, error, withheld=True).fit(None, None)
+    if from_flower(message.content):
+        return flower_reply(message, *fitted)
+    return Message(reply_record("fit", *fitted), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Take the final result in."""
+    began = time.monotonic()
+    with never_for_ever(context.node_config):
+        reply = finish(client_of(context), message)
+    hold_back(context.node_config, began)
+    return reply
+
+
+@contextmanager
+def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
+    """End a silo's process that hangs (`fedkd_flwr.watchdog`).
+
+    Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
+    elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is
+    ended.
+    """
+    if "data-path" not in node_config:
+        yield
+        return
+    from fedkd_flwr.settings.config import NodeConfig
+
+    limit = node_config.get("round-limit-s", NodeConfig.default("round_limit_s"))
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
+        yield  # a setting of another kind is refused when the client is made
+        return
+    with watched(limit + HANG_S):
+        yield
+
+
+def hold_back(node_config: Mapping[str, Any], began: float) -> None:
+    """Wait until a reply may leave: the next multiple of ``reply-at`` seconds after ``began``, on the monotonic clock.
+
+    Refusals wait too. Training that exceeds ``reply-at`` is seen in whole multiples of it, and in no finer way.
+    """
+    every = node_config.get("reply-at", 0.0)
+    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
+        return  # a setting of another kind is refused when the client is made
+    passed = time.monotonic() - began
+    if passed > every:
+        logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)
+    time.sleep(max(max(math.ceil(passed / every), 1) * every - passed, 0.0))  # a quotient may be rounded down
+
+
+def finish(client: NumPyClient, message: Message) -> Message:
+    """Return the client's reply to the final result."""
+    if from_flower(message.content):
+        # Flower's own strategies ask after every round, for metrics that not every party shares
+        way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."
+        error = PayloadError(f"No answer to an evaluation by Flower's own strategy. {way_out}")
+        return flower_reply(message, *_refusing(client, error).fit(None, None))
+    try:
+        arrays, config = open_instruction(message.content, "evaluate")
+        loss, num_examples, metrics = client.evaluate(arrays, config)
+        record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
+    except Exception as error:  # as above
+        loss, num_examples, metrics = _refusing(client, error, withheld=True).evaluate(None, None)
+        record = reply_record("evaluate", [], num_examples, metrics, loss=loss)
+    return Message(record, reply_to=message)
+
+
+def _refusing(client: NumPyClient, error: Exception, *, withheld: bool = False) -> RefusingClient:
+    """Return what refuses in a client's place, and writes that down in its log."""
+    door = getattr(getattr(client, "party", None), "door", getattr(client, "door", OPEN))
+    return RefusingClient(_name(client), error, withheld=withheld, door=door)
+
+
+def _name(client: NumPyClient) -> str:
+    return str(getattr(getattr(client, "party", None), "name", getattr(client, "party", "")))

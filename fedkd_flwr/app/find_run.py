@@ -1,0 +1,172 @@
+"""Finding runs on this disk by what a person calls them: id, start of an id, name, ``last``, or a path."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedkd_flwr.errors import Code, DataError, explain
+
+if TYPE_CHECKING:
+    from fedkd_flwr.record.run_record import RunRecord
+
+__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs", "way_to_continue"]
+
+OUTPUT = Path("~/.fedkd")
+"""Where runs are kept unless ``output-dir`` says otherwise."""
+
+LOG = "log.txt"
+"""The log that `fedkd simulate` keeps in a run's folder; Flower's SuperLink keeps those of other runs."""
+
+_SHOWN = 8  # candidates that an error names
+
+
+class Found(NamedTuple):
+    """A run's folder on this disk, and what is needed to find it. Its record may be missing or broken."""
+
+    record: Path
+    started: datetime
+    name: str
+
+    @property
+    def run_id(self) -> str:
+        """The name of its folder."""
+        return self.record.parent.name
+
+
+def all_runs(output_dir: str | Path = OUTPUT) -> list[Found]:
+    """Return the runs in a folder for results, the newest first; [] if there is none."""
+    root = Path(output_dir or OUTPUT).expanduser().absolute() / "runs"
+    folders = [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
+    return sorted((_found(folder / "record.json") for folder in folders), key=_newest, reverse=True)
+
+
+def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
+    """Return the path of one run's ``record.json``; its folder is the path's parent.
+
+    Parameters
+    ----------
+    text : str or path
+        A run's id or the start of it, its name (the setting ``name``), ``last``, or a path to its folder or record.
+    output_dir : path
+        The folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
+
+    Raises
+    ------
+    DataError
+        If no run is meant, or several; the message lists candidates.
+    """
+    found = find_runs(text, output_dir)
+    if len(found) > 1:
+        ids = ", ".join(path.parent.name for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+        raise DataError(explain(f"run {str(text)!r}", "mean one run", f"{len(found)}: {ids}", "Give one of these ids."))
+    return found[0]
+
+
+def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
+    """Return the folder with the checkpoint of a run to continue.
+
+    Parameters
+    ----------
+    text : str
+        As for `find_run`, or the path of the folder ``checkpoint`` itself; of several runs with one name the newest.
+    output_dir : path
+        The folder for results.
+
+    Raises
+    ------
+    DataError
+        If no run is meant, or it has none (code ``missing-file``).
+    """
+    from fedkd_flwr.stores.checkpoints import CHECKPOINT
+
+    for folder in (Path(text).expanduser(), Path(output_dir or OUTPUT).expanduser() / "runs" / text / "checkpoint"):
+        if folder.is_absolute() and (folder / CHECKPOINT).is_file():
+            return folder
+    found = [record.parent / "checkpoint" for record in find_runs(text, output_dir)]
+    there = [folder for folder in found if (folder / CHECKPOINT).is_file()]
+    if not there:
+        way_out = (
+            "`fedkd runs` says which runs can be continued. One that was ended before its first round, or forgotten "
+            "(fedkd forget), is started afresh."
+        )
+        raise DataError(explain(f"run {text}", "have a checkpoint", "none", way_out), code=Code.MISSING_FILE)
+    return there[0]
+
+
+def way_to_continue(record: RunRecord, path: Path) -> str:
+    """Return the command that continues a run which left a checkpoint and no result; "" where there is none.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The run's record.
+    path : Path
+        Its file.
+    """
+    from fedkd_flwr.report.standing import standing
+    from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
+
+    folder = path.parent / "checkpoint"
+    if standing(record).word not in ("failed", "stopped", "killed", "not known") or not (folder / CHECKPOINT).is_file():
+        return ""
+    try:
+        if Lineage.load(folder).finished:
+            return ""
+    except DataError:
+        return ""
+    root = path.parents[2] if len(path.parents) > 2 else path.parent
+    run = record.run_id if root == OUTPUT.expanduser() else shlex.quote(str(path.parent))
+    return f"fedkd {'simulate' if record.simulation else 'run'} --resume {run}"
+
+
+def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
+    """Return the paths of the records of all runs that ``text`` means, the newest first; see `find_run`.
+
+    Several runs may have one name, and several ids one start.
+
+    Raises
+    ------
+    DataError
+        If no run is meant.
+    """
+    text = str(text)
+    path = Path(text).expanduser()
+    if path.is_file():
+        return [path.absolute()]
+    if (path / "record.json").is_file():
+        return [path.absolute() / "record.json"]
+    runs = all_runs(output_dir)
+    matches = (
+        [run for run in runs if text == run.run_id],
+        [run for run in runs if text == run.name != ""],
+        runs[:1] if text == "last" else [],
+        [run for run in runs if text and run.run_id.startswith(text)],
+    )
+    for match in matches:
+        if match:
+            return [run.record for run in match]
+    where = Path(output_dir or OUTPUT).expanduser()
+    if not runs:
+        way_out = "Name the folder of results with --output-dir, or the path of a run's record.json."
+        raise DataError(explain(f"run {text!r}", f"be in {where}/runs", "no run at all there", way_out))
+    known = ", ".join(run.name or run.run_id for run in runs[:_SHOWN]) + (", ..." if len(runs) > _SHOWN else "")
+    rule = f"be the id, the start of an id, the name or the path of a run in {where}/runs"
+    raise DataError(explain("run", rule, text, f"The newest there: {known}. `fedkd runs` lists all."))
+
+
+def _found(record: Path) -> Found:
+    """Read when a run started and what it is called; a record that cannot be read has no name."""
+    try:
+        data = json.loads(record.read_bytes())
+        config = data.get("config", {})
+        return Found(record, datetime.fromisoformat(data["started"]).astimezone(UTC), str(config.get("name", "")))
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return Found(record, datetime.fromtimestamp(record.parent.stat().st_mtime, UTC), "")
+
+
+def _newest(run: Found) -> tuple[datetime, str]:
+    return run.started, run.run_id

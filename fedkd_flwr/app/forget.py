@@ -1,0 +1,91 @@
+"""Deleting what a run would need to go on: at a silo and at the server. The record and every ledger stay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from fedkd_flwr.app.find_run import OUTPUT, find_runs
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report.standing import standing
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.files import file_name
+from fedkd_flwr.stores.party_state import runs_gone_on_from
+
+__all__ = ["forget_run"]
+
+_OF_MODELS = (".model", ".card.json", ".card.md", ".html", ".continues.json")
+
+
+def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
+    """Delete the state of a run and of those that it continues, and return what was deleted.
+
+    That is the server's checkpoint, and what each party kept between rounds: its labels, its model so far, its last
+    reply. Ledgers, with the replies that were charged, stay for ever, and so do the records of runs.
+
+    Parameters
+    ----------
+    run : str
+        A run's id or the start of it; where there is a record of it, also its name or a path.
+    root : path
+        A silo's ``state-dir`` or a server's ``output-dir``.
+    party : str
+        Delete this party's alone; "" for all.
+    models : bool
+        Delete the parties' final models, with their cards and pages, too.
+
+    Raises
+    ------
+    DataError
+        If there is no such run here, or several.
+    ConfigError
+        If the run is going on.
+    """
+    folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
+    record = folder / "record.json"
+    if record.is_file() and standing(RunRecord.load(record)).word == "running":
+        way_out = f"Stop it first: fedkd stop {folder.name}"
+        raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
+    kinds = (".npz", *(_OF_MODELS if models else ()))
+    folders = [folder, *_continued(folder, party)]
+    found = [
+        path
+        for one in folders
+        for path in sorted((one / "parties").glob(f"{file_name(party) if party else '*'}.*"))  # no name holds a dot
+        if path.name.endswith(kinds)
+    ]
+    for path in found:
+        path.unlink()
+    for checkpoint in (one / "checkpoint" for one in folders if not party):
+        if checkpoint.is_dir():
+            shutil.rmtree(checkpoint)
+            found.append(checkpoint)
+    return found
+
+
+def _continued(folder: Path, party: str) -> list[Path]:
+    """Return the folders of the runs that a run continues: parties keep their state and models in the first one's."""
+    try:
+        known = Lineage.load(folder / "checkpoint").earlier
+    except DataError:  # a silo has no lineage; what it went on from is written down there
+        known = ()
+    runs = dict.fromkeys([*known, *runs_gone_on_from(folder, party)])
+    return [path for run in runs if (path := folder.parent / file_name(run)) != folder]
+
+
+def _folder(run: str, root: Path) -> Path:
+    """Return the folder of the run that is meant; a silo's has no record."""
+    runs = root / "runs"
+    exact = runs / file_name(run)
+    if exact.is_dir():
+        return exact
+    # every name starts with "", as a shell gives a variable that is not set
+    there = list(runs.iterdir()) if run and runs.is_dir() else []
+    alike = [path for path in there if path.is_dir() and path.name.startswith(run)]
+    if len(alike) == 1:
+        return alike[0]
+    if len(alike) > 1:
+        ids = ", ".join(sorted(path.name for path in alike)[:8])
+        raise DataError(explain(f"run {run!r}", "mean one run", f"{len(alike)}: {ids}", "Give one of these ids."))
+    return find_runs(run, root)[0].parent

@@ -1,0 +1,199 @@
+"""What a run leaves behind while it goes on: its record and page, and how it ended, whoever ends it.
+
+Record and page are written before the messages of a round leave and after each round. A process that is told to end
+(``flwr stop``, Ctrl-C) runs Flower's exit handlers and has a few seconds left: one of them closes the record
+here. In a simulation the exchange runs in another thread meanwhile; it finds the record closed, and sends nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from logging import ERROR, INFO, WARN
+from pathlib import Path
+from typing import Self
+
+from flwr.common import log
+
+from fedkd_flwr.app.tracking import Tracking
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.record.run_record import Doing, RunRecord
+from fedkd_flwr.stores.record_file import RecordFile
+
+__all__ = ["LiveRun"]
+
+_PAGE_SHARE = 0.1  # of the time at most is spent on the page of a run that goes on
+_PAGE_LATE_S = 3.0  # but it is never later than this, and never without the first round
+_open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
+
+
+class LiveRun:
+    """Keeps the record and the page of one run, as a context: left by an error, the run failed or was stopped.
+
+    Parameters
+    ----------
+    record : RunRecord
+        The record, which others fill.
+    folder : Path
+        Where ``record.json`` and ``report.html`` go.
+    page : bool
+        Whether to write pages.
+    tracking : sequence of str
+        Names of tools that get the rounds too (`fedkd_flwr.app.tracking`).
+    """
+
+    def __init__(self, record: RunRecord, folder: Path, *, page: bool = True, tracking: Sequence[str] = ()) -> None:
+        self.record, self.folder, self.page = record, folder, page
+        self._file = RecordFile(folder / "record.json")
+        self._lock = threading.RLock()  # Flower's exit handlers may interrupt the thread that holds it
+        self._tools, self.tracking = tracking, Tracking((), record, folder)
+        self._closed = False
+        self._next_page = 0.0
+
+    def __enter__(self) -> Self:
+        """Write the record as it stands: a folder that cannot be written is said before anybody trains.
+
+        Raises `ConfigError` then, or where a tool for tracking cannot begin, `MissingExtraError` where it is missing.
+        """
+        try:
+            self._file.write(self.record)
+        except OSError as error:
+            way_out = "Set output-dir to a folder this process may write."
+            raise ConfigError(explain("output-dir", "be writable", str(error), way_out)) from error
+        try:
+            self.tracking = Tracking(self._tools, self.record, self.folder)
+        except FedkdError as error:
+            self.record.close(error)
+            self._file.write(self.record)
+            raise
+        self._write_page()
+        _close_at_exit(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Write the record and the page of a run that has ended; log the table and where they are."""
+        self.record.close(error)
+        self._end()
+
+    def on_round(self, record: RunRecord) -> None:
+        """Write down how far the run is; see `ExchangeStrategy`.
+
+        Raises
+        ------
+        SystemExit
+            If the run was stopped meanwhile: nothing may leave after its record says so.
+        OSError
+            If the record cannot be written.
+        """
+        if record.status == "completed":  # the exchange is over, the run is not
+            record.status, record.doing = "running", Doing.AFTER
+        with self._lock:
+            if self._closed:
+                raise SystemExit(f"run {record.run_id} was stopped")
+            self._file.write(record)
+            # the end of a round is followed at once by the next one, or by the final result
+            telling = record.open_round is not None or record.doing != Doing.ROUNDS
+            if telling and (time.monotonic() >= self._next_page or len(record.rounds) == 1):
+                self._write_page()
+        self.tracking.on_round(record)
+
+    def _end(self) -> None:
+        record = self.record
+        with self._lock:
+            if self._closed:  # who stopped the run has written both
+                return
+            self._closed = True
+            self.tracking.end(record)  # it may add a note
+            written = self._write_last()
+            self._write_page()  # the one with plots takes seconds
+        if record.status != "completed":
+            log(ERROR, "run %s: %s", record.status, record.reason)
+        try:
+            from fedkd_flwr.report.page import write_page
+            from fedkd_flwr.report.table import summary_table
+
+            for line in summary_table(record).splitlines():
+                log(INFO, "%s", line)
+            if written:
+                log(INFO, "record: %s", self._file.path.absolute())
+            if self.page and written:
+                log(INFO, "report: %s", write_page(record, self.folder / "report.html").absolute())
+        except Exception as error:  # the run's own outcome matters more than its picture
+            log(WARN, "the table or the page could not be made: %s", error)
+
+    def _write_last(self) -> bool:
+        """Write the record of a run that has ended; on a full disk in the page's place, which can be drawn again."""
+        try:
+            self._file.write(self.record)
+            return True
+        except OSError as error:
+            self.record.notes.append(f"the record could not be written ({error}); the page was removed to make room")
+        with contextlib.suppress(OSError):
+            (self.folder / "report.html").unlink(missing_ok=True)
+            self._file.write(self.record)
+            self.page = False
+            log(WARN, "%s", self.record.notes[-1])
+            return True
+        log(
+            ERROR,
+            "the record could not be written: %s is of an earlier moment. What was found is below.",
+            self._file.path,
+        )
+        return False
+
+    def stop(self, status: str, reason: str) -> None:
+        """Write down that the process is being ended from outside: called while the exchange may still be running."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.record.status, self.record.reason = status, reason
+            for _ in range(20):
+                with contextlib.suppress(RuntimeError):  # the other thread changed a dict of the record meanwhile
+                    self._write_last()
+                    break
+            self._write_page()
+        # a tool's server that hangs must not keep the process
+        tell = threading.Thread(target=self.tracking.end, args=(self.record,), daemon=True)
+        tell.start()
+        tell.join(5.0)
+        log(WARN, "run %s: %s; record: %s", status, reason, self._file.path.absolute())
+
+    def _write_page(self) -> None:
+        if not self.page:
+            return
+        began = time.monotonic()
+        try:
+            from fedkd_flwr.report.page import write_page
+
+            write_page(self.record, self.folder / "report.html", live=True)
+        except Exception as error:
+            log(WARN, "the page could not be written: %s", error)
+        now = time.monotonic()
+        self._next_page = now + min((now - began) * (1 / _PAGE_SHARE - 1), _PAGE_LATE_S)
+
+
+def _close_at_exit(run: LiveRun) -> None:
+    """Have a run closed where Flower ends its process. Without Flower's processes nobody calls this."""
+    if not _open_runs:
+        with contextlib.suppress(ImportError):
+            from flwr.supercore.exit import add_exit_handler
+
+            add_exit_handler(_stop_all, run_before_force_exit=True)
+    _open_runs.add(run)
+
+
+def _stop_all() -> None:
+    frame, signal = sys._getframe(), None
+    while frame.f_back is not None and signal is None:  # Flower does not tell its handlers why they are called
+        frame = frame.f_back
+        signal = frame.f_locals.get("signalnum")
+    status, reason = "stopped", f"its process got signal {signal}: flwr stop, Ctrl-C, or another process ended it"
+    if signal is None:
+        status, reason = "failed", "Flower ended its process after an error of its own: see flwr log"
+    for run in list(_open_runs):
+        run.stop(status, reason)

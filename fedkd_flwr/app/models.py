@@ -1,0 +1,103 @@
+"""Models from what run configs say of them: a party's own, teachers and students, the server's."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from fedkd_flwr.clients.party import ModelFactory, Party
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
+from fedkd_flwr.settings.config import NodeConfig, RunConfig
+
+__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
+
+logger = logging.getLogger("flwr.party")
+
+
+def model_factory(
+    spec: str, params: str, public: PublicSet, *, of_run: bool = False, own_features: int = 0
+) -> ModelFactory:
+    """Return a maker of fresh models for the public set's features and classes.
+
+    ``of_run`` as in `make_model`; ``own_features``: as many features more, of columns that only one party has.
+    """
+    return partial(
+        make_model,
+        spec,
+        num_classes=public.num_classes,
+        num_features=public.num_features + own_features,
+        shape=public.shape,
+        params=parse_params(params),
+        of_run=of_run,
+    )
+
+
+def check_role(role: str, model: Classifier, own: Classifier) -> None:
+    """Refuse a teacher or student that reads texts beside a model that reads numbers, or the other way round."""
+    if model.takes_text is not own.takes_text:
+        kinds = {True: "raw texts", False: "numbers"}
+        rule = f"read {kinds[own.takes_text]}, as the party's own model does"
+        way_out = "Give model, teacher-model and student-model models of one kind."
+        raise ConfigError(explain(f"{role}-model", rule, f"one that reads {kinds[model.takes_text]}", way_out))
+
+
+def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
+    """Return what makes the server's model; a name or parameter nobody knows is said now, not after all trained."""
+    for spec, params in map(config.model_of, ("final", "student", "model")):
+        if spec:
+            make = model_factory(pick_model(spec, 0), params, public)
+            make(seed=0)
+            return make
+    raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))
+
+
+def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
+    """Return what makes the net whose weights go round."""
+    if config.model.startswith("mixed"):
+        way_out = "Set model to one torch net, such as mlp or cnn-fedkt."
+        raise ConfigError(explain("model", f"be the same at all parties for {config.algorithm}", config.model, way_out))
+    return model_factory(config.model, config.model_params, public)
+
+
+def own_model(config: RunConfig, node: NodeConfig) -> tuple[str, str]:
+    """Return the model of a node, and its parameters: the node's own, or those of the run.
+
+    A silo that demands privacy takes neither from a run. Without a model of its own it has the zoo's
+    ``random-forest``, whatever the run names. Where all parties need one net (PrivateKT), its owner has to name it.
+    """
+    if node.takes_models:
+        return config.model, config.model_params
+    if node.model:
+        return node.model, node.model_params
+    usual = DEFAULT_MIX[0]
+    if (config.model, config.model_params) != (usual, ""):
+        logger.warning(
+            "%s: a node that demands privacy takes no model from a run, got %s %s. It has %s; give this node model and "
+            "model-params for another. PrivateKT needs the run's net at all parties.",
+            node.party,
+            config.model,
+            config.model_params,
+            usual,
+        )
+    return usual, ""
+
+
+def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
+    """Return what makes a party's teachers and students, where the algorithm has any and the run names them.
+
+    Parameters
+    ----------
+    index : int
+        The party's number in the cycle of mixed models.
+    """
+    made: dict[str, ModelFactory] = {}
+    for role in {"teacher", "student"}.intersection(config.card.roles):
+        # a silo's own choice of model stands for its teachers and students too
+        spec, params = config.model_of(role)
+        if spec and node.takes_models:
+            made[role] = model_factory(pick_model(spec, index), params, party.public)
+            check_role(role, made[role](seed=0), party.model(seed=0))
+    return made

@@ -1,0 +1,311 @@
+"""The ServerApp: checks the run config, waits for the parties, runs the exchange, leaves a record and a page."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from logging import INFO, WARN
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.common import log
+from flwr.serverapp import Grid, ServerApp
+
+# Not on use: in a simulation the thread that serves would import it while another thread loads the ClientApp, and two
+# threads that enter the same packages from two sides find them half made.
+from fedkd_flwr.app.assembly import make_strategy
+from fedkd_flwr.app.live_run import LiveRun
+from fedkd_flwr.app.model_cards import write_cards
+from fedkd_flwr.app.orphans import end_with_parent
+from fedkd_flwr.app.output import continued, output_root
+from fedkd_flwr.app.tracking import parse_tools
+from fedkd_flwr.app.try_models import try_final_model, try_models
+from fedkd_flwr.app.versions import installed_versions
+from fedkd_flwr.data.datasets import Pool
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
+from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
+from fedkd_flwr.simulation.simulated import (
+    central_rows,
+    check_simulation,
+    estimated_sensitivity,
+    held_out_rows,
+    party_class_counts,
+    party_own_columns,
+    simulated_pool,
+)
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.wire.records import WIRE_VERSION
+
+__all__ = ["app", "federate", "first_settings"]
+
+_COPIED_SHARE = 0.01  # fewer copies among the test rows cannot raise an accuracy by more than that
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run one federation."""
+    end_with_parent()
+    federate(grid, context)
+
+
+def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
+    """Run one federation and return its record; ``page``: also draw its page, which takes seconds."""
+    began = time.monotonic()
+    config = parse_run_config(context.run_config)
+    folder = output_root(config.output_dir) / "runs" / str(context.run_id)
+    record = RunRecord(
+        run_id=str(context.run_id),
+        algorithm=config.card.name,
+        sends=config.card.sends,
+        returns=config.card.returns,
+        one_shot=config.card.one_shot,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        simulation=not config.public_path,
+        config=config.as_scalars(),
+        changed=config.changed_keys(),
+        versions=installed_versions(),
+        num_rounds=config.rounds,
+    )
+    try:
+        with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
+            try:
+                _run(grid, config, live, began)
+            except TooFewPartiesError as error:
+                if fault := load(CERTIFICATE)():
+                    raise TooFewPartiesError(f"{error} {fault}") from error
+                raise
+    finally:
+        write_cards(record, folder)
+    if not config.rehearsal:
+        _nothing_to_continue(record, folder, config)
+    return record
+
+
+def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> None:
+    """Mark a run that has its result, and forget what simulated parties kept to go on with."""
+    from fedkd_flwr.strategies.resuming import finish
+
+    finish(folder / "checkpoint")
+    if record.simulation and not config.save_party_models:
+        for run_id in Lineage.load(folder / "checkpoint").runs:
+            shutil.rmtree(folder.parent / run_id / "parties", ignore_errors=True)
+
+
+def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
+    continued(config)  # a run to continue that is not there is refused before data are loaded
+    from fedkd_flwr.data.tables import load_public
+    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
+
+    record, folder = live.record, live.folder
+    if record.simulation:
+        log(INFO, "loading %s", config.dataset)
+        pool = simulated_pool(config)
+        public, test = pool.public, (pool.X_test, pool.y_test)
+        _say_how_it_was_read(pool, record)
+    else:
+        if fault := load(CERTIFICATE)():
+            log(WARN, "%s", fault)
+        log(INFO, "loading the public set %s", config.public_path)
+        public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
+        _take_notes(try_final_model(config, public), record)
+    record.num_public, record.num_classes = public.num_rows, public.num_classes
+    record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
+    if config.rehearsal:
+        _rehearse(grid, config, public, live)
+        return
+    names: dict[int, str] = {}
+    # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
+    readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
+    nodes = wait_for_nodes(
+        grid,
+        wanted=config.num_parties,
+        minimum=config.min_parties,
+        settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
+        deadline_s=config.own.node_deadline_s,
+        readiness=readiness,
+    )
+    if record.simulation:
+        if config.num_parties and len(nodes) > config.num_parties:
+            way_out = "Give both the same number: num-supernodes in --federation-config."
+            raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
+        check_simulation(config, len(nodes))
+        log(INFO, "%d parties registered; starting their processes", len(nodes))
+        with held_by_server(folder):
+            started = start_processes(grid, nodes, config.round_timeout_s)
+        require_shared(folder, started)
+        names = {node: str(said["party"]) for node, said in started.items()}
+        # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
+        _take_notes(try_models(config, len(nodes)), record)
+        if config.setting("sensitivity") == "estimated" and not config.setting("sensitivity_labels"):
+            config = _estimated(config, record, len(nodes))
+    strategy = make_strategy(
+        config,
+        public=public,
+        test=test,
+        num_nodes=len(nodes),
+        record=record,
+        names=names,
+        nodes=() if readiness is None else nodes,
+        readiness=readiness,
+        on_round=live.on_round,
+    )
+    record.startup_seconds = time.monotonic() - began
+    try:
+        strategy.start(grid, num_rounds=config.rounds, timeout=config.round_timeout_s)
+    except TooFewPartiesError:
+        if strategy.fell_short is not None and (model := getattr(strategy, "model", None)) is not None:
+            _keep_model(model, public, record, folder / "model.fedkd")  # of the last round that had enough
+        raise
+    if (model := getattr(strategy, "model", None)) is not None:
+        _keep_model(model, public, record, folder / "model.fedkd")
+        if record.simulation:
+            record.server = _measured(model, config, len(nodes))
+    if record.simulation:
+        dealt = party_class_counts(config, len(nodes))
+        for party in record.parties:
+            party.class_counts = dealt.get(party.name, [])
+        own = party_own_columns(config, len(nodes))
+        for party in record.parties:
+            party.own_columns = list(own.get(party.name, ()))
+    if record.simulation and config.centralised:
+        try:
+            _centralised(config, record, len(nodes))
+        except Exception as error:  # a user's own model may raise anything; the run has its result
+            record.notes.append(f"no centralised model: {cause(error)}")
+            log(WARN, "%s", record.notes[-1])
+
+
+def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
+    """Rehearse the run with the nodes that are there, ready or not."""
+    from fedkd_flwr.strategies.waiting import wait_for_nodes
+
+    try:
+        nodes = wait_for_nodes(
+            grid,
+            wanted=config.num_parties,
+            minimum=1,
+            settle_s=config.own.node_settle_s or 3.0,
+            deadline_s=config.own.node_deadline_s,
+        )
+    except TooFewPartiesError as error:
+        log(WARN, "%s", error)
+        if not (nodes := sorted(grid.get_node_ids())):
+            raise
+        live.record.notes.append(f"{len(nodes)} nodes are connected; the run would wait for {config.num_parties}")
+    load(REHEARSAL)(
+        grid,
+        nodes,
+        first_settings(config, public),
+        public=public,
+        record=live.record,
+        minimum=config.min_parties,
+        timeout=config.round_timeout_s,
+        on_round=live.on_round,
+    )
+
+
+def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:
+    """Return the settings of the first round, as parties are told them."""
+    size = {"num_public": public.num_rows, "num_classes": public.num_classes}
+    return {
+        **config.own.resolved(**size, num_rounds=config.rounds).told(),
+        "algorithm": config.card.name,
+        "privacy": config.own.privacy,
+        "server-round": 1,
+        "fingerprint": public.fingerprint,
+        "wire-version": WIRE_VERSION,
+    }
+
+
+def _take_notes(notes: list[str], record: RunRecord) -> None:
+    for note in notes:
+        log(WARN, "%s", note)
+        record.notes.append(note)
+
+
+def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
+    """Log and record what was done to each column of a user's table, and whether test rows are copies of others."""
+    from fedkd_flwr.data.look import note_lines
+
+    record.columns = [ColumnRecord(**asdict(note)) for note in pool.columns]
+    for line in note_lines(pool.columns) if pool.columns else ():
+        log(INFO, "%s", line)
+    if pool.next_command:
+        # without this run's name: two runs of one name cannot be told apart by it. Without the run that it continues:
+        # a run with other columns cannot, and a continued run would say the same twice
+        dropped = ("name=", "resume-from=")
+        again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
+        _take_notes([f"columns were left out, or look like identifiers; to say so: {again}"], record)
+    table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal
+    if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):
+        text = (
+            f"{copied} of {len(pool.y_test)} common test rows equal, label and all, a private row. If they are copies "
+            "of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
+            "that look the same belong in it."
+        )
+        _take_notes([text], record)
+
+
+def _estimated(config: RunConfig, record: RunRecord, num_parties: int) -> RunConfig:
+    """Fill in how many labels one record changes, as seen on the simulated parties: an estimate, and no bound."""
+    labels = estimated_sensitivity(config, num_parties)
+    log(INFO, "estimated sensitivity: one record changes at most %d labels, as far as was tried", labels)
+    own = config.own.changed(sensitivity_labels=labels)
+    record.config[own.keys()["sensitivity_labels"]] = labels
+    record.changed = config.model_copy(update={"own": own}).changed_keys()
+    return config.model_copy(update={"own": own})
+
+
+def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
+    """Store the server's model; a run that has its result does not fail for want of a format."""
+    from fedkd_flwr.saved_model import save
+
+    try:
+        save(model, public, path)
+        record.server_model = str(path)
+        log(INFO, "the server's model: %s", path)
+    except (ModelBytesError, OSError) as error:
+        record.notes.append(f"the server's model is not kept: {error}")
+        log(WARN, "%s", record.notes[-1])
+
+
+def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
+    """Train one model on all private rows pooled: what no federation could see."""
+    from fedkd_flwr.app.models import model_factory
+    from fedkd_flwr.clients.score_exchange import pretrain_on
+    from fedkd_flwr.models.zoo import pick_model
+    from fedkd_flwr.seeds import derive_seed
+
+    pool, spec = simulated_pool(config), pick_model(config.model, 0)
+    log(INFO, "training %s on all private rows pooled, for comparison", spec)
+    model = model_factory(spec, config.model_params, pool.public)(seed=derive_seed(config.seed, "centralised"))
+    pool = pool.as_read_by(model)
+    X, y = central_rows(config, num_parties, pool, record.run_id)
+    if not len(y):
+        record.notes.append("no centralised model: no party's rows were there to pool")
+        return
+    if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
+        pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)
+    rounds, num_public = len(record.rounds), pool.public.num_rows
+    config.card.train_pooled(model, X, y, config=config.own, rounds=rounds, num_public=num_public)
+    record.centralised = _measured(model, config, num_parties)
+    record.centralised_model = spec
+
+
+def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[str, Metrics]:
+    """Return how good a model is on the test rows of a simulation."""
+    found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
+    return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}

@@ -1,0 +1,135 @@
+"""Runs at a SuperLink: submitted, followed and judged through Flower's own command ``flwr``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.app.app_folder import app_folder, toml
+from fedkd_flwr.app.proxies import direct, proxy_of
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.silo.bundles import Bundle, build_bundle
+
+__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "status", "submit"]
+
+_QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+# by name it may be another environment's, or nowhere on the PATH
+_FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
+_CODE = re.compile(r"\[code: \d+\] ")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def flower_env() -> dict[str, str]:
+    """Return the environment for Flower's commands: they say less, and reach this machine without a proxy."""
+    return {**os.environ, **_QUIET, **direct()}
+
+
+class FlowerError(FedkdError, RuntimeError):
+    """Flower refused a command, or its SuperLink cannot be reached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A run that a SuperLink has accepted."""
+
+    run_id: str
+    bundle: Bundle
+
+
+def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
+    """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink.
+
+    Parameters
+    ----------
+    values : mapping
+        Settings, by key; they are checked first.
+    superlink : str
+        The connection's name in Flower's configuration; "" for its default.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong, or the run would be a simulation.
+    FlowerError
+        If the SuperLink refuses the run or cannot be reached.
+    """
+    config = parse_run_config(values)
+    if not config.public_path:
+        way_out = "Give the path that it has at the server: public-path=/srv/public.csv. Without silos: fedkd simulate"
+        raise ConfigError(explain("public-path", "be given to a run at real silos", config.public_path, way_out))
+    with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:
+        folder = app or app_folder(Path(scratch))
+        bundle = build_bundle(folder)
+        settings = Path(scratch) / "run.toml"
+        settings.write_text("".join(f"{key} = {toml(value)}\n" for key, value in values.items()), encoding="utf-8")
+        answer = flower("run", str(folder), *_named(superlink), "--run-config", str(settings))
+    return Submitted(run_id=str(answer["run-id"]), bundle=bundle)
+
+
+def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator[str]:
+    """Yield the lines of a run's log until it has ended; without ``stream`` those that are there."""
+    with subprocess.Popen(
+        [*_FLWR, "log", run_id, *_named(superlink), "--stream" if stream else "--show"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env=flower_env(),
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                yield _COLOURS.sub("", line).rstrip()
+        finally:
+            process.terminate()
+
+
+def status(run_id: str, superlink: str = "") -> tuple[str, str]:
+    """Return how a run stands, such as ``running`` or ``finished:completed``, and Flower's words on it."""
+    run = flower("list", *_named(superlink), "--run-id", run_id)["runs"][0]
+    return str(run["status"]), str(run.get("status-details") or run.get("details") or "")
+
+
+def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[str, Any]:
+    """Call ``flwr`` and return its JSON answer.
+
+    Raises
+    ------
+    FlowerError
+        If it says that it failed, or says nothing that can be read.
+    """
+    done = run(
+        [*_FLWR, *arguments, "--format", "json"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        env=flower_env(),
+        check=False,
+    )
+    said = _COLOURS.sub("", done.stdout + done.stderr)
+    try:
+        answer: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{") :])[0]
+    except ValueError:
+        answer = {"success": False, "error-message": said}
+    if answer.get("success") is not True:
+        why = " ".join(str(answer.get("error-message") or said).replace("Error:", "").split())
+        why = _CODE.split(why)[-1].removesuffix(".")  # before its code stands what it was about to do
+        way_out = "`flwr config list` shows the connections; `fedkd devnet 3` starts a federation to try."
+        if "onnection" in why and (proxy := proxy_of("superlink.invalid")):
+            way_out = f"The environment has {proxy}: without it, NO_PROXY=HOST of the SuperLink. {way_out}"
+        raise FlowerError(explain(f"flwr {arguments[0]}", "be accepted by Flower", f"an error: {why[:400]}", way_out))
+    return answer
+
+
+def _named(superlink: str) -> list[str]:
+    return [superlink] if superlink else []

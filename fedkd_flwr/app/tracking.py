@@ -1,0 +1,257 @@
+"""A run's rounds in other tools, as they happen: JSON lines, TensorBoard, MLflow, Weights & Biases.
+
+What is written is the operator's record, with figures that come from private rows. Each tool is a class of three
+methods; it is imported when it is asked for. A tool that fails in the middle of a run is left, with a note, and the
+run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from logging import getLogger
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedkd_flwr.errors import ConfigError, MissingExtraError, explain
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord, now_text
+
+__all__ = ["TOOLS", "Tracker", "Tracking", "final_figures", "parse_tools", "round_figures"]
+
+Figures = dict[str, float]
+
+
+class Tracker(Protocol):
+    """One tool: made before any party is contacted, told of each round that ended, and of the end."""
+
+    def round(self, number: int, figures: Figures) -> None:
+        """Write a round's figures."""
+
+    def end(self, record: RunRecord, figures: Figures) -> None:
+        """Write the final figures and how the run ended."""
+
+
+def round_figures(this: RoundRecord) -> Figures:
+    """Return what a round's record says in numbers, by names with a slash as the tools group them."""
+    known = {
+        "agreement": this.agreement,
+        "labelled-share": this.labelled_share,
+        "changed-share": this.changed_share,
+        "kept-share": this.kept_share,
+        "consensus-accuracy": this.consensus_accuracy,
+        "server-accuracy": this.server_accuracy,
+        "parties-accuracy": statistics.fmean(this.accuracy.values()) if this.accuracy else None,
+        "asked": this.asked,
+        "answered": len(this.answered),
+        "bytes-up": this.bytes_up,
+        "bytes-down": this.bytes_down,
+        "seconds": this.seconds,
+    }
+    return {f"round/{name}": float(value) for name, value in known.items() if value is not None}
+
+
+def final_figures(record: RunRecord) -> Figures:
+    """Return what a run's record says in numbers when it has ended: mean accuracies, the server's, bytes and time."""
+    rounds = [one for one in record.rounds if one.ended]
+    known = {
+        **{f"{key}-accuracy": value for key, value in record.mean_accuracies().items()},
+        "server-accuracy": record.server_accuracy,
+        "centralised-accuracy": record.centralised_accuracy,
+        "rounds": len(rounds),
+        "bytes-up": sum(one.bytes_up for one in rounds),
+        "bytes-down": sum(one.bytes_down for one in rounds) + record.final_bytes_down,
+        "seconds": record.seconds,
+        "startup-seconds": record.startup_seconds,
+    }
+    return {f"final/{name}": float(value) for name, value in known.items() if value is not None}
+
+
+class JsonLines:
+    """``rounds.jsonl`` in the run's folder: a line for the settings, for each round, and for the end."""
+
+    def __init__(self, record: RunRecord, folder: Path) -> None:
+        self.path = folder / "rounds.jsonl"
+        self._write({"event": "start", "run": record.run_id, "config": record.config}, mode="w")
+
+    def round(self, number: int, figures: Figures) -> None:
+        """Write a round's line."""
+        self._write({"event": "round", "round": number, **figures})
+
+    def end(self, record: RunRecord, figures: Figures) -> None:
+        """Write the last line."""
+        self._write({"event": "end", "status": record.status, "reason": record.reason, **figures})
+
+    def _write(self, values: Mapping[str, Any], mode: str = "a") -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open(mode, encoding="utf-8") as file:
+            file.write(json.dumps({"at": now_text(), **values}) + "\n")
+
+
+class TensorBoard:
+    """Event files in ``tensorboard/`` of the run's folder."""
+
+    def __init__(self, record: RunRecord, folder: Path) -> None:
+        writer = import_module("tensorboard.summary.writer.event_file_writer")
+        self._messages = import_module("tensorboard.compat.proto.summary_pb2")
+        self._events = import_module("tensorboard.compat.proto.event_pb2")
+        self._text = import_module("tensorboard.plugins.text.summary_v2")
+        self._writer = writer.EventFileWriter(str(folder / "tensorboard"), flush_secs=5)
+        lines = "\n".join(f"| {key} | {value} |" for key, value in record.config.items())
+        self._say("config", f"| setting | value |\n|---|---|\n{lines}")
+
+    def round(self, number: int, figures: Figures) -> None:
+        """Write a round's figures, at its number."""
+        values = [self._messages.Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._add(self._messages.Summary(value=values), number)
+
+    def end(self, record: RunRecord, figures: Figures) -> None:
+        """Write the final figures and the status, and close the file."""
+        self.round(len(record.rounds), figures)
+        self._say("status", f"{record.status} {record.reason}".strip())
+        self._writer.close()
+
+    def _say(self, name: str, text: str) -> None:
+        self._add(self._text.text_pb(name, text), 0)
+
+    def _add(self, summary: Any, step: int) -> None:
+        self._writer.add_event(self._events.Event(summary=summary, step=step, wall_time=time.time()))
+        self._writer.flush()
+
+
+class MLflow:
+    """A run of MLflow: at ``MLFLOW_TRACKING_URI``, or in the file ``mlflow.db`` of the output folder."""
+
+    def __init__(self, record: RunRecord, folder: Path) -> None:
+        mlflow = import_module("mlflow")
+        store = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.parents[1] / 'mlflow.db'}"
+        self._entities = import_module("mlflow.entities")
+        self._client = mlflow.MlflowClient(tracking_uri=store)
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "fedkd")
+        found = self._client.get_experiment_by_name(name)
+        experiment = found.experiment_id if found else self._client.create_experiment(name)
+        self._run = self._client.create_run(experiment, run_name=record.run_id).info.run_id
+        params = [self._entities.Param(key, str(value)[:6000]) for key, value in record.config.items()]
+        for i in range(0, len(params), 100):  # as many as MLflow takes at a time
+            self._client.log_batch(self._run, params=params[i : i + 100])
+
+    def round(self, number: int, figures: Figures) -> None:
+        """Write a round's figures, at its number."""
+        now = int(time.time() * 1000)
+        metrics = [self._entities.Metric(name, value, now, number) for name, value in figures.items()]
+        self._client.log_batch(self._run, metrics=metrics)
+
+    def end(self, record: RunRecord, figures: Figures) -> None:
+        """Write the final figures and the status."""
+        self.round(len(record.rounds), figures)
+        for name, value in (("status", record.status), ("reason", record.reason)):
+            self._client.set_tag(self._run, name, value)
+        ended = {"completed": "FINISHED", "failed": "FAILED"}
+        self._client.set_terminated(self._run, ended.get(record.status, "KILLED"))
+
+
+class WandB:
+    """A run of Weights & Biases, in the run's folder; ``WANDB_MODE=offline`` keeps it there."""
+
+    def __init__(self, record: RunRecord, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        wandb = import_module("wandb")
+        project = os.environ.get("WANDB_PROJECT", "fedkd")
+        self._run = wandb.init(project=project, name=record.run_id, config=dict(record.config), dir=str(folder))
+
+    def round(self, number: int, figures: Figures) -> None:
+        """Write a round's figures, at its number."""
+        self._run.log(figures, step=number)
+
+    def end(self, record: RunRecord, figures: Figures) -> None:
+        """Write the final figures and the status."""
+        self._run.summary.update({**figures, "status": record.status, "reason": record.reason})
+        self._run.finish(exit_code=0 if record.status == "completed" else 1)
+
+
+# name -> class, module it needs, how it is installed
+TOOLS: dict[str, tuple[type[Any], str, str]] = {
+    "jsonl": (JsonLines, "json", ""),
+    "tensorboard": (TensorBoard, "tensorboard", "tensorboard"),
+    "mlflow": (MLflow, "mlflow", "mlflow-skinny sqlalchemy alembic"),
+    "wandb": (WandB, "wandb", "wandb"),
+}
+
+
+def parse_tools(text: str) -> list[str]:
+    """Return the names in a list with commas, none for ``none``; a `ConfigError` names those that there are.
+
+    >>> parse_tools("mlflow, jsonl"), parse_tools("none")
+    (['mlflow', 'jsonl'], [])
+    """
+    names = [name.strip() for name in text.split(",") if name.strip() not in ("", "none")]
+    for name in names:
+        if name not in TOOLS:
+            way_out = 'Several are given with commas: tracking="mlflow,jsonl".'
+            raise ConfigError(explain("tracking", f"be none or name {', '.join(TOOLS)}", name, way_out))
+    return list(dict.fromkeys(names))
+
+
+class Tracking:
+    """All tools of a run.
+
+    Parameters
+    ----------
+    names : iterable of str
+        As `parse_tools` returns them.
+    record : RunRecord
+        The run, before its first round.
+    folder : Path
+        The run's folder.
+
+    Raises
+    ------
+    MissingExtraError
+        If a tool is not installed.
+    ConfigError
+        If it cannot begin, for example because its server does not answer.
+    """
+
+    def __init__(self, names: Iterable[str], record: RunRecord, folder: Path) -> None:
+        self.trackers: dict[str, Tracker] = {}
+        self._told = 0
+        for name in names:
+            tool, module, packages = TOOLS[name]
+            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before it is imported
+            try:
+                import_module(module)
+            except ImportError as error:
+                way_out = f"Install it where the server runs: pip install {packages}"
+                message = explain("tracking", f"name an installed tool ({error})", name, way_out)
+                raise MissingExtraError(message) from error
+            try:
+                self.trackers[name] = tool(record, folder)
+            except Exception as error:
+                way_out = f"Correct its settings, or leave {name} out of tracking."
+                message = explain("tracking", "name a tool that can begin", f"{name}: {error}", way_out)
+                raise ConfigError(message) from error
+
+    def on_round(self, record: RunRecord) -> None:
+        """Tell the tools of the rounds that ended since the last call."""
+        while self._told < len(record.rounds) and record.rounds[self._told].ended:
+            this = record.rounds[self._told]
+            self._told += 1
+            self._each(record, lambda tracker, this=this: tracker.round(this.server_round, round_figures(this)))
+
+    def end(self, record: RunRecord) -> None:
+        """Tell the tools of the last rounds, and how the run ended."""
+        self.on_round(record)
+        self._each(record, lambda tracker: tracker.end(record, final_figures(record)))
+        self.trackers.clear()
+
+    def _each(self, record: RunRecord, tell: Any) -> None:
+        for name, tracker in list(self.trackers.items()):
+            try:
+                tell(tracker)
+            except Exception as error:  # a tool's server may be gone; the run is worth more
+                del self.trackers[name]
+                record.notes.append(f"tracking by {name} ended early: {error}")
+                getLogger("flwr").warning("%s", record.notes[-1])

@@ -1,0 +1,192 @@
+"""A user's own models, tried on a few rows before round 1, in a process that can be ended.
+
+In a simulation these are all models that the run names; a real server tries its own one, on public rows.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import re
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.app.models import model_factory
+from fedkd_flwr.data.datasets import Pool
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.silo.limits import Limits, limits_of
+from fedkd_flwr.simulation.simulated import simulated_pool
+
+__all__ = ["try_final_model", "try_models"]
+
+_ROWS = 24
+_COPY_S = 0.5  # a copy of the process that the model forked may take so long to come out of fit
+_FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
+
+
+def try_models(config: RunConfig, num_parties: int) -> list[str]:
+    """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
+
+    Nothing of the module is imported in this process.
+
+    Returns
+    -------
+    notes : list of str
+        What works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot be stored.
+
+    Raises
+    ------
+    ConfigError
+        If a model fails, does not end within ``try-models-s``, takes too much memory, or leaves a copy of its process;
+        the message names file and line where they are known.
+    """
+    if not config.try_models_s or not hasattr(os, "fork"):
+        return []
+    named: dict[tuple[str, str], None] = {}
+    for role in ("model", *config.card.roles):
+        spec, params = config.model_of(role)
+        picked = [pick_model(spec, i) for i in range(num_parties if spec else 0)]
+        named |= {(one, params): None for one in picked if ":" in one}
+    return [note for spec, params in named for note in _tried(config, spec, params, simulated_pool(config))]
+
+
+def try_final_model(config: RunConfig, public: PublicSet) -> list[str]:
+    """Do what `try_models` does with the model that a real server trains: on public rows, with made-up labels.
+
+    What fails there would otherwise fail after all parties have answered.
+    """
+    roles = ("final", "student", "model") if "final" in config.card.roles else ()
+    spec, params = next((given for given in map(config.model_of, roles) if given[0]), ("", ""))
+    if ":" not in (picked := pick_model(spec, 0) if spec else "") or not config.try_models_s or not hasattr(os, "fork"):
+        return []
+    rows = np.arange(public.num_rows)
+    y = (rows % public.num_classes).astype(np.int16)
+    nothing = public.X[:0], y[:0]
+    pool = Pool(
+        X=public.X,
+        y=y,
+        X_test=nothing[0],
+        y_test=nothing[1],
+        public=public,
+        rows=rows,
+        texts=public.texts,
+        test_texts=None if public.texts is None else public.texts[:0],
+    )
+    return _tried(config, picked, params, pool)
+
+
+def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[str]:
+    seconds = config.try_models_s
+    usual = limits_of(seconds, 0.0)
+    name, memory = f"model {spec}", usual.memory if usual else 0
+    names = ("try-models-s", "three quarters of this machine's memory")
+    way_out = "A slow model needs a larger try-models-s; 0 starts without this trial."
+    trial = Limits(seconds=seconds, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return list(json.loads(trial(partial(_trial, spec, params, pool, Path(folder), seconds))))
+        except LimitError as error:
+            where = _where(Path(folder) / "stack")
+            raise ConfigError(f"{error}{f' It was at {where}.' if where else ''}", code=error.code) from error
+        except FedkdError as error:
+            text = f"{name} failed before round 1, on {_ROWS} rows: {cause(error)}"
+            raise ConfigError(text, code=error.code) from error
+
+
+def _where(stack: Path) -> str:
+    """Return the line of the user's code that a process was at when it had taken too long."""
+    text = stack.read_text(encoding="utf-8", errors="replace") if stack.is_file() else ""
+    found = [frame for frame in _FRAME.findall(text) if is_users(frame[0])]
+    return f"{Path(found[0][0]).name}, line {found[0][1]}, in {found[0][2]}" if found else ""
+
+
+def _trial(spec: str, params: str, pool: Pool, folder: Path, seconds: float) -> bytes:
+    """Do the trial; return its notes as JSON."""
+    with (folder / "stack").open("w") as stack:
+        faulthandler.dump_traceback_later(max(seconds * 0.9, seconds - 1.0), file=stack)
+        try:
+            return json.dumps(_notes(spec, params, pool, folder / "copy")).encode()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
+    process, notes = os.getpid(), []
+    make = model_factory(spec, params, pool.public)
+    model = make(seed=1)
+    read, rows = pool.as_read_by(model), _few(pool.y)
+    X, y, public = read.X[rows], pool.y[rows], read.public.X[:_ROWS].copy()
+    model._lends_copies = False  # to see whether it writes into them
+    given = [array.copy() for array in (X, public)]
+    model.fit(X, y)
+    _one_process(process, copied, spec)
+    writing = [model.template.fit] * (not np.array_equal(X, given[0]))
+    labels = model.predict(public)
+    _one_process(process, copied, spec)
+    writing += [model.template.predict] * (not np.array_equal(public, given[1]))
+    if writing:
+        where = " and ".join(map(place_of, writing))
+        notes.append(f"{spec}: {where} writes into the rows it is given. It gets copies, so no data are changed.")
+    X, public = given
+    same = np.array_equal(model.predict(public.copy()), labels)
+    if not same or not np.array_equal(make(seed=1).fit(X.copy(), y.copy()).predict(public.copy()), labels):
+        words = "gives the same rows other labels each time: without a seed the run cannot be repeated."
+        notes.append(f"{spec}: {place_of(model.template.predict)} {words}")
+    if model.gives_probabilities:
+        model.predict_proba(public.copy())
+    if model.continues:
+        model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
+        _one_process(process, copied, spec)
+        notes += _kept(model, spec)
+    return notes
+
+
+def _kept(model: Classifier, spec: str) -> list[str]:
+    from fedkd_flwr.models.serialize import dumps, loads
+
+    try:
+        loads(dumps(model), trusted=model.type_names)  # as in the next round
+    except ModelBytesError as error:
+        return [f"{spec} cannot be stored, so it starts afresh in each round: {error}"]
+    return []
+
+
+def _few(y: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return a few rows with as many classes as fit: the first of each class, then the second, and so on."""
+    order = np.argsort(y, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(y))])[:-1]
+    rank = np.empty(len(y), dtype=np.int64)
+    rank[order] = np.arange(len(y)) - starts[y[order]]
+    return np.sort(np.lexsort((y, rank))[:_ROWS])
+
+
+def _one_process(process: int, copied: Path, spec: str) -> None:
+    """Refuse a model that forked and let the copy go on: the party would answer twice."""
+    if os.getpid() != process:
+        copied.touch()
+        os._exit(0)
+    until = time.monotonic() + _COPY_S
+    while not copied.exists() and _has_children() and time.monotonic() < until:
+        time.sleep(0.01)
+    if copied.exists():
+        raise ConfigError(
+            explain(spec, "go on in one process", "a copy of it (os.fork) that came out of fit or predict too")
+        )
+
+
+def _has_children() -> bool:
+    """Tell whether processes that this one started go on."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    except ChildProcessError:
+        return False

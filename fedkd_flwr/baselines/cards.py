@@ -1,0 +1,229 @@
+"""The cards and settings of the baselines. Reading them imports no Flower: both sides are in a file each."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.privacy.noise.updates import ClippedSum
+
+__all__ = [
+    "DP_FEDAVG",
+    "FEDAVG",
+    "FEDDF",
+    "FEDKT_PROX",
+    "FEDPROX",
+    "PFNM",
+    "SCAFFOLD",
+    "DPFedAvgConfig",
+    "FedAvgConfig",
+    "FedDFConfig",
+    "FedKTProxConfig",
+    "FedProxConfig",
+    "PFNMConfig",
+    "SCAFFOLDConfig",
+]
+
+
+class FedAvgConfig(LocalEpochsConfig):
+    """Settings of FedAvg."""
+
+
+class FedProxConfig(LocalEpochsConfig):
+    """Settings of FedProx."""
+
+    section: ClassVar[str] = "fedprox"
+
+    proximal_mu: float = setting(0.1, ge=0, told=True)
+    """Weight of the term that holds a party's net near the server's; 0 is FedAvg."""
+
+
+class SCAFFOLDConfig(LocalEpochsConfig):
+    """Settings of SCAFFOLD."""
+
+
+class FedDFConfig(LocalEpochsConfig):
+    """Settings of FedDF."""
+
+    section: ClassVar[str] = "feddf"
+
+    distill_epochs: int = setting(20, ge=1, le=10_000)
+    """Passes of the server over all public rows in each round, with the net's own optimiser, started afresh."""
+
+
+class PFNMConfig(LocalEpochsConfig):
+    """Settings of PFNM."""
+
+    section: ClassVar[str] = "pfnm"
+
+    gamma: float = setting(1.0, gt=0, le=1e6)
+    """The paper's gamma_0: larger gives the server's net more hidden units."""
+    variance: float = setting(1.0, ge=1e-6, le=1e6)
+    """The paper's sigma^2, of a party's weights around those of the server's unit."""
+    prior_variance: float = setting(1.0, ge=1e-6, le=1e6)
+    """The paper's sigma_0^2, of the weights of the server's units around zero."""
+    passes: int = setting(5, ge=1, le=1000)
+    """How often each party's units are matched anew."""
+
+
+class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
+    """Settings of DP-FedAvg."""
+
+    section: ClassVar[str] = "dp-fedavg"
+
+    clip: float = setting(1.0, ge=1e-6, le=1e6)
+    """L2 norm to which the server scales a party's update (its weights minus those it got) down, if it is longer."""
+    noise_multiplier: float = setting(1.0, ge=1e-3, le=1e6)
+    """Standard deviation of the noise on the sum of the updates, in clipping norms; found where epsilon is given."""
+
+    def check(self) -> None:
+        """Refuse a noise that is given twice."""
+        super().check()
+        if self.epsilon and self.noise_multiplier != self.default("noise_multiplier"):
+            rule, way_out = f"keep its default where epsilon is {self.epsilon!r}", "Drop one: epsilon finds the noise."
+            raise ConfigError(explain(self.keys()["noise_multiplier"], rule, self.noise_multiplier, way_out))
+
+    @property
+    def privacy(self) -> Privacy:
+        """The server adds the noise, always."""
+        return "server"
+
+    def mechanism(self, num_rounds: int) -> ClippedSum:
+        """Return the noise of one round; found from ``epsilon``, where that is given, for a party asked in all."""
+        if not self.epsilon:
+            return ClippedSum(clip=self.clip, noise_multiplier=self.noise_multiplier)
+        return _calibrated(self.clip, num_rounds, self.epsilon, self.delta)
+
+
+@lru_cache(maxsize=16)
+def _calibrated(clip: float, num_rounds: int, epsilon: float, delta: float) -> ClippedSum:
+    from fedkd_flwr.privacy.cost.calibration import calibrate
+
+    def make(multiplier: float) -> ClippedSum:
+        return ClippedSum(clip=clip, noise_multiplier=multiplier)
+
+    return calibrate(make, count=num_rounds, epsilon=epsilon, delta=delta)
+
+
+class FedKTProxConfig(FedProxConfig, FedKTConfig):
+    """Settings of FedKT-Prox: ``fedkt.*`` for its first round, ``fedprox.*`` for those after it."""
+
+    def check(self) -> None:
+        """Refuse noise: FedProx's weights carry none."""
+        for name, alone in (("level", "L0"), ("noise", "none")):
+            if (seen := getattr(self, name)) != alone:
+                rule, way_out = f"be {alone}: FedProx's weights carry no noise", "Drop it, or use fedkt."
+                raise ConfigError(explain(self.keys()[name], rule, seen, way_out))
+        super().check()
+        if not self.party_models:
+            way_out = "It would be ignored: drop it."
+            raise ConfigError(explain("party-models", "keep its default: parties get FedProx's net", False, way_out))
+
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings with as many passes of SOLO as FedProx's rounds make."""
+        return LocalEpochsConfig.resolved(self, num_public=num_public, num_classes=num_classes, num_rounds=num_rounds)
+
+    @property
+    def first(self) -> FedKTConfig:
+        """The settings of the first round; parties finish once, on what comes out at the end."""
+        values = {name: getattr(self, name) for name in FedKTConfig.model_fields}
+        return FedKTConfig(**{**values, "party_models": False})
+
+
+def _but_the_first_round(
+    model: Any, X: Any, y: Any, *, config: FedKTProxConfig, rounds: int, num_public: int
+) -> object:
+    """Train a net on pooled rows for as many passes as FedProx's rounds, which are all but the first."""
+    return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1, num_public=num_public)
+
+
+FEDAVG = Card(
+    name="fedavg",
+    title="FedAvg",
+    paper='McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017',
+    config=FedAvgConfig,
+    strategy="fedkd_flwr.baselines.fedavg:FedAvg",
+    client="fedkd_flwr.baselines.fedavg:FedAvgClient",
+    sends="weights",
+    default_rounds=10,
+    samples=True,
+    train_pooled=epochs_on_pooled,
+)
+FEDPROX = Card(
+    name="fedprox",
+    title="FedProx",
+    paper='Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020',
+    config=FedProxConfig,
+    strategy="fedkd_flwr.baselines.fedprox:FedProx",
+    client="fedkd_flwr.baselines.fedprox:FedProxClient",
+    sends="weights",
+    default_rounds=10,
+    samples=True,
+    train_pooled=epochs_on_pooled,
+)
+SCAFFOLD = Card(
+    name="scaffold",
+    title="SCAFFOLD",
+    paper='Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
+    config=SCAFFOLDConfig,
+    strategy="fedkd_flwr.baselines.scaffold:SCAFFOLD",
+    client="fedkd_flwr.baselines.scaffold:SCAFFOLDClient",
+    sends="weights",
+    default_rounds=10,
+    samples=True,
+    train_pooled=epochs_on_pooled,
+)
+FEDDF = Card(
+    name="feddf",
+    title="FedDF",
+    paper='Lin et al., "Ensemble Distillation for Robust Model Fusion in Federated Learning", NeurIPS 2020',
+    config=FedDFConfig,
+    strategy="fedkd_flwr.baselines.feddf:FedDF",
+    client="fedkd_flwr.baselines.feddf:FedDFClient",
+    sends="weights",
+    default_rounds=10,
+    samples=True,
+    train_pooled=epochs_on_pooled,
+)
+PFNM = Card(
+    name="pfnm",
+    title="PFNM",
+    paper='Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
+    config=PFNMConfig,
+    strategy="fedkd_flwr.baselines.pfnm:PFNM",
+    client="fedkd_flwr.baselines.pfnm:PFNMClient",
+    sends="weights",
+    default_rounds=1,
+    one_shot=True,
+    train_pooled=epochs_on_pooled,
+)
+DP_FEDAVG = Card(
+    name="dp-fedavg",
+    title="DP-FedAvg",
+    paper='McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018',
+    config=DPFedAvgConfig,
+    strategy="fedkd_flwr.baselines.dp_fedavg:DPFedAvg",
+    client="fedkd_flwr.baselines.dp_fedavg:DPFedAvgClient",
+    sends="weights",
+    default_rounds=10,
+    noise=("server",),
+    samples=True,
+    train_pooled=epochs_on_pooled,
+)
+FEDKT_PROX = Card(
+    name="fedkt-prox",
+    title="FedKT-Prox",
+    paper='Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Section 4.3',
+    config=FedKTProxConfig,
+    strategy="fedkd_flwr.baselines.fedkt_prox:FedKTProx",
+    client="fedkd_flwr.baselines.fedkt_prox:FedKTProxClient",
+    sends="weights",
+    default_rounds=10,
+    roles=("teacher", "student"),
+    samples=True,
+    train_pooled=_but_the_first_round,
+)

@@ -1,0 +1,92 @@
+"""FedDF: FedAvg's mean, to which the server distils the parties' nets on the public rows.
+
+Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole round t:
+
+    server   weights w_t                                                            -> a group of parties
+    party    epochs on its rows                                                     -> its weights and number of rows
+    server   mean by rows (Flower's FedAvg); then epochs on the public rows towards
+             softmax(mean of the parties' logits)                                   -> w_t+1
+
+Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
+the server, which has no labels, takes ``feddf.distill-epochs`` passes with the net's own optimiser. All nets have one
+architecture. The arithmetic is `fedkd_flwr.baselines.feddf`.
+
+The server needs the parties' weights, which leave without noise, and there is no claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from flwr.app import ArrayRecord
+from numpy.typing import NDArray
+
+from fedkd_flwr.baselines.cards import FEDDF as CARD
+from fedkd_flwr.baselines.cards import FedDFConfig
+from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.run_record import RoundRecord
+
+__all__ = ["FedDF", "FedDFClient", "aggregate"]
+
+
+def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
+    """Return softmax(mean of the parties' logits): what the server's net is to say of each public row.
+
+    Every party counts alike, as in AVGLOGITS of equation (1).
+
+    Parameters
+    ----------
+    logits : iterable of ndarray of shape (num_public, num_classes)
+        One for each party; taken one at a time, so memory does not grow with the parties.
+
+    Returns
+    -------
+    probs : ndarray of shape (num_public, num_classes), float64
+
+    Examples
+    --------
+    Logits of ln 9 and of 0 for the second class have the mean ln 3:
+
+    >>> aggregate([np.array([[0.0, np.log(9.0)]]), np.array([[0.0, 0.0]])]).round(6).tolist()
+    [[0.25, 0.75]]
+    """
+    total, count = np.zeros(()), 0
+    for one in logits:
+        total, count = total + np.asarray(one, dtype=np.float64), count + 1
+    mean = total / count
+    weights = np.exp(mean - mean.max(axis=1, keepdims=True))
+    probs: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return probs
+
+
+class FedDF(FlowerMean):
+    """FedAvg with distillation at the server. Parameters as in `WeightExchange`."""
+
+    card = CARD
+    config: FedDFConfig
+    rows_tried = None  # the mean is taught what each net says of them
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
+        """Average the nets, and teach the mean what they say together of the public rows."""
+        super().combine_answers(server_round, answers, this)
+        X = self.public.X
+
+        def logits() -> Iterator[NDArray[np.float32]]:
+            for answer in answers:
+                yield self._spare.set_arrays(answer.parts["model"]).logits(X)
+
+        probs = aggregate(logits())
+        this.consensus_accuracy = self.public.share_right(probs.argmax(axis=1))
+        # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
+        student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
+        student.set_arrays(self.model.arrays())
+        student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
+        return self.take_up(student.arrays())
+
+
+class FedDFClient(WeightClient):
+    """Sends the weights of the server's net after some passes over its rows. Parameters as in `WeightClient`."""
+
+    card = CARD

@@ -1,0 +1,341 @@
+"""What the strategies whose parties send weights have in common.
+
+The whole round t:
+
+    server   weights w_t of one net                                              -> a group of parties
+    party    trains the net on its rows                  -> its weights, and how many rows it has -> the server
+    server   what the algorithm makes of them                                    -> w_t+1
+
+`FlowerMean` lets one of Flower's own strategies send and take the mean; what stands around it here waits for nodes,
+asks by party name, opens replies one by one (a refusal, or weights that do not fit, would end Flower's run), and writes
+the record.
+
+Weights and row counts leave the parties: this package's other algorithms exist to avoid that. A party takes part only
+where its own rules name the algorithm. One party can also spoil a mean.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
+from flwr.serverapp.strategy import Result
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
+from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Answer, Finished, Instruction
+from fedkd_flwr.errors import DataError, PayloadError, explain
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.run_record import RoundRecord
+from fedkd_flwr.strategies.base import Collaborators, ExchangeStrategy, Stage, checked_test
+from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.waiting import WatchedGrid
+from fedkd_flwr.wire.records import Reply, Room, array_bytes, numbered, weights_record
+
+__all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
+
+
+MAX_ROWS = 2**31  # of one party: a mean by rows believes what a party says
+
+
+_LARGEST = 1e12  # of a weight: with a unit that is silent at its sender it would end the training of all others
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartyWeights(PartyAnswer):
+    """One party's weights of one round, checked.
+
+    Parameters
+    ----------
+    node_id : int
+        The node that sent it.
+    parts : mapping of str to list of ndarray
+        Its arrays by what they are: ``model``, and what else the algorithm exchanges; float32.
+    num_rows : int
+        Rows of its own that it says it learnt from; 0 where the algorithm does not ask.
+    """
+
+    node_id: int
+    parts: Mapping[str, Sequence[NDArray[np.float32]]]
+    num_rows: int = 0
+
+
+class WeightExchange(ExchangeStrategy[PartyWeights]):
+    """Base of the strategies whose parties send weights. Subclasses say what becomes of them: `combine_answers`.
+
+    Further parameters as in `ExchangeStrategy`.
+
+    Parameters
+    ----------
+    global_model : callable
+        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
+    test : (X, y), optional
+        Rows to measure the model on after each round, through Flower's ``evaluate_fn``.
+
+    Attributes
+    ----------
+    model : Classifier
+        The server's model.
+    """
+
+    config: LocalEpochsConfig
+    parts: tuple[str, ...] = ("model",)
+    """What a reply holds, each as many arrays as the net has."""
+    rows_tried: int | None = 64
+    """Public rows that a party's net must have finite outputs on; None: all."""
+    takes_weights = True
+    rounds_before = 0
+    """Rounds of another algorithm that came before, in the same run."""
+    warning = (
+        "Weights of nets trained on private rows, and numbers of rows, left the parties as they are, without noise."
+    )
+    """What the record says in any case."""
+
+    def __init__(
+        self,
+        *args: Any,
+        global_model: Callable[..., Classifier],
+        test: tuple[NDArray[Any], NDArray[Any]] | None = None,
+        **keywords: Any,
+    ) -> None:
+        super().__init__(*args, **keywords)
+        self.global_model, self.test = global_model, checked_test(test, self.public)
+        seed = int(self.rng("model").integers(2**31))
+        self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
+        self.model.initialize()
+
+    @classmethod
+    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
+        """Return the strategy of an app's run."""
+        return cls(given.fraction, global_model=given.global_model(), test=given.test, **keywords)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int = 1,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+        **later: Any,
+    ) -> Result:
+        """Run the rounds; see `ExchangeStrategy.start`.
+
+        ``initial_arrays`` are weights to start from; `DataError` is raised if they do not fit the net.
+        """
+        self.checkpoints.resume(self, num_rounds)  # weights of its own
+        if initial_arrays is not None and not self.rounds_done:
+            self.model.set_arrays([array.numpy() for array in initial_arrays.values()])
+        self.note(self.warning)
+
+        def measured(server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+            own = self._measure()
+            return own if evaluate_fn is None else evaluate_fn(server_round, arrays)
+
+        plan = (num_rounds, timeout, train_config, evaluate_config, measured)
+        return super().start(grid, self._weights(), *plan, **later)
+
+    # ---------------------------------------------------------------- what an algorithm says
+
+    @abstractmethod
+    def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
+        """Make the next weights of the valid answers, in party-name order, and return them: see `take_up`."""
+
+    @property
+    def room(self) -> Room:
+        """The most that an honest answer may hold: arrays like the net's, in numbers of twice their size."""
+        base, net = super().room, self._spare_arrays
+        num_bytes = base.num_bytes + 2 * len(self.parts) * sum(array.nbytes for array in net)
+        return Room(arrays=len(self.parts) * len(net) + 1, num_bytes=num_bytes)
+
+    def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
+        """Return the model's weights."""
+        return dict(numbered("model", self.model.arrays()))
+
+    @cached_property
+    def told_config(self) -> LocalEpochsConfig:
+        """The settings as parties are told them."""
+        return self.config.resolved(
+            num_public=self.spec.num_public,
+            num_classes=self.spec.num_classes,
+            num_rounds=self.num_rounds - self.rounds_before,
+        )
+
+    def read(self, reply: Reply, server_round: int) -> PartyWeights:
+        """Check that a party's weights fit the net, and that the net says something with them."""
+        count, arrays = len(self._spare_arrays), list(reply.arrays.values())
+        wanted = [f"{part}.{i}" for part in self.parts for i in range(count)]
+        if list(reply.arrays) != wanted:
+            raise PayloadError(explain("weights", f"be {len(wanted)} arrays, as were sent", len(arrays)))
+        parts = {part: arrays[k * count : (k + 1) * count] for k, part in enumerate(self.parts)}
+        try:
+            for name, part in parts.items():
+                self._spare.set_arrays(part)
+                if (largest := max(float(np.abs(array).max(initial=0.0)) for array in part)) > _LARGEST:
+                    raise DataError(explain(name, f"be within +-{_LARGEST:g}", largest))
+                if name == "model":  # finite weights may be so large that what they say is not
+                    self._spare.logits(self.public.X[: self.rows_tried])
+        except DataError as error:
+            raise PayloadError(str(error), reason="wrong-weights") from error
+        return PartyWeights(party=reply.party, node_id=reply.node_id, parts=parts, notes=notes_of(reply))
+
+    def take_up(self, arrays: Sequence[NDArray[Any]]) -> ArrayRecord:
+        """Make these weights the model's, and return a copy of them."""
+        self.model.set_arrays([np.asarray(array, dtype=np.float32) for array in arrays])
+        return self._weights()
+
+    def restore(
+        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
+    ) -> None:
+        """Take up the weights."""
+        self.model.set_arrays(list(result.values()))
+
+    # ---------------------------------------------------------------- inside
+
+    @cached_property
+    def _spare_arrays(self) -> list[NDArray[np.float32]]:
+        """Arrays of the shapes that parties send."""
+        return self._spare.initialize().arrays()
+
+    def _weights(self) -> ArrayRecord:
+        return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
+
+    def _measure(self) -> MetricRecord | None:
+        """Measure the model on the common test rows: the one before the first round is FedKT's, where it came first."""
+        if self.test is None or not len(self.test[1]):
+            return None
+        self.record.server["common"] = found = self.model.metrics(*self.test)
+        if self.record.rounds:
+            self.record.rounds[-1].server_accuracy = found.accuracy
+        return MetricRecord({"accuracy": found.accuracy or 0.0})
+
+
+class _Group(WatchedGrid):
+    """A grid of the round's parties alone: Flower draws from all nodes there are, and waits for more if too few."""
+
+    def __init__(self, grid: Grid, nodes: Sequence[int]) -> None:
+        super().__init__(grid)
+        self.nodes = nodes
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the nodes of the group."""
+        return self.nodes
+
+
+class FlowerMean(WeightExchange):
+    """Base of the strategies in which one of Flower's own sends the weights and takes their mean by rows.
+
+    That is Flower's FedAvg, unless a subclass names another: `flower_strategy`. Parameters as in `WeightExchange`.
+
+    Attributes
+    ----------
+    flower : flwr.serverapp.strategy.FedAvg
+        What sends and averages.
+    """
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.flower = self.flower_strategy()
+        self._carried = self._weights()
+        self._grid: Grid | None = None
+
+    def flower_strategy(self) -> FlowerFedAvg:
+        """Return Flower's strategy; who is asked, and how many must answer, is decided here and not by its sampling."""
+        return FlowerFedAvg(min_train_nodes=1, min_available_nodes=1)
+
+    def read(self, reply: Reply, server_round: int) -> PartyWeights:
+        """Check that a party's weights fit the net, and that its number of rows, which Flower reads, is one."""
+        rows = reply.metrics.get("num-examples")
+        if isinstance(rows, bool) or not (isinstance(rows, int) and 1 <= rows < MAX_ROWS):
+            raise PayloadError(explain("num-examples", "be a whole number >= 1 (and below 2^31)", rows))
+        return replace(super().read(reply, server_round), num_rows=rows)
+
+    def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
+        """Let Flower's strategy average the valid replies, in party-name order: no result depends on who was first.
+
+        It gets what was checked, never what came: one reply of another form would end its run.
+        """
+        arrays, _ = self.flower.aggregate_train(server_round, [self._as_flower_reads(answer) for answer in answers])
+        if arrays is None:
+            raise PayloadError(explain(f"Flower's {type(self.flower).__name__}", "average the valid replies", None))
+        return self.take_up([array.numpy() for array in arrays.values()])
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose the parties, and let Flower's strategy write to them."""
+        self._carried, self._grid = arrays, grid
+        return super().configure_train(server_round, arrays, config, grid)
+
+    @staticmethod
+    def _as_flower_reads(answer: PartyWeights) -> Message:
+        content = weights_record(numbered("model", answer.parts["model"]), answer.num_rows)
+        return Message(content, dst_node_id=answer.node_id, message_type="train")  # read here, never sent
+
+    def _messages(
+        self, stage: Stage, message_type: str, server_round: int, nodes: Iterable[int], config: ConfigRecord
+    ) -> list[Message]:
+        nodes = list(nodes)
+        if stage == "evaluate" or self._grid is None or not nodes:  # without nodes Flower would wait for ever
+            return super()._messages(stage, message_type, server_round, nodes, config)
+        # a record of our own: Flower's strategy writes into it
+        settings = ConfigRecord(self._settings_for_all(server_round, config))
+        group = _Group(self._grid, nodes)
+        messages = list(self.flower.configure_train(server_round, self._carried, settings, group))
+        messages.sort(key=lambda message: nodes.index(message.metadata.dst_node_id))  # Flower shuffles, unseeded
+        self.record.rounds[-1].bytes_down += sum(array_bytes(m.content.array_records["arrays"]) for m in messages)
+        return messages
+
+
+class WeightClient(PartyClient):
+    """Sends the weights of the server's net after some passes over this party's rows.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows. Its ``model`` must be the server's torch net.
+    """
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Train the server's net; return its weights under the names they came with."""
+        model = self.received(instruction, "train", instruction.server_round)
+        self.train(model, instruction)
+        return Answer(values=dict(zip(instruction.arrays, model.arrays(), strict=True)))
+
+    def train(self, model: Classifier, instruction: Instruction) -> None:
+        """Train the net that came on this party's rows: plain passes, unless an algorithm adds something."""
+        model.train_epochs(self.party.X, self.party.y, epochs=instruction.config.local_epochs)
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many rows this party trained on: its weight in the server's mean."""
+        return len(self.party.y)
+
+    def encode(
+        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the weights as they are."""
+        return dict(values)
+
+    def finish(self, instruction: Instruction) -> Finished:
+        """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
+        party, epochs = self.party, instruction.config.solo_epochs
+        model = self.received(instruction, "final")
+        alone = party.model(seed=instruction.seed("model")).train_epochs(party.X, party.y, epochs=epochs)
+        return Finished(model=model, solo=party.metrics(alone), alone=alone)
+
+    def weights(self, instruction: Instruction) -> Sequence[NDArray[Any]]:
+        """Return the net's arrays among those that came."""
+        return list(instruction.arrays.values())
+
+    def received(self, instruction: Instruction, *stream: str | int) -> Classifier:
+        """Return the server's net, which goes on with this party's stream of randomness."""
+        return self.party.net_with(self.weights(instruction), seed=instruction.seed(*stream))

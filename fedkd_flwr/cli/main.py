@@ -1,0 +1,198 @@
+"""The command ``fedkd``: its subcommands, what an error looks like, and what each exit code means.
+
+A subcommand's help is its docstring; what stands under ``Examples`` is printed after the options, line by line.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+import typer.core
+from click.utils import PacifyFlushWrapper
+from typer.utils import get_params_from_function
+
+from fedkd_flwr.cli.exit_codes import BUG, INTERRUPTED, NOBODY_READS
+from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.registry import COMMANDS, GROUPS, load
+
+__all__ = ["app", "group", "main"]
+
+_LINES = 5  # at most so many on stderr
+_EXAMPLES = "\n\nExamples\n--------\n"
+_CODES = """\b
+Exit codes:
+  0    done
+  1    not done, and that is the answer: refused at a question, or the run failed
+  2    something given is wrong; the message says what, and what to do
+  70   an error in fedkd itself
+  130  interrupted (Ctrl-C)
+  141  nobody reads the output any more, as in `fedkd runs | head -1`
+  143  told to end (SIGTERM)"""
+
+# rich takes longer to import than the rest of `fedkd --help`; with it typer 0.20 escapes brackets in plain text, too
+typer.core.HAS_RICH = False
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Federated learning where parties share labels.",
+    epilog=_CODES,
+)
+for command in sorted(map(load, COMMANDS), key=lambda command: command.__name__):
+    app.command()(command)
+for commands in GROUPS:
+    app.add_typer(load(commands), name=commands.rpartition(":")[2])
+
+
+def _explain(commands: typer.Typer) -> None:
+    """Take each subcommand's help and examples from its docstring."""
+    for one in commands.registered_commands:
+        text, _, examples = (inspect.getdoc(one.callback) or "").partition(_EXAMPLES)
+        one.help = text
+        one.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.splitlines()) if examples else None
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _explain(group.typer_instance)
+
+
+_explain(app)
+
+
+@functools.cache
+def group() -> click.Group:
+    """Return the command as click runs it, with the help of its arguments, which click 8.5 takes from typer 0.20."""
+    made = typer.main.get_command(app)
+    if not isinstance(made, click.Group):
+        raise TypeError("fedkd has subcommands")
+    waiting: list[click.Command] = [made]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, click.Group):
+            waiting += one.commands.values()
+            continue
+        if hasattr(one, "format_arguments"):  # click 8.5 would list what typer lists already
+            one.format_arguments = lambda *_: None  # type: ignore[method-assign]
+        declared = get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
+        for param in one.params:
+            if isinstance(param, click.Argument) and param.name in declared:
+                param.help = getattr(declared[param.name].default, "help", None)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit. An error is at most five lines on stderr; only a bug has a traceback, in a file.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line without the program's name; by default that of ``sys.argv``.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path that is no UTF-8, or a terminal of fewer characters
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (KeyboardInterrupt, SystemExit, Exception) as error:
+        code = _failed(error, arguments)
+        _give_up_output()
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        done = group().main(arguments, prog_name="fedkd", standalone_mode=False)
+    except getattr(click.exceptions, "NoArgsIsHelpError", ()) as error:  # click 8.2; before, it printed help itself
+        typer.echo(error.format_message())
+        return 0
+    return done if isinstance(done, int) else 0
+
+
+def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
+    """Say what went wrong, and return the exit code."""
+    if isinstance(error, SystemExit):
+        if isinstance(sys.stdout, PacifyFlushWrapper):  # type: ignore[arg-type]  # so click ends one whose pipe was closed
+            return NOBODY_READS
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        _say(str(error.code))
+        return 1
+    if isinstance(error, BrokenPipeError):
+        return NOBODY_READS
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, click.Abort):  # the end of the input, at a question
+        _say("Nothing was done: the question was not answered.")
+        return 1
+    if isinstance(error, click.ClickException):
+        where = (
+            error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else _command_path(arguments)
+        )
+        # typer and click both guess what was meant
+        message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
+        _say(f"error: {message}\n`{where} --help` shows what it takes, and examples.")
+        return 2
+    if isinstance(error, FedkdError):
+        _say(f"error: {error}")
+        return 2
+    if isinstance(error, OSError) and error.strerror:
+        where = f" {error.filename}" if error.filename else ""
+        _say(f"error: the system refused{where}: {error.strerror}.")
+        return 2
+    _bug(error)
+    return BUG
+
+
+def _command_path(arguments: Sequence[str] | None) -> str:
+    """Return the command that was asked for, as far as its words name one: click does not always say it."""
+    words: list[str] = ["fedkd"]
+    one: click.Command = group()
+    for word in sys.argv[1:] if arguments is None else arguments:
+        if not isinstance(one, click.Group) or word not in one.commands:
+            break
+        words.append(word)
+        one = one.commands[word]
+    return " ".join(words)
+
+
+def _say(text: str) -> None:
+    lines = text.splitlines()
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"({len(lines) - _LINES + 1} more lines)"]
+    typer.echo("\n".join(lines), err=True)
+
+
+def _bug(error: BaseException) -> None:
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    if os.environ.get("FEDKD_TRACEBACK"):
+        typer.echo(text, err=True)
+        return
+    what = f"error in fedkd itself: {type(error).__name__}: {error}".splitlines()[0]
+    try:
+        handle, where = tempfile.mkstemp(prefix="fedkd-error-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        _say(f"{what}. Its traceback is in {where}; please report it.")
+    except OSError:
+        _say(f"{what}. Set FEDKD_TRACEBACK=1 to see its traceback; please report it.")
+
+
+def _give_up_output() -> None:
+    """Drop what could not be written, or Python would fail once more at its exit, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,0 +1,82 @@
+"""The command ``fedkd predict``: labels for raw rows by a model that a run left."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkd_flwr.app.find_run import OUTPUT
+from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_json
+
+__all__ = ["ModelName", "Trusted", "predict"]
+
+ModelName = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant."),
+]
+Trusted = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trust",
+        metavar="TYPE",
+        help="A type of your own that the file may hold: package.module.Class; it may lie in the current folder.",
+    ),
+]
+
+
+def predict(
+    model: ModelName,
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Raw rows: CSV, TSV, Parquet, NPZ, LIBSVM; - reads CSV.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")
+    ] = True,
+    id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
+    trust: Trusted = None,
+    as_json: AsJson = False,
+    output_dir: OutputDir = OUTPUT,
+) -> None:
+    """Label raw rows with a model that a run left, the server's or a party's, and write them as CSV.
+
+    The rows are as in the training files: columns are found by name, in any order, and further ones are not used. The
+    file of the model says how they are encoded. Missing columns and other classes are refused by name.
+
+    Examples
+    --------
+    fedkd predict ~/.fedkd/runs/15725786395049560637/model.fedkd rows.csv > out.csv
+    fedkd predict last rows.csv --id-column patient --output out.csv
+    fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
+    cat rows.csv | fedkd predict model.fedkd - --json
+    """
+    from fedkd_flwr.app.predict import find_model, notes, predictions, read_rows
+    from fedkd_flwr.data.columns import column_name
+    from fedkd_flwr.files import write_atomic
+    from fedkd_flwr.saved_model import load
+
+    if trust:
+        find_own_modules()
+    loaded = load(find_model(model, output_dir), trusted=trust or ())
+    table = read_rows(rows, loaded)
+    id_column = column_name(id_column)
+    found = predictions(loaded, table, id_column=id_column, probabilities=proba)
+    for line in notes(loaded, table, id_column=id_column):
+        typer.echo(f"note: {line}", err=True)
+    if as_json:
+        print_json([{key: _plain(value) for key, value in row.items()} for row in found.to_dict("records")])
+    elif output is not None:
+        write_atomic(output, found.to_csv(index=False, lineterminator="\n").encode())
+        typer.echo(f"{len(found)} rows: {output}", err=True)
+    else:
+        typer.echo(found.to_csv(index=False, lineterminator="\n").encode(), nl=False)  # UTF-8, as in a file
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it; a Parquet file's id column may be dates, or anything."""
+    if isinstance(value, str | bool | int | float):
+        return value
+    if value is None or str(value) in ("NaT", "<NA>", "NaN"):
+        return None
+    return value.isoformat() if isinstance(value, date) else str(value)

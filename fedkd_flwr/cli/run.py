@@ -1,0 +1,85 @@
+"""The command ``fedkd run``: a run at a SuperLink."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.cli.exit_codes import INTERRUPTED
+from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.simulate import Resume, RunSettings
+
+__all__ = ["run"]
+
+_ROUND = re.compile(r"round (\d+)/(\d+): (.*)")
+
+
+def run(
+    settings: RunSettings = None,
+    superlink: Annotated[
+        str, typer.Option(help="The SuperLink's name in Flower's configuration; by default its default.")
+    ] = "",
+    resume: Resume = "",
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    app: Annotated[Path | None, typer.Option(help="The folder of an app of your own; by default this package.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for the run's end; the exit code says how it ended.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Submit a run to a SuperLink whose nodes are real silos.
+
+    Settings are given as to `fedkd simulate`; paths are those of the server's machine. Each silo answers only if it has
+    approved the app's bundle, whose hash is printed. ``--resume`` reads the record of the lost run, on the server's
+    machine; from elsewhere, give its settings again with resume-from=RUN.
+
+    Examples
+    --------
+    fedkd run public-path=/srv/public.csv num-parties=3 --superlink ops --wait
+    fedkd run my-run.toml --name monday
+    fedkd run --resume monday --wait
+    """
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.app.submit import follow, status, submit
+    from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
+    from fedkd_flwr.terminal import one_line
+
+    given = read_settings(settings or [], name=name)
+    if resume:
+        given = resumed_settings(resume, given.get("output-dir", "")) | given
+    try:
+        made = submit(given, superlink=superlink, app=app)
+    except KeyboardInterrupt:
+        typer.echo(f"Perhaps submitted, perhaps not: `{f'flwr list {superlink}'.rstrip()}` lists the runs.", err=True)
+        return INTERRUPTED
+    how, details = "", ""
+    if not as_json:
+        typer.echo(f"run     {made.run_id}")
+        typer.echo(f"bundle  {made.bundle.sha256}  {one_line(made.bundle.app)} {one_line(made.bundle.version)}")
+    if wait:
+        line = ProgressLine()
+        line.show("submitted: waiting for the server")
+        try:
+            for said in follow(made.run_id, superlink):
+                if found := _ROUND.search(said):
+                    line.show(f"round {found[1]} of {found[2]}: {found[3]}")
+                elif "record: " in said or "report: " in said:
+                    line.clear()
+                    typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
+        except KeyboardInterrupt:
+            line.clear()
+            typer.echo(f"The run goes on. Stop it with: flwr stop {made.run_id} {superlink}", err=True)
+            return INTERRUPTED
+        line.clear()
+        how, details = status(made.run_id, superlink)
+    if as_json:
+        print_json({"run_id": made.run_id, "bundle": made.bundle.sha256, "status": how or "submitted"})
+    elif not wait:
+        typer.echo(f"Follow it with: flwr log {made.run_id} {superlink}".rstrip())
+    if how and how != "finished:completed":
+        typer.echo(f"error: the run is {how}: {' '.join(details.split())[:600]}", err=True)
+        return 1
+    return 0

@@ -1,0 +1,73 @@
+"""The command ``fedkd schema``: look at a table and write its schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkd_flwr.cli.options import print_json
+
+__all__ = ["schema"]
+
+
+def schema(
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows.")],
+    label: Annotated[str, typer.Option(help="Its label column.")] = "label",
+    classes: Annotated[str, typer.Option(help='All class names, e.g. "no,yes". Default: the label column\'s.')] = "",
+    id_column: Annotated[str, typer.Option(help="A column that names rows and is no feature.")] = "",
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    text: Annotated[str, typer.Option(help="Columns of free text, with commas; prose is found without.")] = "",
+    decimal: Annotated[str, typer.Option(help="Sign before decimals, . or ,. Default: found.")] = "",
+    missing: Annotated[str, typer.Option(help="Further words for an empty cell, with commas.")] = "",
+    dates: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
+    limits: Annotated[str, typer.Option(help="What <0.5 is: number (0.5) or missing. Default: number.")] = "",
+    output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Look at a public table, say how each column is read, and write its schema for real silos.
+
+    Use public rows only: everybody reads what a schema says. A simulation needs no schema.
+
+    Examples
+    --------
+    fedkd schema public.csv --label outcome
+    fedkd schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
+    """
+    from dataclasses import asdict
+
+    from fedkd_flwr.data.columns import short_list
+    from fedkd_flwr.data.look import Rules, note_lines
+    from fedkd_flwr.data.write_schema import look_at_file
+    from fedkd_flwr.errors import printable
+
+    given = {"classes": classes, "output": str(output or "")}
+    rules = Rules(
+        id_column=id_column,
+        drop=_names(drop),
+        text=_names(text),
+        decimal=decimal,
+        missing=_names(missing),
+        dates=dates,
+        limits=limits,
+    )
+    found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)
+    path = output or table.expanduser().parent / "schema.toml"
+    made.write(path)
+    if as_json:
+        facts: dict[str, Any] = {"schema": str(path.absolute()), "label": made.label, "classes": made.classes}
+        facts |= {"columns": [asdict(note) for note in found.notes], "next": found.command}
+        print_json(facts)
+        return
+    for line in note_lines(found.notes):
+        typer.echo(line)
+    typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
+    if found.command:
+        typer.echo(f"Columns were left out, or look like identifiers. To say so: {found.command}")
+    typer.echo(f"wrote {path.absolute()}")
+    typer.echo("Read it, correct it by hand where needed, and give every party the same file.")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))

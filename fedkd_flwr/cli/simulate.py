@@ -1,0 +1,190 @@
+"""The command ``fedkd simulate``: a whole federation on this machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Self
+
+import typer
+
+from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
+from fedkd_flwr.cli.options import AsJson, open_page, print_json
+
+if TYPE_CHECKING:
+    from fedkd_flwr.simulation.simulate import Ended
+
+__all__ = ["Interrupts", "Resume", "RunSettings", "simulate"]
+
+RunSettings = Annotated[
+    list[str] | None, typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.")
+]
+
+Resume = Annotated[
+    str,
+    typer.Option(
+        metavar="RUN", help="Continue a run that was lost, with the settings it began with: its id, name or path."
+    ),
+]
+
+
+def simulate(
+    settings: RunSettings = None,
+    parties: Annotated[int | None, typer.Option(help="How many parties; 10 by default.", min=1)] = None,
+    resume: Resume = "",
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    seeds: Annotated[int, typer.Option(help="Run so many times, each with the next seed.", min=1)] = 1,
+    processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the whole log.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Simulate a federation on this machine: parties, server and all, and say how good its models are.
+
+    Settings are those of docs/configuration.md. What stands later wins; texts need no quotes. Paths in the file start
+    from its folder, others from the current one. Your own modules are found in the current folder.
+
+    Examples
+    --------
+    fedkd simulate
+    fedkd simulate table=patients.csv label=outcome --parties 5 --name first --open
+    fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
+    fedkd simulate --resume last
+    """
+    from fedkd_flwr.simulation.simulate import Simulation
+
+    simulation = Simulation()  # it needs seconds to import what it needs; meanwhile the settings are read
+    try:
+        from fedkd_flwr.app.progress import ProgressLine
+        from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
+        from fedkd_flwr.simulation.simulate import jobs
+
+        given = read_settings(settings or [], num_parties=parties, name=name)
+        if resume:
+            given = resumed_settings(resume, given.get("output-dir", "")) | given
+        runs = jobs(given, seeds)
+        simulation.begin(runs, processes=processes)
+        line = ProgressLine()
+        with Interrupts(line.clear) as interrupts:
+            ended = simulation.watch(
+                lambda text: None if verbose else line.show(text),
+                may_stop=interrupts.may_stop,
+                print_log=(lambda text: typer.echo(text, err=True, nl=False)) if verbose else None,
+            )
+        line.clear()
+    finally:
+        simulation.end()
+    if as_json:
+        print_json({"runs": [{k: v for k, v in vars(one).items() if k not in ("columns", "table")} for one in ended]})
+    else:
+        _print(ended, name)
+    if ended[-1].status != "completed":
+        _complain(ended[-1])
+    if open_ and ended[-1].report:
+        open_page(ended[-1].report)
+    if interrupts.terminated:
+        return TERMINATED
+    if ended[-1].status == "stopped" or interrupts.agreed:
+        return INTERRUPTED
+    return 0 if ended[-1].status == "completed" else 1
+
+
+class Interrupts:
+    """Turns the signals that end a command into questions, or into a stop where nobody can be asked."""
+
+    def __init__(self, clear: Callable[[], None]) -> None:
+        self.clear = clear  # takes the progress line away
+        self.agreed = self.terminated = False
+
+    def __enter__(self) -> Self:
+        def interrupted(number: int, _: object) -> None:
+            self.terminated = True
+            raise KeyboardInterrupt
+
+        numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+        self.before = {number: signal.signal(number, interrupted) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def may_stop(self) -> bool:
+        """Ask whether the run is to stop; a second Ctrl-C means yes."""
+        try:
+            self.clear()
+            if self.terminated or not sys.stdin.isatty():
+                self.agreed = True
+            else:
+                typer.echo("\nStop the run? The rounds done stay in the record. [y/N] ", err=True, nl=False)
+                self.agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
+        except KeyboardInterrupt:
+            self.agreed = True
+        return self.agreed
+
+
+def _print(ended: list[Ended], name: str) -> None:
+    """Print what the runs that completed gave."""
+    from fedkd_flwr.simulation.simulate import once, spread
+
+    done = [one for one in ended if one.status == "completed"]
+    if done and done[0].columns:
+        typer.echo(done[0].columns)
+    if len(ended) == 1 and done:
+        typer.echo(done[0].table)
+    balanced = bool(done) and all(one.balanced for one in done)
+    found = [one.balanced if balanced else one.figures for one in done]
+    if len(ended) > 1 and done:
+        which = f"{'balanced ' if balanced else ''}accuracy"
+        fixed = _fixed_answer(done, [one.balanced_baseline if balanced else one.baseline for one in done])
+        for label, texts in (("WARNING", [one.warnings for one in done]), ("note", [one.notes for one in done])):
+            for line in once([(one.seed, text) for one, text in zip(done, texts, strict=True)]):
+                typer.echo(f"{label} {line}")
+        typer.echo(f"{which} by model and test rows, of parties' models the mean{fixed}:")
+    for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
+        words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
+        typer.echo(f"seed {one.seed}  {words}  {one.record}")
+    for key, (mean, deviation) in spread(found).items():
+        typer.echo(f"{key}: mean {mean:.4f}, deviation {deviation:.4f} over {len(done)} seeds")
+    if len(done) > 1:
+        typer.echo("Compare them with: fedkd compare " + (name or " ".join(one.run_id for one in done)))
+    for what in ("record", "report") if done and len(ended) == 1 else ():
+        if path := getattr(done[0], what):
+            typer.echo(f"{what}: {path}")
+
+
+def _fixed_answer(done: list[Ended], baselines: list[dict[str, float]]) -> str:
+    """Return for a heading how many test rows there are, and what one fixed answer reaches on them on average."""
+    from fedkd_flwr.simulation.simulate import TOGETHER
+
+    found = []
+    for rows in done[0].n:
+        sizes = {one.n[rows] for one in done if rows in one.n}
+        many = f"{min(sizes):,}" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,}"
+        known = [one[rows] for one in baselines if rows in one]
+        reached = f" (one fixed answer {sum(known) / len(known):.3f})" if known else ""
+        together = [one[TOGETHER] for one in baselines if rows == "own" and TOGETHER in one]
+        if known and together:
+            mean = sum(together) / len(together)
+            reached = f"{reached[:-1]} as the mean over parties, {mean:.3f} for server and centralised: all these rows)"
+        found.append(f"{many} {rows}{reached}")
+    return f"; test rows: {', '.join(found)}" if found else ""
+
+
+def _complain(last: Ended) -> None:
+    """Say on stderr, in at most five lines, why a run did not complete, and where what it left is."""
+    reason = " ".join(last.reason.split())
+    reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
+    said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
+    typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
+    for what in ("record", "report", "log"):
+        if path := getattr(last, what):
+            typer.echo(f"{what}: {path}", err=True)
+    if last.record and Path(last.record).is_file():
+        from fedkd_flwr.app.find_run import way_to_continue
+        from fedkd_flwr.record.run_record import RunRecord
+
+        if command := way_to_continue(RunRecord.load(last.record), Path(last.record)):
+            typer.echo(f"continue it with: {command}", err=True)

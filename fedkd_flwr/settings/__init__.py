@@ -1,0 +1,1 @@
+"""Run config and node config: strings become objects here and nowhere else."""

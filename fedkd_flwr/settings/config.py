@@ -1,0 +1,493 @@
+"""The run config and a node's own config, checked; strings become objects only here and in `assembly`.
+
+Both are kebab-case scalars; an algorithm's own settings stand in a section of its name (``fedct.quorum``). Which
+settings there are, and what they may be, each algorithm's card says. Unknown keys, wrong types, impossible
+combinations and settings that nobody reads are refused before any party is contacted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import SkipValidation
+
+from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
+from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
+from fedkd_flwr.app.tracking import parse_tools
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.metrics import check_names
+from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
+
+__all__ = ["TABLE_RULES", "NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
+
+_TABLE = {"dataset": ("table",)}
+_SYNTHETIC = {"dataset": ("synthetic",)}
+_BY_FILE = {"partitioner": ("file",)}
+_DIRICHLET = {"partitioner": ("dirichlet", "inner-dirichlet")}
+_NAME = re.compile(r"(\w[\w.+=-]{0,99})?")
+
+
+class RunConfig(Config):
+    """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
+
+    name: str = setting("")
+    """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
+    algorithm: str = setting("fedct")
+    """Which exchange: a name, or your own card as package.module:CARD."""
+    num_rounds: int = setting(0, ge=0, le=100_000)
+    """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
+    num_parties: int = setting(0, ge=0)
+    """Nodes to wait for. 0: until their number is stable."""
+    min_parties: int = setting(2, ge=1)
+    """Fewest valid replies a round needs; fewer fail the run."""
+    fraction_parties: float = setting(1.0, gt=0, le=1)
+    """Share of the parties asked in a round, drawn by name."""
+    round_timeout_s: float = setting(3600.0, gt=0)
+    """Who has not answered after so many seconds is left out."""
+    output_dir: str = setting("", path=True)
+    """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
+    resume_from: str = setting("")
+    """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
+    (docs/resume.md)."""
+    server_epsilon_budget: float = setting(0.0, ge=0)
+    """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
+    rehearsal: bool = setting(False)
+    """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
+    private leaves, and no ledger is charged (`fedkd rehearse`)."""
+    centralised: bool = setting(True)
+    """In simulation: also train one model on everybody's rows pooled."""
+    save_party_models: bool = setting(False)
+    """In simulation: keep each party's final model beside the record."""
+    try_models_s: float = setting(30.0, ge=0)
+    """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
+    most. 0: not tried."""
+
+    tracking: str = setting("none")
+    """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
+    (docs/tracking.md)."""
+
+    dataset: str = setting("digits")
+    """In simulation: a named data set (docs/your-data.md), or "table"."""
+    data_root: str = setting("", path=True)
+    """Absolute path: the folder of the data sets that need files."""
+    table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of your file."""
+    label: str = setting("", only=_TABLE)
+    """Its label column."""
+    id_column: str = setting("", only=_TABLE)
+    """A column of it that names rows and is no feature."""
+    drop: str = setting("", only=_TABLE)
+    """Columns to leave out, with commas."""
+    decimal: Literal["", ".", ","] = setting("", only=_TABLE)
+    """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
+    missing: str = setting("", only=_TABLE)
+    """Further words for an empty cell, with commas. Empty cells, NA, n/a and ? are known."""
+    dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
+    """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
+    limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
+    """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
+    public_path: str = setting("", path=True)
+    """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
+    schema_path: str = setting("", path=True)
+    """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
+    num_public: int = setting(0, ge=0)
+    """Public rows; 0: the data set's usual share."""
+    num_test: int = setting(0, ge=0)
+    """Test rows; 0: the data set's usual share."""
+    num_private: int = setting(0, ge=0)
+    """Private rows; 0: the data set's usual share."""
+    public_from: Literal["train", "test"] = setting("train")
+    """Sets with an official test file: where public rows come from."""
+    public_label: str = setting("")
+    """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
+    in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
+    label_space: Literal["private", "joint"] = setting("private")
+    """Those sets: the private classes alone, or the public classes and then the private ones."""
+    synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
+    """Rows of the synthetic set."""
+    synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC)
+    """Its columns."""
+    synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC)
+    """Its classes."""
+
+    partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
+        setting("dirichlet")
+    )
+    """In simulation: who holds what (docs/your-data.md)."""
+    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
+    """0.1 is very uneven, 100 nearly even."""
+    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("dirichlet",)})
+    """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
+    """Classes a party holds."""
+    shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
+    """Shards a party holds."""
+    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET)
+    """dirichlet is drawn again until every party has so many rows."""
+    class_order: Literal["rarest-first", "frequent-first", "label"] = setting("rarest-first", only=_DIRICHLET)
+    """Order in which dirichlet deals classes, which matters."""
+    partition_path: str = setting("", only=_BY_FILE, path=True)
+    """Absolute path of an NPZ file of row numbers."""
+    partition_index: int = setting(0, ge=0, only=_BY_FILE)
+    """Which of its partitions."""
+    party_test_fraction: float = setting(0.2, ge=0, lt=1)
+    """Share of its rows that a simulated party keeps for testing at home."""
+    own_column_share: float = setting(0.0, ge=0, lt=1)
+    """In simulation: share of a table's columns that are dealt to the parties, each column to one of them. Public rows
+    and models that vote are without them; the party that has a column may use it in its own final model."""
+
+    model: str = setting("mixed")
+    """The parties' model: a name or an import string (docs/your-model.md)."""
+    model_params: str = setting("")
+    """Its parameters: a=1,b=x or JSON."""
+    teacher_model: str = setting("")
+    """FedKT's teachers. Empty: model."""
+    teacher_params: str = setting("")
+    """Their parameters."""
+    student_model: str = setting("")
+    """FedKT's students. Empty: model."""
+    student_params: str = setting("")
+    """Their parameters."""
+    final_model: str = setting("")
+    """The server's model. Empty: the students'."""
+    final_params: str = setting("")
+    """Its parameters."""
+
+    own: SkipValidation[ExchangeConfig] = ExchangeConfig()
+
+    @cached_property
+    def card(self) -> Card:
+        """The algorithm's card."""
+        return find_card(self.algorithm)
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.own.seed
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of rounds to run."""
+        return self.num_rounds or self.card.default_rounds
+
+    def model_of(self, role: str) -> tuple[str, str]:
+        """Return the name of a role's model, empty where the run gives none, and its parameters."""
+        return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Return a setting that not every algorithm has."""
+        return getattr(self.own, name, default)
+
+    def check(self) -> None:
+        """Refuse impossible combinations, and settings that the algorithm does not read."""
+        card = self.card
+        if not _NAME.fullmatch(self.name):
+            rule = "be at most 100 letters, digits and . _ + = -, and start with a letter, digit or _"
+            raise ConfigError(explain("name", rule, self.name))
+        if card.one_shot and self.num_rounds > 1:
+            rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
+            raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
+        unread = [
+            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if _read(name, one)])
+            for name, key in self.keys().items()
+            if getattr(self, name) != self.default(name) and not _read(name, card)
+        ]
+        if unread:
+            raise ConfigError("\n".join(unread))
+        if self.server_epsilon_budget and self.own.privacy != "server":
+            way_out = "It would be ignored: drop it, or choose a noise at the server."
+            seen = self.server_epsilon_budget
+            raise ConfigError(
+                explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
+            )
+        parse_tools(self.tracking)
+        if self.num_parties and self.min_parties > self.num_parties:
+            rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
+            raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))
+        if self.dataset == "table" and not (self.table and self.label):
+            rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
+            raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
+        told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name)]
+        if told and self.schema_path:
+            way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
+            raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
+        if not self.model:
+            way_out = 'Use model="random-forest", or drop it: a mixture of kinds.'
+            raise ConfigError(explain("model", "be given", self.model, way_out))
+        for role in _ROLES:
+            spec, params = self.model_of(role)
+            if params and not spec:
+                way_out = "It would be ignored: name the model too, or use model-params."
+                raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
+        if self.partitioner == "file" and not self.partition_path:
+            raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+
+    def changed_keys(self) -> list[str]:
+        """Return the keys of the settings that are not the defaults, of the algorithm's too."""
+        return [
+            key
+            for config in (self, self.own)
+            for name, key in config.keys().items()
+            if getattr(config, name) != config.default(name)
+        ]
+
+    def as_scalars(self) -> dict[str, Any]:
+        """Return the settings that this run reads, by key."""
+        general = {key: getattr(self, name) for name, key in self.keys().items()}
+        return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
+
+
+_ROLES = ("teacher", "student", "final")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits")
+"""Settings that say how a user's table is read."""
+
+
+class NodeConfig(Config):
+    """What one node says of itself and allows; no setting of a run changes it.
+
+    In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
+    """
+
+    party: str = setting("")
+    """This silo's name, unique in the federation; required with data-path."""
+    data_path: str = setting("", path=True)
+    """Its private file, with the schema's label column."""
+    public_path: str = setting("", path=True)
+    """Its copy of the public file; required with data-path."""
+    schema_path: str = setting("", path=True)
+    """Its copy of the schema. Empty: schema.toml beside public-path."""
+    public_fingerprint: str = setting("")
+    """The public set that was agreed on, as `fedkd check` prints it at the server: 20 digits to compare by telephone.
+    Another one is refused. Empty: any that the server has too."""
+    label: str = setting("")
+    """If given, it must be the schema's label column: a check."""
+    own_columns: str = setting("")
+    """Columns of data-path that only this party has, with commas: its own final model reads them too, where they help.
+    No model that votes does, and nothing of them leaves but figures named in share-metrics (docs/your-data.md)."""
+    model: str = setting("")
+    """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
+    model_params: str = setting("")
+    """Its parameters."""
+    state_dir: str = setting("", path=True)
+    """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
+    test_fraction: float = setting(0.2, ge=0, lt=1)
+    """Share of its rows kept for measuring."""
+    allow: str = setting(",".join(sorted(allowed_by_default())))
+    """Algorithms it takes part in, with commas; those that send scores or weights never by default. With the word
+    density-ratio among them, FedCT, FedKT and PATE also get its class counts and how typical each public row is of its
+    rows, in runs without noise. In simulation the run decides."""
+    allow_code: bool = setting(False)
+    """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
+    privacy is demanded."""
+    require_privacy: bool = setting(False)
+    """Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any noise, so set
+    epsilon-budget too."""
+    epsilon_budget: float = setting(float("inf"), ge=0, allow_inf_nan=True)
+    """Most this party may ever spend on its data, over all runs, for one record against the server; a finite budget
+    refuses runs without a mechanism too."""
+    delta_budget: float = setting(1e-5, gt=0, lt=1)
+    """The delta at which that is counted."""
+    rows_at_least: int = setting(0, ge=0)
+    """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
+    number, never for the true one. 0: nothing is known, and it is counted as if all rows were drawn."""
+    allow_models: str = setting("")
+    """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
+    node's own is its owner's choice."""
+    run_rules: str = setting("")
+    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.share=argmax. A
+    setting that the run's algorithm does not have is passed over."""
+    reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
+    """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
+    refuses replies without a mechanism too."""
+    hours: str = setting("")
+    """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
+    08:00-18:00. Empty: always."""
+    class_rows_at_least: int = setting(0, ge=0)
+    """Rule of the site: the least number of rows of each class that this party learns from, of those it holds any of.
+    With fewer it refuses; beside a claim for the whole party it sends a fixed answer instead, because a refusal would
+    tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
+    answer."""
+    approve: Literal["never", "first-round", "always"] = setting("never")
+    """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
+    later ones of its kind; or each that holds labels, scores, weights or metrics."""
+    approve_within_s: float = setting(3000.0, ge=0)
+    """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
+    round-timeout-s."""
+    reply_at: float = setting(0.0, ge=0)
+    """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
+    comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
+    round_limit_s: float = setting(3000.0, ge=0)
+    """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
+    round-timeout-s, so that the party still answers. 0: never."""
+    memory_limit_gb: float = setting(0.0, ge=0)
+    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
+    the machine's, or of its container's."""
+    share_metrics: str = setting("")
+    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/metrics.md lists them); model
+    stands for its model's name and size. Empty: none."""
+    min_support: int = setting(10, ge=0)
+    """A figure of a class with fewer test rows stays here."""
+    partition_id: int | None = setting(None, ge=0)
+    """Set by Flower in simulation; not for silos."""
+    num_partitions: int | None = setting(None, ge=1)
+    """Set by Flower in simulation; not for silos."""
+
+    def check(self) -> None:
+        """Refuse a silo without its files or name."""
+        if self.data_path and not self.public_path:
+            way_out = "Name this node's copy of the public file."
+            raise ConfigError(explain("public-path", "be given with data-path", self.public_path, way_out))
+        if self.data_path and not self.party:
+            way_out = 'Give this silo a unique name: party="st-mary".'
+            raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
+        if self.model_params and not self.model:
+            raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
+        if self.own_columns and not self.data_path:
+            way_out = "In simulation the run deals them: own-column-share=0.3"
+            raise ConfigError(explain("own-columns", "be given with data-path", self.own_columns, way_out))
+        check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
+        _ = self.rules
+        if not self.data_path and self.partition_id is None:
+            way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
+            raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
+
+    @property
+    def simulated(self) -> bool:
+        """Tell whether this node plays a party of a partitioned data set."""
+        return not self.data_path
+
+    @property
+    def demands_privacy(self) -> bool:
+        """Tell whether runs without a mechanism at this party are refused."""
+        return self.require_privacy or self.epsilon_budget < math.inf
+
+    @property
+    def own_names(self) -> list[str]:
+        """Names of the columns that only this party has."""
+        return [name for name in map(str.strip, self.own_columns.split(",")) if name]
+
+    @property
+    def rules(self) -> SiteRules:
+        """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
+        known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
+        return SiteRules(
+            models=frozenset(filter(None, map(str.strip, self.allow_models.split(",")))),
+            settings=parse_setting_rules(self.run_rules, known),
+            hours=parse_hours(self.hours),
+            reply_epsilon=self.reply_epsilon,
+            delta=self.delta_budget,
+            class_rows=self.class_rows_at_least,
+        )
+
+    @property
+    def guards(self) -> bool:
+        """Tell whether what leaves is written down: at each silo, and where a simulated node asks for it."""
+        asks = self.approve != "never" or self.rules != SiteRules(delta=self.delta_budget)
+        return not self.simulated or bool(self.state_dir) or asks
+
+    @property
+    def takes_models(self) -> bool:
+        """Tell whether a run may name its models: not where it names its own, nor at a silo that demands privacy."""
+        return not self.model and (self.simulated or not self.demands_privacy)
+
+
+def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
+    """Return the checked run config; keys not given take their defaults.
+
+    Settings of other algorithms are passed over where they have their defaults, as ``pyproject.toml`` gives them all.
+
+    Raises
+    ------
+    ConfigError
+        If a key is unknown, a value of the wrong type or out of range, a combination impossible, or a setting not read.
+    """
+    card = find_card(str(values.get("algorithm", RunConfig.default("algorithm"))))
+    general = {key: name for name, key in RunConfig.keys().items()}
+    own = {key: name for name, key in card.config.keys().items()}
+    known = general | own | {key: key for one in cards().values() for key in one.config.keys().values()}
+    given: dict[str, Any] = {}
+    for_algorithm: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in values.items():
+        if key in own:
+            for_algorithm[own[key]] = value
+        elif key in general:
+            given[general[key]] = value
+        elif key not in known:
+            problems.append(_unknown("run config key", key, value, known))
+        else:
+            problems += _not_read(key, value, card)
+    try:
+        settings = card.config(**for_algorithm)
+    except ConfigError as error:
+        problems.append(str(error))
+        settings = card.config()
+    try:
+        run = RunConfig(**given, own=settings)
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return run
+
+
+def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
+    """Return the checked node config.
+
+    Raises
+    ------
+    ConfigError
+        As for `parse_run_config`.
+    """
+    known = {key: name for name, key in NodeConfig.keys().items()}
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(_unknown("node config key", key, value, known))
+    return NodeConfig(**{known[key]: value for key, value in values.items()})
+
+
+def _unknown(what: str, key: str, value: Any, known: Iterable[str]) -> str:
+    """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
+    keys = sorted(known)
+    name = key.rpartition(".")[2]
+    near = [one for one in keys if one.rpartition(".")[2] == name] or difflib.get_close_matches(key, keys, n=1)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
+    if what == "run config key" and key in NodeConfig.keys().values():
+        hint = "It is a party's own setting: give it in the node config."
+    return explain(f"{what} {key}", "be a known key", value, hint)
+
+
+def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
+    """Yield a sentence where a setting of other algorithms has another value than its default."""
+    readers = {
+        name: one.config.default(field)
+        for name, one in cards().items()
+        for field, its_key in one.config.keys().items()
+        if its_key == key
+    }
+    default = next(iter(readers.values()))
+    if isinstance(value, bool) is not isinstance(default, bool) or value != default:
+        own = [one for one in card.config.keys().values() if re.split(r"[.-]", one)[-1] == key]
+        yield _unread(key, value, card.name, list(readers), own)
+
+
+def _unread(key: str, value: Any, algorithm: str, readers: list[str], own: Sequence[str] = ()) -> str:
+    """Return a sentence with the settings alike that the algorithm has, else with the algorithms that have this one."""
+    instead = f"; {algorithm} has {' and '.join(own)}" if own else f", or use {' or '.join(readers)}"
+    way_out = f"It would be ignored: drop it{instead}."
+    return explain(key, f"not be set for {algorithm}", value, way_out)
+
+
+def _read(name: str, card: Card) -> bool:
+    """Tell whether an algorithm reads a general setting: some of them not every algorithm does."""
+    some = {
+        "fraction_parties": card.samples,
+        "server_epsilon_budget": "server" in card.noise,
+        **{f"{role}_{what}": role in card.roles for role in _ROLES for what in ("model", "params")},
+    }
+    return some.get(name, True)

@@ -1,0 +1,191 @@
+"""Readiness: what was found at a silo or a server before a run, why each finding matters, and what to do.
+
+`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd check`` and
+``fedkd node run`` print them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.errors import Code, FedkdError
+from fedkd_flwr.stores.files import require_locks
+from fedkd_flwr.terminal import one_line
+
+__all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_code", "finding_of"]
+
+
+class Level(IntEnum):
+    """How bad a finding is; the worst one is the exit code."""
+
+    READY = 0
+    WARNING = 1
+    FAULT = 2
+
+
+WHY = {
+    "settings": "A setting that is wrong or missing keeps the whole node, or the whole run, from working.",
+    "public file": "All parties label the same public rows; without them this party has nothing to say.",
+    "fingerprint": "Labels are compared row by row: a party with another public set or schema is left out of each run.",
+    "private file": "The party learns from this file alone; while it cannot be read, the party answers no run.",
+    "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
+    "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "
+    "every run without noise.",
+    "rows": "A model of very few rows votes nearly at random, and harms the result for everybody.",
+    "shift": "Labels of public rows that are unlike the private ones teach nobody anything: the first reason why "
+    "such a federation fails.",
+    "model": "A model that fails here fails in the run, and the server is told no more than one word of it.",
+    "time": "A visit that takes longer or more memory than this node allows is ended, and the party is left out.",
+    "run": "What this party refuses in the first round, the run has to do without.",
+    "extras": "A model whose library is not installed answers nothing.",
+    "address": "Without a way to the SuperLink this node is in no run.",
+    "certificate": "The certificate shows that the server is the one you agreed on; Flower connects to no other.",
+    "key": "A SuperLink that knows its nodes turns away a key that its operator has not registered.",
+    "clock": "Requests are signed with the time, and a server refuses those from a clock that is off. Ledgers, "
+    "certificates and records are dated by it, too.",
+    "disk": "The charge and the reply are written before the reply leaves. On a full disk the party answers nothing, "
+    "and without locks two processes could charge the ledger at once.",
+    "ledger": "The ledger says what has been spent on these rows; without it a party must not answer.",
+    "budget": "A party without budget refuses every run that asks its rows anything.",
+    "data": "A simulation deals these rows to its parties.",
+    "nodes": "A run waits for so many nodes, and fails without them.",
+    "bundle": "A silo answers only runs of app bundles that it has approved.",
+}
+"""Why a finding about a subject matters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Parameters
+    ----------
+    subject : str
+        A key of `WHY`.
+    level : Level
+    what : str
+        What was found, in one line.
+    way_out : str
+        What to do: a complete command where there is one; "" where nothing needs to be done.
+    private : bool
+        Whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
+    """
+
+    subject: str
+    level: Level
+    what: str
+    way_out: str = ""
+    private: bool = False
+
+    @property
+    def why(self) -> str:
+        """Why it matters."""
+        return WHY[self.subject]
+
+
+def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bool = False) -> Finding:
+    """Return an error as a fault: what, and its way out where none is given."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, FedkdError):
+        if error.code == Code.MISSING_EXTRA:
+            subject = "extras"
+    else:
+        text = f"{type(error).__name__}: {text}"
+    return Finding(subject=subject, level=Level.FAULT, what=text, way_out=way_out, private=private)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """Return 0 where all is ready, 1 where there are warnings, 2 where there is a fault."""
+    return int(max((one.level for one in findings), default=Level.READY))
+
+
+_WORDS = {Level.READY: "ready", Level.WARNING: "warning", Level.FAULT: "NOT READY"}
+
+
+def as_text(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the findings as lines; warnings and faults with why they matter and what to do.
+
+    >>> print(*as_text([Finding(subject="rows", level=Level.READY, what="1,200 rows")]), sep=chr(10))
+    ready      rows          1,200 rows
+    Ready: 1 point was looked at.
+    """
+    for one in findings:
+        lines = [(_WORDS[one.level], one.subject, one.what)]
+        if one.level:
+            lines.append(("", "", f"Why: {one.why}"))
+        if one.way_out:
+            lines.append(("", "", f"Do: {one.way_out}" if one.level else one.way_out))
+        yield from (f"{word:<9}  {subject:<12}  {one_line(' '.join(text.split()))}" for word, subject, text in lines)
+    counts = [sum(one.level == level for one in findings) for level in (Level.FAULT, Level.WARNING)]
+    faults, warnings = (f"{n} {name}{'s' * (n != 1)}" for n, name in zip(counts, ("fault", "warning"), strict=True))
+    looked = f"{len(findings)} point{'s were' if len(findings) != 1 else ' was'} looked at."
+    yield {
+        0: f"Ready: {looked}",
+        1: f"Ready, with {warnings}: {looked}",
+        2: f"Not ready: {faults}, {warnings}; {looked}",
+    }[exit_code(findings)]
+
+
+def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the findings as plain values, with the exit code."""
+    return {
+        "exit_code": exit_code(findings),
+        "findings": [
+            {
+                "subject": one.subject,
+                "level": one.level.name.lower(),
+                "what": one.what,
+                "why": one.why,
+                "way_out": one.way_out,
+                "private": one.private,
+            }
+            for one in findings
+        ],
+    }
+
+
+_PROBE_BYTES = 2**20
+_LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
+
+
+def check_disk(folder: Path, key: str) -> Finding:
+    """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
+
+    Parameters
+    ----------
+    folder : Path
+        Need not exist yet.
+    key : str
+        The setting that names it.
+    """
+    place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    probe = place / f".fedkd-check-{os.getpid()}"
+    try:
+        try:
+            with probe.open("wb") as file:
+                file.write(bytes(_PROBE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            probe.unlink(missing_ok=True)
+        require_locks(place)
+        free = shutil.disk_usage(place).free
+    except FedkdError as error:
+        return finding_of("disk", error)
+    except OSError as error:
+        way_out = f"Make room there, or give this user the right to write; or set {key} to a folder on another disk."
+        what = f"{place} cannot be written: {error.strerror or error}"
+        return Finding(subject="disk", level=Level.FAULT, what=what, way_out=way_out)
+    what = f"{free / 1e9:,.1f} GB free for {folder}"
+    if free < _FEW_BYTES:
+        full = free < _LEAST_BYTES
+        what = f"{free / 1e6:,.0f} MB free for {folder}{', which is next to nothing' if full else ''}"
+        way_out = f"Make room (`du -xh {place} | sort -h | tail` shows what is large), or set {key} to another disk."
+        return Finding(subject="disk", level=Level.FAULT if full else Level.WARNING, what=what, way_out=way_out)
+    return Finding(subject="disk", level=Level.READY, what=what)

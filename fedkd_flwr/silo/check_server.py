@@ -1,0 +1,183 @@
+"""Readiness of a server, or of a simulation, for one run: settings, public set, models, SuperLink, disk, ledger."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedkd_flwr.app.models import final_model, global_model, model_factory
+from fedkd_flwr.app.output import output_root
+from fedkd_flwr.app.submit import FlowerError, flower
+from fedkd_flwr.data.public import UNKNOWN, PublicSet, short_fingerprint
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.errors import FedkdError, RefusalError
+from fedkd_flwr.labels.known import draw_known
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.privacy.ledger.filter import spent_text
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.silo.check import Finding, Level, check_disk, finding_of
+from fedkd_flwr.silo.check_link import Link, check_link
+from fedkd_flwr.simulation.simulate import DEFAULT_PARTIES
+from fedkd_flwr.simulation.simulated import check_simulation, simulated_pool
+from fedkd_flwr.stores.ledger import LedgerStore
+
+__all__ = ["check_server"]
+
+
+def check_server(
+    values: Mapping[str, Any], *, superlink: str | None = None, show: Callable[[str], None] = lambda _: None
+) -> list[Finding]:
+    """Look at what a run needs at the server; a run without ``public-path`` is a simulation on this machine.
+
+    Parameters
+    ----------
+    values : mapping
+        The run's settings, by key.
+    superlink : str, optional
+        The SuperLink's name in Flower's configuration, "" for its default; None: it is not asked.
+    show : callable
+        Gets a word at each step, for a progress line.
+    """
+    try:
+        config = parse_run_config(values)
+        root = output_root(config.output_dir)
+    except FedkdError as error:
+        return [finding_of("settings", error)]
+    what = f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}"
+    findings = [Finding(subject="settings", level=Level.READY, what=what)]
+    findings += _simulation(config, show) if not config.public_path else _silos(config, superlink, root, show)
+    return [*findings, check_disk(root, "output-dir")]
+
+
+def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Finding]:
+    from fedkd_flwr.app.try_models import try_models
+
+    parties = config.num_parties or DEFAULT_PARTIES
+    show("the data set")
+    try:
+        pool = simulated_pool(config)
+        what = f"{config.table or config.dataset}: {len(pool.y):,} private and {pool.public.num_rows:,} public rows"
+        yield Finding(subject="data", level=Level.READY, what=f"{what}, {pool.public.num_classes} classes")
+        show("the parties and their models")
+        check_simulation(config, parties)
+        notes = try_models(config, parties)
+    except FedkdError as error:
+        yield finding_of("data", error)
+        return
+    yield Finding(subject="model", level=Level.READY, what=f"{parties} parties were dealt, each with its model")
+    for note in notes:
+        yield Finding(
+            subject="model", level=Level.WARNING, what=note, way_out="docs/your-model.md says what to change."
+        )
+
+
+def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
+    show("the public file")
+    try:
+        public = load_public(config.public_path, config.schema_path or None, labels=config.public_label)
+    except (FedkdError, OSError) as error:
+        yield finding_of("public file", error)
+    else:
+        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
+        yield Finding(subject="public file", level=Level.READY, what=f"{config.public_path}: {size}")
+        yield from _known_rows(config, public)
+        short = short_fingerprint(public.fingerprint)
+        way_out = f'Tell every party these digits by telephone, for its node config: public-fingerprint="{short}"'
+        yield Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
+        yield from _models(config, public)
+        yield from _ledger(config, public, root)
+    if superlink is not None:
+        show("the SuperLink")
+        yield from _superlink(config, superlink)
+
+
+def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
+    """Yield whether the public file has the labels that the run is to judge by."""
+    if not (count := config.setting("known_rows", 0)):
+        return
+    truth = public.truth
+    try:
+        draw_known(truth, count, num_classes=public.num_classes, rng=np.random.default_rng(0))
+    except FedkdError as error:
+        yield finding_of("known rows", error)
+    else:
+        labelled = f"{(truth != UNKNOWN).sum():,} rows have a label, {count:,} of them judge the parties"
+        yield Finding(subject="known rows", level=Level.READY, what=labelled)
+
+
+def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
+    """Yield whether the models that the run names can be made here; silos make theirs by themselves."""
+    try:
+        if "final" in config.card.roles:
+            final_model(config, public)(seed=0)
+        elif config.card.one_net:
+            global_model(config, public)(seed=0).initialize()
+        else:
+            model_factory(pick_model(config.model, 0), config.model_params, public, of_run=":" not in config.model)(
+                seed=0
+            )
+    except FedkdError as error:
+        yield finding_of("model", error)
+    else:
+        yield Finding(subject="model", level=Level.READY, what=f"{config.model} can be made here")
+
+
+def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Finding]:
+    if config.own.privacy != "server":
+        return
+    store = LedgerStore(root, party="server", data_digest=public.fingerprint)
+    try:
+        ledger = store.load()
+        spent = spent_text(ledger.spent(config.setting("delta", 1e-5)), 4)
+        what = f"epsilon {spent} spent by this server's noise on these rows"
+        yield Finding(subject="ledger", level=Level.READY, what=what)
+        plan = config.own.server_plan(public.num_rows, public.num_classes)  # type: ignore[attr-defined]
+        budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5))
+        if plan is not None:
+            store.ask(plan.events(), budget)
+    except RefusalError as error:
+        yield finding_of("budget", error)
+    except FedkdError as error:
+        yield finding_of("ledger", error)
+    else:
+        yield Finding(subject="budget", level=Level.READY, what=f"this run fits into epsilon {budget.epsilon:g}")
+
+
+def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
+    """Yield whether the SuperLink answers an operator here, and how many nodes are online."""
+    from flwr.cli.flower_config import read_superlink_connection
+
+    try:
+        connection = read_superlink_connection(name or None)
+    except BaseException as error:  # Flower's commands leave by exceptions of click and typer, and by SystemExit
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        way_out = "`flwr config list` shows the connections; docs/deploy.md says how to write one."
+        what = f"Flower's configuration has no SuperLink {name or '(default)'}: {error}"
+        yield Finding(subject="address", level=Level.FAULT, what=what, way_out=way_out)
+        return
+    if connection.address:
+        roots = Path(connection.root_certificates).expanduser() if connection.root_certificates else None
+        link = Link(address=connection.address, insecure=bool(connection.insecure), root_certificates=roots, node=False)
+        found = list(check_link(link))
+        yield from found
+        if any(one.level == Level.FAULT for one in found):
+            return
+    try:
+        nodes = flower("supernode", "list", *([name] if name else []))["nodes"]
+    except FlowerError as error:
+        yield finding_of("nodes", error)
+        return
+    online = sum(str(node.get("status")) == "online" for node in nodes)
+    wanted = config.num_parties or config.min_parties
+    what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
+    if online < wanted:
+        way_out = "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd rehearse ..."
+        yield Finding(subject="nodes", level=Level.WARNING, what=what, way_out=way_out)
+    else:
+        yield Finding(subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd rehearse ...")

@@ -1,0 +1,1 @@
+"""The silo's subcommands of ``fedkd``: found through `fedkd_flwr.registry`."""

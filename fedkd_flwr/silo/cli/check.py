@@ -1,0 +1,94 @@
+"""The command ``fedkd check``: whether this silo, or this server, is ready for a run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.cli.options import AsJson, print_json
+
+__all__ = ["check"]
+
+
+def check(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE.toml] [KEY=VALUE]... [-- SUPERNODE_OPTIONS]",
+            help="A node's config, or a run's; behind -- what you give to `fedkd node run --`.",
+        ),
+    ] = None,
+    node_config: Annotated[
+        str, typer.Option("--node-config", help="A node's config as flower-supernode takes it: words, or a TOML file.")
+    ] = "",
+    superlink: Annotated[
+        str,
+        typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port."),
+    ] = "",
+    root_certificates: Annotated[str, typer.Option(help="At a silo: the CA's certificate.")] = "",
+    key: Annotated[str, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")] = "",
+    insecure: Annotated[bool, typer.Option("--insecure", help="At a silo: connect without TLS.")] = False,
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="FILE.toml|KEY=VALUE", help="At a silo: settings of a run it is asked to join."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
+
+    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd run` and `fedkd
+    simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 2 if not ready.
+
+    Examples
+    --------
+    fedkd check party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
+    fedkd check -- --superlink link.example.org:9092 --root-certificates ca.crt --node-config node.toml
+    fedkd check node.toml --run algorithm=fedkt --run fedkt.level=L2
+    fedkd check my-run.toml --superlink ops
+    """
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.errors import ConfigError, explain
+    from fedkd_flwr.settings.config import NodeConfig, RunConfig
+    from fedkd_flwr.settings.run_settings import read_settings
+    from fedkd_flwr.silo.check import as_json as findings_json
+    from fedkd_flwr.silo.check import as_text, exit_code
+    from fedkd_flwr.silo.check_link import read_supernode_options
+
+    given = list(words or [])
+    first = next((i for i, word in enumerate(given) if word.startswith("--")), len(given))
+    settings, options = given[:first], given[first:]
+    for option, value in (
+        ("--root-certificates", root_certificates),
+        ("--auth-supernode-private-key", key),
+        ("--node-config", node_config),
+    ):
+        options += [option, value] if value else []
+    options += ["--insecure"] if insecure else []
+    values = read_settings(settings, of=NodeConfig)
+    own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
+    line = ProgressLine()
+    line.show("importing")
+    if options or own & set(values):
+        from fedkd_flwr.silo.check_silo import check_silo
+
+        options += ["--superlink", superlink] if superlink else []
+        from_options, link = read_supernode_options(options)
+        asked = read_settings(run) if run else None
+        findings = check_silo({**from_options, **values}, link=link, run=asked, show=line.show)
+    elif run:
+        way_out = "At a silo name its data-path, or give its --node-config."
+        raise ConfigError(explain("--run", "be given at a silo", "settings of a server", way_out))
+    else:
+        from fedkd_flwr.silo.check_server import check_server
+
+        findings = check_server(read_settings(settings), superlink=superlink or None, show=line.show)
+    line.clear()
+    if as_json:
+        print_json(findings_json(findings))
+    else:
+        for text in as_text(findings):
+            typer.echo(text)
+    sys.stdout.flush()
+    return exit_code(findings)

@@ -1,0 +1,65 @@
+"""The command ``fedkd devnet``: a federation on this machine, as real ones are, for trying things."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["devnet"]
+
+
+def devnet(
+    silos: Annotated[int, typer.Argument(help="How many silos.", min=2, max=50)] = 3,
+    table: Annotated[
+        Path | None, typer.Option(help="Your table, dealt to them; by default handwritten digits.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="Its label column.")] = "",
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="KEY=VALUE", help="A setting of every node's config.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="What the SuperLink is called.")] = "devnet",
+) -> int:
+    """Run a federation on this machine: a SuperLink with TLS, and silos with keys, files and rules of their own.
+
+    It stays until Ctrl-C, and then takes everything away, except the results of runs. Silos answer the app as it is
+    when they start; after a change to its code, start again.
+
+    Examples
+    --------
+    fedkd devnet 3
+    fedkd devnet 2 --table patients.csv --label outcome --node allow=fedct,density-ratio
+    """
+    import time
+
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.cli.simulate import Interrupts
+    from fedkd_flwr.errors import ConfigError, explain
+    from fedkd_flwr.settings.run_settings import read_words
+    from fedkd_flwr.silo.devnet import devnet as started
+
+    if table is not None and not label:
+        way_out = shlex.join(["fedkd", "devnet", str(silos), "--table", str(table), "--label", "COLUMN"])
+        raise ConfigError(explain("--label", "be given with --table", label, way_out))
+    line = ProgressLine()
+    settings = read_words(node or [])
+    with Interrupts(line.clear):
+        try:
+            with started(
+                silos, table=str(table or ""), label=label, node_settings=settings, name=name, show=line.show
+            ) as made:
+                line.clear()
+                typer.echo(f"{silos} silos and a SuperLink run in {made.folder}. In another terminal:")
+                words = [f"public-path={made.public}", f"num-parties={silos}", "num-rounds=3", "--superlink", name]
+                typer.echo(f"  {shlex.join(['fedkd', 'run', *words, '--wait'])}")
+                typer.echo("Ctrl-C ends it.")
+                while not (ended := [one for one, process in made.processes.items() if process.poll() is not None]):
+                    time.sleep(0.5)
+                log = (made.folder / ended[0] / "log.txt").read_text(encoding="utf-8", errors="replace")
+                typer.echo(f"error: {ended[0]} ended: {' '.join(log.strip().splitlines()[-2:])[:600]}", err=True)
+                return 1
+        except KeyboardInterrupt:
+            line.clear()
+            return 0

@@ -1,0 +1,275 @@
+"""The commands ``fedkd egress ...``: what leaves a silo, before it does, while it waits, and ever since."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkd_flwr.app.find_run import OUTPUT
+from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.simulate import RunSettings
+from fedkd_flwr.errors import ConfigError, FedkdError, explain
+
+__all__ = ["egress"]
+
+egress = typer.Typer(no_args_is_help=True, help="What leaves a silo: see it before, approve or reject it, and the log.")
+
+StateDir = Annotated[Path, typer.Argument(metavar="[STATE_DIR]", help="The party's state-dir.")]
+State = Annotated[Path, typer.Option("--state-dir", help="The party's state-dir.")]
+Rows = Annotated[int, typer.Option(help="How many rows of the table to print.", min=0)]
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id or the start of it, its name, or `last`, among those that wait."),
+]
+Round = Annotated[str, typer.Option("--round", help="The round, or `final`, where several wait.")]
+PartyName = Annotated[str, typer.Option("--party", help="The party, where several wait in one state-dir.")]
+Digest = Annotated[
+    str | None,
+    typer.Option(metavar="SHA256", help="Only if the reply that waits has this digest, or one that begins so."),
+]
+By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged in.")]
+Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
+
+
+@egress.command("dry-run")
+def dry_run(
+    settings: RunSettings = None,
+    node: Annotated[
+        list[str] | None, typer.Option("--node", metavar="KEY=VALUE", help="A setting of the silo's node config.")
+    ] = None,
+    node_config: Annotated[
+        str, typer.Option("--node-config", metavar="TEXT", help="The node config in one text, as a SuperNode takes it.")
+    ] = "",
+    rows: Rows = 10,
+    to_csv: Annotated[Path | None, typer.Option("--csv", help="Write the whole table into this file.")] = None,
+    to_bytes: Annotated[
+        Path | None, typer.Option("--bytes", help="Write each array's bytes into a file in this folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show exactly what a run would send in its first round from this silo. Nothing leaves.
+
+    Settings of the run are given as to `fedkd run`, those of the silo as its SuperNode has them. The real code
+    computes the answer from the silo's file; its ledger is charged nothing. Where the run has noise at the party, the
+    answer shown has a draw of its own: keep it in the house, because nothing was charged for it. Exit code 1: a code
+    would leave instead of an answer.
+
+    Examples
+    --------
+    fedkd egress dry-run study.toml --node-config "$(cat /etc/fedkd/node-config)"
+    fedkd egress dry-run model=knn --node party=st-mary --node data-path=private.csv --node public-path=public.csv
+    """
+    from fedkd_flwr.settings.run_settings import read_settings
+    from fedkd_flwr.silo.dry_run import dry_run as computed
+    from fedkd_flwr.silo.steward import answer_lines
+
+    found = computed(read_settings(settings or []), _node_settings(node or [], node_config))
+    if to_csv is not None and found.table:
+        import csv
+
+        from fedkd_flwr.spreadsheets import for_spreadsheets
+
+        with to_csv.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(for_spreadsheets(found.table))
+    if to_bytes is not None:
+        to_bytes.mkdir(parents=True, exist_ok=True)
+        for name, array in found.reply.arrays.items():
+            (to_bytes / f"{name}.bin").write_bytes(array.tobytes())
+    if as_json:
+        table = found.table if to_csv is None else []
+        print_json(
+            {"code": found.code, "noisy": found.noisy, "fingerprint": found.fingerprint, **found.facts, "table": table}
+        )
+        return 1 if found.code else 0
+    typer.echo(f"public set {found.fingerprint}")
+    if found.code:
+        typer.echo(f"answer     none: only the code {found.code} would leave. This party's own log would say:")
+        typer.echo(found.why)
+        return 1
+    for line in answer_lines({**found.facts, "run": "none: a dry run"}, found.table, rows=rows):
+        typer.echo(line)
+    if found.noisy:
+        typer.echo("\nNoise: this draw is the dry run's own, and no ledger was charged for it. The run draws anew.")
+    typer.echo("\nNothing left, and nothing was charged.")
+    return 0
+
+
+def _node_settings(words: list[str], text: str) -> dict[str, Any]:
+    """Return a node config, with paths that do not depend on where a process runs."""
+    from flwr.common.config import parse_config_args
+
+    from fedkd_flwr.settings.config import NodeConfig
+    from fedkd_flwr.settings.run_settings import read_words
+
+    given = (dict(parse_config_args([text])) if text else {}) | read_words(words)
+    paths = {key: given[key] for key in NodeConfig.paths() & given.keys() if given[key]}
+    return given | {key: str(Path(str(path)).expanduser().absolute()) for key, path in paths.items()}
+
+
+@egress.command()
+def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = False) -> None:
+    """Print the replies that wait for approval, each with the start of its table and until when it waits.
+
+    Examples
+    --------
+    fedkd egress pending /srv/st-mary/state
+    fedkd egress pending /srv/st-mary/state --rows 1000 | less
+    """
+    from fedkd_flwr.silo.steward import answer_lines
+    from fedkd_flwr.silo.steward import pending as waiting
+
+    found = waiting(state_dir.expanduser())
+    if as_json:
+        print_json([{**one.facts, "table_file": f"{one.path}.csv"} for one in found])
+        return
+    for number, one in enumerate(found):
+        if number:
+            typer.echo("")
+        for line in answer_lines(one.facts, one.table, rows=rows):
+            typer.echo(line)
+        typer.echo(f"\nwaits      until {one.facts['until']}; the whole table: {one.path}.csv")
+        seen = f"--digest {str(one.facts['output']['sha256'])[:16]}"
+        where = f"--state-dir {shlex.quote(str(state_dir))}"
+        typer.echo(f"decide     fedkd egress approve {one.facts['run']} {seen} {where}")
+    if not found:
+        typer.echo("No reply waits for approval.")
+
+
+@egress.command()
+def approve(
+    run: Run,
+    state_dir: State = OUTPUT,
+    server_round: Round = "",
+    reason: Annotated[str, typer.Option(help="Why it may leave; kept in the log.")] = "",
+    party: PartyName = "",
+    digest: Digest = None,
+    by: By = "",
+) -> None:
+    """Let a reply that waits leave: these very bytes, and no others.
+
+    Without --digest it is the reply that waits now, which may be another one than that you have looked at: a node that
+    was started again computes its answer anew.
+
+    Examples
+    --------
+    fedkd egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
+    fedkd egress approve 8797555162871205416 --round 2 --state-dir /srv/st-mary/state
+    """
+    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    _decide(run, state_dir, approved=True, **words)
+
+
+@egress.command()
+def reject(
+    run: Run,
+    state_dir: State = OUTPUT,
+    server_round: Round = "",
+    reason: Annotated[str, typer.Option(help="Why it may not leave; kept in the log.")] = "",
+    party: PartyName = "",
+    digest: Digest = None,
+    by: By = "",
+) -> None:
+    """Keep a reply that waits in the house: only the code `held-back` leaves, and the run goes on without this party.
+
+    Where the ledger was charged for its noise, the charge stays (docs/privacy.md says why).
+
+    Examples
+    --------
+    fedkd egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
+    """
+    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    _decide(run, state_dir, approved=False, **words)
+
+
+def _decide(run: str, state_dir: Path, **words: Any) -> None:
+    from fedkd_flwr.silo.steward import decide
+
+    held, decision = decide(run, state_dir.expanduser(), **words)
+    facts = held.facts
+    typer.echo(f"{decision.verdict}: round {facts['round']} of run {facts['run']} ({facts['party']}), by {decision.by}")
+    typer.echo(f"digest   {decision.sha256}")
+
+
+@egress.command()
+def log(
+    place: Place = str(OUTPUT),
+    run: Annotated[str, typer.Option(help="Only lines of this run: its id or the start of it, or its name.")] = "",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for spreadsheets.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print what has left a party, and what was held back, line by line. It only reads.
+
+    Examples
+    --------
+    fedkd egress log /srv/st-mary/state
+    fedkd egress log /srv/st-mary/state --csv > egress.csv
+    """
+    from fedkd_flwr.silo.steward import log_csv, log_text
+    from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
+
+    problems: list[str] = []
+    everything: list[dict[str, Any]] = []
+    for path in egress_logs_in(Path(place).expanduser()):
+        found = read_log(path)
+        problems += [f"{path}: {problem}" for problem in found.problems]
+        everything += [
+            line
+            for line in found.lines
+            if not run or str(line.get("run", "")).startswith(run) or line.get("run_name") == run
+        ]
+    if as_json:
+        print_json(everything)
+    elif as_csv:
+        typer.echo(log_csv(everything).encode(), nl=False)  # UTF-8, whatever the terminal can spell
+    else:
+        typer.echo(log_text(everything))
+    if problems:
+        raise FedkdError("\n".join(problems))
+
+
+@egress.command()
+def verify(
+    place: Place = str(OUTPUT),
+    head: Annotated[
+        list[str] | None, typer.Option("--head", help="A head that was kept elsewhere; the log must go on from it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check that no line of an egress log was altered, removed, added or put in another order; print its head.
+
+    Keep the head where nobody who can write to the log can change it, and give it with --head next time: whoever can
+    rewrite both of the log's files can make a whole one, and only a head kept elsewhere shows that. Exit code 1: it
+    does not hold.
+
+    Examples
+    --------
+    fedkd egress verify /srv/st-mary/state
+    fedkd egress verify /srv/st-mary/state --head 12-3f2a-9c01-77b1-e0d4
+    """
+    from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
+
+    paths = egress_logs_in(Path(place).expanduser())
+    if head and len(paths) > 1:
+        raise ConfigError(explain("PATH", "name one log with --head", f"{len(paths)} logs", f"Give {paths[0]}, say."))
+    said, whole = [], True
+    for path in paths:
+        found = read_log(path)
+        problems = found.problems + [why for kept in head or [] if (why := found.check_kept(kept))]
+        whole = whole and not problems
+        said.append(
+            {"path": str(path), "holds": not problems, "lines": len(found.lines), "head": found.head}
+            | {"problems": problems, "notes": found.notes}
+        )
+        if not as_json:
+            typer.echo(f"log    {path}\nlines  {len(found.lines)}\nhead   {found.head}")
+            for text in problems:
+                typer.echo(f"WRONG  {text}")
+            for text in found.notes:
+                typer.echo(f"note   {text}")
+            typer.echo("holds  no line was altered, removed or moved" if not problems else "holds  no")
+    if as_json:
+        print_json(said)
+    return 0 if whole else 1

@@ -1,0 +1,71 @@
+"""The command ``fedkd ledger``: who has spent what."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedkd_flwr.app.find_run import OUTPUT
+from fedkd_flwr.cli.options import AsJson, OutputDir, print_json
+
+__all__ = ["ledger"]
+
+
+def ledger(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="[STATE_DIR|RUN]",
+            help="A party's state-dir, a ledger.json or its folder; of a simulation: the run.",
+        ),
+    ] = str(OUTPUT),
+    delta: Annotated[float, typer.Option(help="Where epsilon is measured.")] = 1e-5,
+    epsilon_budget: Annotated[
+        float | None, typer.Option(metavar="EPSILON", help="Also print what is left of this budget.")
+    ] = None,
+    output_dir: OutputDir = OUTPUT,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a party has released from its rows: when, in which run, by which mechanism, and what all of it costs.
+
+    It only reads, and may be called while a node runs.
+
+    Examples
+    --------
+    fedkd ledger
+    fedkd ledger /srv/st-mary/state --epsilon-budget 3.3
+    fedkd ledger last
+    fedkd ledger /srv/st-mary/state --json
+    """
+    from fedkd_flwr.app.find_run import find_run
+    from fedkd_flwr.errors import FedkdError
+    from fedkd_flwr.privacy.ledger.ledger import Budget
+    from fedkd_flwr.silo.ledger import ledger_dict, ledger_text, ledgers_in, read_ledger
+
+    budget = Budget(epsilon=math.inf if epsilon_budget is None else epsilon_budget, delta=delta)
+    path = Path(place).expanduser()
+    paths = ledgers_in(path if path.exists() else find_run(place, output_dir).parent)
+    known: list[dict[str, Any]] = []
+    failed: list[str] = []
+    for one in paths:
+        try:
+            read, rows = read_ledger(one)
+            if as_json:
+                found = ledger_dict(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
+                known.append({"path": str(one), **found})
+                continue
+            text = ledger_text(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
+        except (FedkdError, OSError) as error:
+            failed.append(str(error))
+            continue
+        typer.echo(f"\n{text}" if known else text, nl=False)
+        known.append({"path": str(one)})
+    if as_json:
+        print_json(known)
+    elif len(paths) > 1:
+        typer.echo("\nEach ledger counts the releases of its own party only.")
+    if failed:
+        raise FedkdError("\n".join(failed))

@@ -1,0 +1,161 @@
+"""The commands ``fedkd node ...``: which app bundles may run at a silo, and running them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
+from fedkd_flwr.terminal import one_line
+
+__all__ = ["node"]
+
+node = typer.Typer(no_args_is_help=True, help="A silo's node: which app bundles may run here, and running them.")
+
+ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
+
+
+@node.command()
+def run(
+    supernode: Annotated[
+        list[str], typer.Argument(metavar="-- SUPERNODE_OPTIONS", help="As flower-supernode takes them.")
+    ],
+    approved: ApprovedFolder = APPROVED,
+    sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
+    checked: Annotated[
+        bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd check` does.")
+    ] = True,
+) -> None:
+    """Run a SuperNode that answers approved bundles only, with the code installed here.
+
+    It first prints what `fedkd check` finds. A node that could answer nobody does not start (exit code 2).
+
+    Examples
+    --------
+    fedkd node run -- --superlink link.example.org:9092 --root-certificates ca.crt
+    fedkd node run --sandbox "bwrap --unshare-pid --bind / /" -- --superlink link.example.org:9092
+    """
+    from fedkd_flwr.silo.node import run_node
+
+    if checked and not _ready(supernode):
+        sys.exit(2)
+    sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
+
+
+def _ready(supernode: list[str]) -> bool:
+    """Print what is found out about this silo; tell whether its node may start."""
+    from fedkd_flwr.silo.check import as_text
+    from fedkd_flwr.silo.check_link import read_supernode_options
+    from fedkd_flwr.silo.check_silo import check_silo, may_start
+
+    values, link = read_supernode_options(supernode)
+    if "partition-id" in values and "data-path" not in values:  # it plays a party of a simulation
+        return True
+    findings = check_silo(values, link=link)
+    for line in as_text(findings):
+        typer.echo(line)  # as fedkd check itself prints them
+    if may_start(findings):
+        return True
+    typer.echo(
+        "error: the node was not started: it could answer no run. Mend the faults; --no-check starts it anyway.",
+        err=True,
+    )
+    return False
+
+
+def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[str]:
+    """Yield what an owner should see before he approves a bundle, line by line."""
+    foreign = installed_differences(new)
+    yield from (f"{sha256(content).hexdigest()}  {one_line(name)}" for name, content in new.files.items())
+    yield f"bundle     {one_line(new.app)} {one_line(new.version)}, {len(new.files)} files, listed above"
+    yield f"sha256     {new.sha256}"
+    yield f"runs       {one_line(new.client_app)}, as it is installed here; no code of the bundle itself"
+    if foreign:
+        yield f"installed  other code in {len(foreign)} files; the sender of a run expects the bundle's"
+        yield from (f"           {one_line(name)}" for name in foreign)
+    else:
+        yield "installed  the same code"
+    if before is None:
+        yield "before     nothing was approved for this app"
+        return
+    changes = compare(before, new)
+    counts = ", ".join(f"{len(names)} {kind}" for kind, names in changes.items())
+    yield f"before     {before.sha256} ({one_line(before.version)}); since then {counts}"
+    yield from (f"           {kind} {one_line(name)}" for kind, names in changes.items() for name in names)
+    if diff:
+        yield from (one_line(line.expandtabs()) for line in text_diff(before, new))
+
+
+@node.command()
+def approve(
+    file: Annotated[Path | None, typer.Argument(metavar="[BUNDLE.fab]", help="A bundle's file.")] = None,
+    folder: Annotated[Path | None, typer.Option("--app", help="Or an app's folder: its bundle is built.")] = None,
+    approved: ApprovedFolder = APPROVED,
+    diff: Annotated[bool, typer.Option("--diff", help="Print each changed line, too.")] = False,
+) -> None:
+    """Show a bundle, and what differs from the one approved before and from what is installed; ask; approve it.
+
+    Examples
+    --------
+    fedkd node approve study.fab --diff
+    fedkd node approve --app study/
+    """
+    if file is not None and folder is None:
+        new = Bundle.from_bytes(file.read_bytes(), source=f"file {file}")
+    elif folder is not None and file is None:
+        new = build_bundle(folder)
+    else:
+        seen = "both" if file else "neither"
+        raise ConfigError(explain("fedkd node approve", "be given either a bundle's file or --app", seen))
+    approvals = Approvals(approved)
+    if approvals.find(new.content):
+        typer.echo(f"{new.sha256} is approved already.")
+        return
+    for line in _description(new, approvals.previous(new), diff=diff):
+        typer.echo(line)
+    if not typer.confirm("Answer runs of this bundle from now on?"):
+        typer.echo("Nothing was approved.")
+        raise typer.Exit(1)
+    typer.echo(f"Approved: {approvals.add(new)}")
+
+
+@node.command("list")
+def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
+    """Print the approved bundles, the oldest approval first.
+
+    Examples
+    --------
+    fedkd node list
+    fedkd node list --json
+    """
+    found = [(datetime.fromtimestamp(p.stat().st_mtime, UTC), one) for p, one in Approvals(approved).files().items()]
+    if as_json:
+        keys = ("sha256", "app", "version")
+        print_json([{**{k: getattr(one, k) for k in keys}, "approved": when.isoformat()} for when, one in found])
+        return
+    for when, each in found:
+        typer.echo(f"{each.sha256}  {when:%Y-%m-%d %H:%M} UTC  {one_line(each.app)} {one_line(each.version)}")
+
+
+@node.command()
+def revoke(
+    digest: Annotated[str, typer.Argument(metavar="HASH", help="The first digits of its sha256, eight or more.")],
+    approved: ApprovedFolder = APPROVED,
+) -> None:
+    """End the approval of a bundle. A running node obeys from the next task on.
+
+    Examples
+    --------
+    fedkd node revoke 3f2a9c01
+    """
+    revoked = Approvals(approved).remove(digest)
+    typer.echo(f"Revoked: {revoked.sha256} {one_line(revoked.app)} {one_line(revoked.version)}")

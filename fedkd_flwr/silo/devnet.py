@@ -1,0 +1,316 @@
+"""A federation on this machine's loopback as real ones are: TLS, registered keys, approved bundles; for trying things.
+
+Everything lies in one temporary folder, except the entry in Flower's configuration that makes the SuperLink known to
+``fedkd run``. Both are taken away at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import numpy as np
+
+from fedkd_flwr.app.app_folder import app_folder, toml
+from fedkd_flwr.app.submit import FlowerError, flower, flower_env
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.settings.config import parse_node_config
+from fedkd_flwr.silo.bundles import Approvals, build_bundle
+
+__all__ = ["Devnet", "deal", "devnet", "make_key", "make_tls"]
+
+_START_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devnet:
+    """A running federation.
+
+    Attributes
+    ----------
+    name : str
+        The SuperLink's name in Flower's configuration.
+    folder : Path
+        Logs and data of the server (``server``) and of each silo (``silo-1``, ...).
+    public : Path
+        The server's public file.
+    processes : dict of str to Popen
+        By the names of the folders.
+    """
+
+    name: str
+    folder: Path
+    public: Path
+    processes: Mapping[str, subprocess.Popen[bytes]]
+
+
+def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
+    """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
+
+    Rows of the table that have no label are left out, as in a simulation.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets one folder for each silo, with ``private.csv``, ``public.csv`` and ``schema.toml``, and one for the server.
+    table, label : str
+        A file and its label column; scikit-learn's digits if there is none.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read, has no such column, or too few rows.
+    """
+    import pandas as pd
+
+    from fedkd_flwr.data.columns import column_texts
+    from fedkd_flwr.data.tables import read_table
+    from fedkd_flwr.data.write_schema import infer_schema
+
+    if table:
+        rows = read_table(table, label=label)
+        if label not in rows.columns:
+            raise DataError(explain("label", f"be a column of {table}", label, f"Columns: {', '.join(rows.columns)}."))
+    else:
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        label = "digit"
+        rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
+        rows[label] = [f"digit {one}" for one in y]
+    rows = rows[[text is not None for text in column_texts(rows[label])]].reset_index(drop=True)
+    if len(rows) < 20 * (len(silos) + 1):
+        raise DataError(explain("table", f"have 20 rows a silo and 20 public ones for {len(silos)} silos", len(rows)))
+    try:
+        schema = infer_schema(rows, label=label)
+    except DataError as error:
+        problems = str(error).splitlines()
+        asked = next((i for i, line in enumerate(problems) if "fedkd schema " in line), 0)
+        if not asked:
+            raise
+        way_out = "fedkd devnet takes no rules for a table: correct the file, or take such columns out of it."
+        raise DataError("\n".join([*problems[:asked], way_out])) from error
+    order = np.random.default_rng(1).permutation(len(rows))
+    public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
+    for name, held in zip(("server", *silos), (None, *private), strict=True):
+        place = folder / name
+        place.mkdir()
+        rows.iloc[np.sort(public)].drop(columns=label).to_csv(place / "public.csv", index=False)
+        schema.write(place / "schema.toml")
+        if held is not None:
+            rows.iloc[np.sort(held)].to_csv(place / "private.csv", index=False)
+    return folder / "server" / "public.csv"
+
+
+def make_tls(folder: Path) -> dict[str, Path]:
+    """Make a certificate authority and a certificate of this machine's loopback; return their files by kind."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    now = datetime.now(UTC)
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("ca", "server")}
+    names = {
+        name: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+        for name, text in (("ca", "fedkd devnet"), ("server", "localhost"))
+    }
+    about = {
+        "ca": [
+            (x509.BasicConstraints(ca=True, path_length=None), True),
+            (x509.KeyUsage(False, False, False, False, False, True, True, False, False), True),
+        ],
+        "server": [
+            (x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]), False),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+            (x509.AuthorityKeyIdentifier.from_issuer_public_key(keys["ca"].public_key()), False),
+        ],
+    }
+    files = {}
+    for name, extensions in about.items():
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(names[name])
+            .issuer_name(names["ca"])
+            .public_key(keys[name].public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(minutes=5))
+            .not_valid_after(now + timedelta(days=30))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(keys[name].public_key()), critical=False)
+        )
+        for extension, critical in extensions:
+            made = made.add_extension(extension, critical=critical)
+        files[name] = folder / f"{name}.crt"
+        files[name].write_bytes(made.sign(keys["ca"], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    files["key"] = folder / "server.key"
+    _write_key(files["key"], keys["server"])
+    return files
+
+
+def make_key(path: Path) -> Path:
+    """Make a silo's key pair as Flower wants it; return the file of the public half."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    _write_key(path, key)
+    public = path.with_suffix(".pub")
+    public.write_bytes(
+        key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    )
+    return public
+
+
+def _write_key(path: Path, key: object) -> None:
+    from cryptography.hazmat.primitives import serialization
+
+    how = serialization.PrivateFormat.OpenSSH if path.suffix != ".key" else serialization.PrivateFormat.PKCS8
+    path.touch(mode=0o600)
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, how, serialization.NoEncryption()))  # type: ignore[attr-defined]
+
+
+@contextmanager
+def devnet(
+    count: int,
+    *,
+    table: str = "",
+    label: str = "",
+    node_settings: Mapping[str, object] | None = None,
+    name: str = "devnet",
+    show: Callable[[str], None] = lambda _: None,
+) -> Iterator[Devnet]:
+    """Run a SuperLink and ``count`` nodes until the block is left.
+
+    Parameters
+    ----------
+    count : int
+        Number of silos.
+    table, label : str
+        As in `deal`.
+    node_settings : mapping, optional
+        Settings of every node's config, beside its party and its paths.
+    name : str
+        What the SuperLink is called in Flower's configuration.
+    show : callable
+        Gets a line at each step.
+
+    Raises
+    ------
+    ConfigError, DataError
+        If settings or table do not fit, or the name is taken.
+    FlowerError
+        If the SuperLink or a node does not start.
+    """
+    silos = [f"silo-{i + 1}" for i in range(count)]
+    folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        show("dealing the rows")
+        public = deal(folder, silos, table=table, label=label)
+        configs = {}
+        for silo in silos:
+            place = folder / silo
+            own = {"party": silo, "data-path": place / "private.csv", "public-path": place / "public.csv"}
+            own |= {"state-dir": place / "state"}
+            configs[silo] = {key: str(value) for key, value in own.items()} | dict(node_settings or {})
+            parse_node_config(configs[silo])
+        app = app_folder(folder)
+        Approvals(folder / "approved").add(build_bundle(app))
+        tls, port = make_tls(folder), _free_port()
+        undo.enter_context(_known_as(name, f"127.0.0.1:{port}", tls["ca"]))
+        show("starting the SuperLink")
+        processes: dict[str, subprocess.Popen[bytes]] = {}
+        undo.callback(_end, processes)
+        options = ["--host", "127.0.0.1", "--port", str(port), "--database", folder / "superlink.db"]
+        options += ["--ssl-ca-certfile", tls["ca"], "--ssl-certfile", tls["server"], "--ssl-keyfile", tls["key"]]
+        options += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+        start = "from flwr.superlink.cli import flower_superlink; flower_superlink()"
+        processes["server"] = _start(folder, "server", [sys.executable, "-P", "-c", start, *map(str, options)])
+        _wait_for_port(port, processes["server"], folder / "server" / "log.txt")
+        for silo in silos:
+            show(f"starting {silo}")
+            flower("supernode", "register", str(make_key(folder / silo / "key")), name, "--name", silo)
+            settings = " ".join(f"{key}={toml(value)}" for key, value in configs[silo].items())
+            # its files have just been dealt
+            node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", folder / "approved", "--"]
+            node += ["--root-certificates", tls["ca"], "--superlink", f"127.0.0.1:{port}"]
+            node += ["--auth-supernode-private-key", folder / silo / "key", "--node-config", settings]
+            processes[silo] = _start(folder, silo, [sys.executable, "-P", *map(str, node)])
+        yield Devnet(name=name, folder=folder, public=public, processes=processes)
+
+
+def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+    """Start a process in its own folder, with Flower's files in it, and its output in its log."""
+    env = {**flower_env(), "FLWR_HOME": str(folder / name / "flwr")}
+    env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
+    # Flower starts helpers by name; nodes find the user's own modules
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    env["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(__file__).parents[2])])
+    with (folder / name / "log.txt").open("ab") as log:  # what it said before it was restarted stays
+        return subprocess.Popen(
+            command, cwd=folder / name, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """End processes and what they started: they are asked first, so that each ends its own children."""
+    for process in processes.values():
+        process.terminate()
+    deadline = time.monotonic() + 15.0
+    for process in processes.values():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(deadline - time.monotonic(), 0.1))
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except (OSError, AttributeError):
+            process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    raise FlowerError(explain("SuperLink", f"answer within {_START_S:g} s", " ".join(lines[-2:]) or "no answer"))
+
+
+@contextmanager
+def _known_as(name: str, address: str, certificates: Path) -> Iterator[None]:
+    """Have Flower's configuration know a SuperLink meanwhile."""
+    from flwr.cli.flower_config import init_flwr_config, read_flower_config, write_flower_config
+
+    init_flwr_config()
+    settings, path = read_flower_config()
+    if name in settings.get("superlink", {}):
+        way_out = f"Give this one another with --name, or take [superlink.{name}] out of {path}."
+        raise ConfigError(explain("name of the devnet", "be no other SuperLink's", name, way_out))
+    settings.setdefault("superlink", {})[name] = {"address": address, "root-certificates": str(certificates)}
+    write_flower_config(settings)
+    try:
+        yield
+    finally:
+        settings, _ = read_flower_config()  # others may have changed it meanwhile
+        settings.get("superlink", {}).pop(name, None)
+        write_flower_config(settings)

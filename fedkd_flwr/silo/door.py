@@ -1,0 +1,322 @@
+"""A silo's door: the site's rules, a steward's approval, the log; in that order.
+
+    rules   -> before anything is learnt: a broken one is refused by a code
+    charge  -> the privacy ledger is charged when the noise is drawn, before anybody is asked
+    steward -> the exact bytes are held on the disk until a person approves or rejects them, or the time is over
+    log     -> a line is on the disk before the reply leaves; what is not in the log does not leave
+
+**Why a rejected answer is charged.** Whoever rejects an answer tells the server something about it: that it was one to
+reject. And an answer that was rejected free of charge could be drawn again until one pleases, which no claim covers. So
+the charge comes with the draw, whatever the steward decides; a repeated request gets the same decision and never
+another draw; and a new run is a new draw with a new charge. Under these conditions "held back" or the answer is a
+function of the noisy answer alone, as long as the steward judges by what he is shown: the noisy answer and public rows.
+A steward who judges by private rows, too, tells the server one bit (and the time he took) that no claim covers.
+
+The code is the same for a rejection and for a time that ran out. When it comes tells when the steward decided; whether
+anybody is asked at all never depends on private rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal, NoReturn
+
+from fedkd_flwr.clients.door import Ask, Leaving, Shown, discloses
+from fedkd_flwr.errors import Code, RefusalError, explain
+from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
+from fedkd_flwr.silo import receipts
+from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
+from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
+from fedkd_flwr.stores.held_replies import Decision, HeldReplies
+from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.watchdog import paused
+
+__all__ = ["Approve", "SiloDoor"]
+
+logger = logging.getLogger("flwr.party")
+
+Approve = Literal["never", "first-round", "always"]
+POLL_S = 1.0
+"""Seconds between two looks for a decision."""
+
+_ENDED = "the run was stopped, or the node ended"
+
+
+class SiloDoor:
+    """Decides whether one party's replies leave in one run, and writes down what leaves.
+
+    Parameters
+    ----------
+    log : EgressLog
+        The party's log; replies that wait lie beside it.
+    run_id, run_name : str
+        The run.
+    settings, models : mapping, sequence of str
+        What the run config says, by key, and the models that it names: what the rules are about.
+    rules : SiteRules
+        The site's.
+    approve : {"never", "first-round", "always"}
+        Which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind;
+        or each that discloses anything.
+    within_s : float
+        Seconds after which a reply that nobody has decided about is held back for good.
+    until : float
+        The same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
+    versions : mapping
+        Versions of what made the reply, for the log.
+    public_columns : callable, optional
+        Returns the names of the public columns and the public rows' values as people know them, for the table.
+    """
+
+    def __init__(
+        self,
+        log: EgressLog,
+        *,
+        run_id: str,
+        run_name: str = "",
+        settings: Mapping[str, Any] | None = None,
+        models: Sequence[str] = (),
+        rules: SiteRules | None = None,
+        approve: Approve = "never",
+        within_s: float = 3000.0,
+        until: float = float("inf"),
+        versions: Mapping[str, str] | None = None,
+        public_columns: Callable[[], Shown] = lambda: ((), ()),
+    ) -> None:
+        self.log, self.run_id, self.run_name = log, run_id, run_name
+        self.settings, self.models = dict(settings or {}), tuple(models)
+        self.rules = rules if rules is not None else SiteRules()
+        self.approve, self.within_s, self.until = approve, within_s, until
+        self.versions = dict(versions or {})
+        self.public_columns = public_columns
+        self.held = HeldReplies(log.directory / "held")
+        self._visit: dict[str, Any] = {}  # what the log's next line will say
+
+    # ---------------------------------------------------------------- rules
+
+    def check_run(self) -> None:
+        """Refuse a run whose settings or models break a rule, before a file is read; raises `RefusalError`."""
+        results = self.rules.of_run(self.settings, self.models)
+        self._note(results)
+        refuse_broken(results)
+
+    def before_rows(self, ask: Ask) -> None:
+        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
+
+        Raises `RefusalError`. In the final visit nothing is left to refuse.
+        """
+        at, claim = ask.server_round, ask.claim
+        known = None
+        if claim is not None:
+            known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
+        self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
+        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
+        if not isinstance(at, int):
+            return
+        self._visit["planned_rounds"] = max(at + ask.rounds_left - 1, int(self.settings.get("num-rounds", 0)))
+        settings = {**self.settings, **ask.told}
+        for key, value in {"num-rounds": at, **ask.least}.items():
+            settings[key] = max(value, int(settings.get(key, 0)))
+        results = self.rules.of_run(settings, self.models)
+        results += self.rules.of_round(ask.events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
+        self._note(results)
+        refuse_broken(results)
+        if (rejection := self._rejection(at)) is not None:  # nothing is drawn and charged in vain
+            self._hold_back(_said(self.approve, rejection))
+
+    def enough_rows(self, counts: Sequence[int]) -> bool:
+        """Tell whether each class that the party holds has as many rows as the site asks."""
+        results = self.rules.of_rows(counts)
+        self._note(results)
+        return all(one.kept for one in results)
+
+    def _note(self, results: Iterable[RuleResult]) -> None:
+        self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
+
+    # ---------------------------------------------------------------- leaving
+
+    def let_out(self, leaving: Leaving) -> None:
+        """Return when the reply may leave: approved where the site asks for that, and written down.
+
+        Raises
+        ------
+        RefusalError
+            If it was rejected, or nobody approved it in time (code ``held-back``).
+        DataError, OSError
+            If it cannot be written down.
+        """
+        reply = leaving.reply
+        output = output_of(reply, num_examples=leaving.num_examples)
+        self._visit["output"] = {**output, "sender": dict(leaving.sender)}
+        approval = self._approval(reply, lambda: leaving.table(self.public_columns()))
+        if approval["verdict"] not in ("not asked", "approved"):
+            self._hold_back(approval)
+        self._visit["approval"] = approval
+        leaving.note()
+        receipts.note(self.log, self._write(left=True, code=""))
+
+    def _hold_back(self, approval: dict[str, str]) -> NoReturn:
+        self._visit["approval"] = approval
+        who = f" by {approval['by']}: {approval['reason']}" if approval["by"] else ""
+        way_out = "Nothing of it leaves; the server gets `held-back`, and the run goes on without this party."
+        what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
+        raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
+
+    def refused(self, code: str) -> int:
+        """Write down that only a code leaves; return how often it has in this run, 0 if not told again.
+
+        Where nothing was made, of many such codes in a run only some are written down one by one
+        (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
+        be written down: it is one of a fixed list and holds nothing of any row.
+        """
+        number, told = 1, True
+        try:
+            number = self.log.count_refusal(self.run_id, code)
+            told = is_told(number)
+            if told or self._visit.get("output") is not None:
+                self._write(left=False, code=code, number=number)
+        except Exception:
+            logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
+        self._visit = {}
+        return number if told else 0
+
+    def _write(self, *, left: bool, code: str, number: int = 0) -> int:
+        visit, self._visit = self._visit, {}
+        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
+        absent |= {"rules": [], "output": None, "notes": []}
+        policy = {"policy": self.approve, "verdict": "not asked"}
+        run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
+        if not left:
+            run["refusal"] = number
+        return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])
+
+    # ---------------------------------------------------------------- approval
+
+    def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
+        """Return who approved the reply; waits for that where it has to."""
+        if self.approve == "never" or not discloses(reply):
+            return {"policy": self.approve, "verdict": "not asked"}
+        digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
+        at = self._visit["round"]
+        decision = self._rejection(at)
+        if decision is None:
+            decision = next((one for one in self._decisions(at) if one.sha256 == digest), None)
+        if decision is None and (decision := self._speaking(covers)) is not None:
+            self.held.note_spoken_for(self.run_id, at, sha256=digest, covers=covers, by=decision)
+        if decision is None:
+            decision = self._wait(reply, table, covers)
+            if decision.verdict == "approved" and decision.sha256 != digest:
+                logger.error("%s: other bytes than those held here were approved; nothing leaves", self.log.party)
+                decision = Decision(verdict="rejected", sha256=digest, covers=covers, reason="other bytes approved")
+        return _said(self.approve, decision)
+
+    def _decisions(self, server_round: int | str) -> list[Decision]:
+        """Return the decisions that may speak for a round's reply: its own, or where the run's first does, all."""
+        if self.approve == "first-round":
+            return self.held.decisions(self.run_id)
+        own = self.held.decision(self.run_id, server_round)
+        return [] if self.approve == "never" or own is None else [own]
+
+    def _rejection(self, server_round: int | str) -> Decision | None:
+        return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
+
+    def _speaking(self, covers: str) -> Decision | None:
+        """Return the approval of an earlier reply that speaks for this one, which is of other bytes; None without one.
+
+        It speaks for one reply to each later request that is the same: the same algorithm, settings, public set, arrays
+        and run, no more rows, no weaker or further mechanism, no round beyond those that were planned then. The final
+        visit's metrics are what the owner's ``share-metrics`` names: it speaks for those too, once.
+        """
+        at = self._visit["round"]
+        if self.approve != "first-round" or self.held.decision(self.run_id, at) is not None:
+            return None
+        asked = self._asked
+        return next((one for one in self._decisions(at) if at == "final" or _same(one, covers, asked)), None)
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """What this visit asks for that an approval sets a limit to."""
+        visit = self._visit
+        claim, rounds = visit["claim"] or {}, visit.get("planned_rounds", 0)
+        rows = visit["output"]["num_examples"]
+        return {"round": visit["round"], "rows": rows, "rounds": rounds, "events": claim.get("events", [])}
+
+    def _kind(self, reply: StoredReply) -> str:
+        """Return a digest of what kind of reply it is: a run that asks for something else later is asked about anew."""
+        visit = self._visit
+        claim = None if visit["claim"] is None else {**visit["claim"], "events": [], "mechanism": ""}
+        run = sorted((key, repr(value)) for key, value in self.settings.items())
+        kind = [visit["algorithm"], visit["settings"], visit["public"], sorted(reply.arrays), claim, run, self.models]
+        return sha256(canonical(kind)).hexdigest()
+
+    def _wait(
+        self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None], covers: str
+    ) -> Decision:
+        seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
+        end, now = time.monotonic() + seconds, datetime.now(UTC)
+        facts = {
+            **self._visit,
+            "run": self.run_id,
+            "run_name": self.run_name,
+            "party": self.log.party,
+            "covers": covers,
+            "within": self._asked,
+            "policy": self.approve,
+            "since": now.isoformat(timespec="seconds"),
+            "until": (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
+        }
+        held = self.held.put(reply, facts, table())
+        logger.warning(
+            "%s: its reply to round %s of run %s waits for approval until %s. See it: fedkd egress pending %s. Then: "
+            "fedkd egress approve %s --state-dir %s, or fedkd egress reject.",
+            self.log.party,
+            facts["round"],
+            self.run_id,
+            facts["until"],
+            self.log.directory.parents[1],
+            self.run_id,
+            self.log.directory.parents[1],
+        )
+        decision = held.decision
+        try:
+            with paused():
+                while decision is None and time.monotonic() < end:
+                    time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
+                    decision = held.decision
+        except BaseException:  # the node ends this visit: its run was stopped, or the node itself
+            self._visit["approval"] = _said(self.approve, held.decide("expired", reason=_ENDED))
+            self._write(left=False, code="")
+            raise
+        decision = decision or held.decide("expired")
+        if decision.verdict != "expired":
+            held.remove()
+        return decision
+
+
+def _same(approved: Decision, covers: str, asked: Mapping[str, Any]) -> bool:
+    """Tell whether a later request asks for nothing more than one whose reply was approved."""
+    within = approved.within
+    if not (approved.covers == covers and within):
+        return False
+    costs, paid = _times(asked["events"]), _times(within["events"])
+    return bool(asked["rows"] <= within["rows"] and asked["round"] <= within["rounds"] and costs <= paid)
+
+
+def _times(events: Sequence[Sequence[Any]]) -> Counter[bytes]:
+    """Return how often each event happens, those left out that release nothing."""
+    times = Counter[bytes]()
+    for event, count in events:
+        times[canonical(event)] += count if event["kind"] != "no-op" else 0
+    return times
+
+
+def _said(policy: Approve, decision: Decision) -> dict[str, str]:
+    """Return a decision as the log has it."""
+    said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
+    return {"policy": policy, **said}

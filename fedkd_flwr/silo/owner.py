@@ -1,0 +1,77 @@
+"""What a silo shows its owner at the end of a run: a page in its state-dir, and a line in its own log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from fedkd_flwr.app.model_cards import write_card
+from fedkd_flwr.clients.party import Finished
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.settings.config import RunConfig
+
+__all__ = ["owners_page"]
+
+logger = logging.getLogger("flwr.party")
+
+
+def owners_page(
+    config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray, path: Path
+) -> Callable[[Finished, Mapping[str, Path]], None]:
+    """Return what `fedkd_flwr.clients.party.Party.show` calls at a silo.
+
+    Parameters
+    ----------
+    config : RunConfig
+        What the run asked.
+    run_id, party, model_name : str
+        The run, this party, and what its model is called.
+    public : PublicSet
+        The public rows.
+    y : ndarray of shape (num_rows,), integers
+        The classes of all private rows, own test rows among them.
+    path : Path
+        The page to write.
+    """
+
+    def show(finished: Finished, models: Mapping[str, Path]) -> None:
+        from fedkd_flwr.report.owner_page import owner_advice, write_owner_page
+
+        record = RunRecord(
+            run_id=run_id,
+            algorithm=config.card.name,
+            sends=config.card.sends,
+            returns=config.card.returns,
+            one_shot=config.card.one_shot,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            status="completed",
+            seed=config.seed,
+            config=config.as_scalars(),
+            num_public=public.num_rows,
+            num_classes=public.num_classes,
+            classes=list(public.schema.classes),
+            fingerprint=public.fingerprint,
+        )
+        record.parties.append(
+            PartyRecord(
+                name=party,
+                model=model_name,
+                solo=dict(finished.solo),
+                federated=dict(finished.federated or {}),
+                extended=dict(finished.extended.metrics) if finished.extended is not None else {},
+                own_columns=list(finished.extended.encoder.own) if finished.extended is not None else [],
+                class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
+            )
+        )
+        if (advice := owner_advice(record)) is not None:
+            logger.info("%s: recommended: %s. %s", party, advice.verdict, advice.why)
+        logger.info("%s: your own page: %s", party, write_owner_page(record, path, models=models))
+        for kind, file in models.items():
+            write_card(file, record, party=party, kind=kind, at_silo=True)
+
+    return show

@@ -1,0 +1,1 @@
+"""Whole federations on one machine: splitting rows, the in-process grid, the pool of processes."""

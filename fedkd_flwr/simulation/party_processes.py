@@ -1,0 +1,272 @@
+"""A whole federation on one machine: a Flower grid whose parties compute in a few processes, without Ray.
+
+Each process plays many parties, one message at a time. All are forked from one process that has imported what parties
+need, so a process is there within milliseconds, also where one was lost. Messages travel between the processes as
+Flower's own bytes, as they would to a SuperNode.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import context, get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.app.error import Error
+from flwr.common.constant import ErrorCode
+from flwr.common.serde import context_from_proto, context_to_proto, message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Context as ContextBytes
+from flwr.proto.message_pb2 import Message as MessageBytes
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedkd_flwr.simulation.in_process import InProcessGrid
+
+__all__ = ["PartyProcesses", "ProcessGrid", "cores"]
+
+logger = logging.getLogger("flwr")
+
+# what every party needs, imported once
+_PRELOAD = ["fedkd_flwr.simulation.party_processes", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
+# each party computes on one core, as under Ray
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def _serve(pipe: Connection, log: str) -> None:
+    """Answer messages until the other side is gone."""
+    from fedkd_flwr.app.client_app import app
+
+    if log:  # what models print, too
+        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.close(file)
+
+    parent, me = parent_process(), os.getpid()
+    if parent is not None:  # a lost server must not leave a party training
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    while True:
+        try:
+            state, received = pipe.recv_bytes(), pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+        about = context_from_proto(ContextBytes.FromString(state))
+        message = message_from_proto(MessageBytes.FromString(received))
+        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = about.run_id, 1, about.node_id
+        try:
+            reply = app(message, about)
+        except Exception as error:  # as Flower's own backends do
+            logger.exception("a ClientApp raised an exception")
+            reply = Message(
+                Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error)}:<{error!r}>"), reply_to=message
+            )
+        if os.getpid() != me:  # a model forked, and its child came back from the call, too
+            os._exit(0)
+        pipe.send_bytes(message_to_proto(reply).SerializeToString())
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+class _Process:
+    """One process that plays parties."""
+
+    def __init__(self, starter: context.BaseContext, log: str) -> None:
+        self.pipe, other = starter.Pipe()
+        self.process = starter.Process(target=_serve, args=(other, log))  # type: ignore[attr-defined]
+        self.process.start()
+        other.close()
+
+    def answer(self, about: bytes, message: bytes) -> bytes:
+        """Return the reply; raise `EOFError` or `OSError` where the process has ended."""
+        self.pipe.send_bytes(about)
+        self.pipe.send_bytes(message)
+        return self.pipe.recv_bytes()
+
+    def end(self) -> None:
+        """Kill the process, whatever it does."""
+        self.process.kill()
+        self.process.join(5.0)
+        self.pipe.close()
+
+
+class PartyProcesses:
+    """The processes that play the parties of all runs of a command.
+
+    Parameters
+    ----------
+    count : int
+        How many there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._starter = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
+        if self._starter.get_start_method() == "forkserver":
+            from multiprocessing import forkserver
+
+            self._starter.set_forkserver_preload(_PRELOAD)
+            with _environment(_ONE_THREAD):
+                forkserver.ensure_running()  # it imports while the caller goes on
+
+    def start(self, log: str = "") -> _Process:
+        """Start one process, whose output is appended to the file ``log`` if one is named."""
+        with _environment(_ONE_THREAD):
+            return _Process(self._starter, log)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that the user has not set, for what is started meanwhile."""
+    new = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(new)
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
+
+
+class ProcessGrid(InProcessGrid):
+    """A grid of simulated parties in processes of their own.
+
+    A round whose time is over is left behind when the next messages are pushed: parties that still compute are ended,
+    and their replies never come. A process that ends by itself, or is killed for want of memory, is one lost reply;
+    another process takes its place.
+
+    Parameters
+    ----------
+    processes : PartyProcesses
+        Where the parties compute.
+    num_parties : int
+        How many parties there are.
+    run_config : dict
+        What every context carries.
+    run_id : int
+        The run's id, as Flower knows it.
+    log : str
+        The file for what parties write to the terminal, "" for the terminal.
+    progress : callable, optional
+        ``progress(kind, server_round, answered, asked)`` after each answer, from several threads; ``kind`` is Flower's
+        message type, ``query`` for the start of the parties.
+    """
+
+    def __init__(
+        self,
+        processes: PartyProcesses,
+        num_parties: int,
+        run_config: dict[str, Any],
+        *,
+        run_id: int,
+        log: str = "",
+        progress: Callable[[str, int, int, int], None] = lambda *_: None,
+    ) -> None:
+        nodes = [{"partition-id": i, "num-partitions": num_parties} for i in range(num_parties)]
+        super().__init__(_not_here, nodes, run_config, run_id=run_id)
+        self.processes, self.log, self.progress = processes, log, progress
+        self._lock = threading.Lock()
+        self._tasks: queue.SimpleQueue[tuple[int, Message] | None] = queue.SimpleQueue()
+        self._number = self._batch = self._asked = self._answered = 0
+        self._busy: dict[_Process, int] = {}  # process -> the batch it works on
+        self._threads = [
+            threading.Thread(target=self._drive, daemon=True) for _ in range(min(processes.count, num_parties))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Queue the messages; give up what was asked before and has not been answered."""
+        messages = list(messages)
+        with self._lock:
+            self._batch += 1
+            self._asked, self._answered = len(messages), 0
+            late = list(self._busy)
+            self._waiting.clear()
+        for process in late:
+            process.process.kill()
+        ids = []
+        for message in messages:
+            self._number += 1
+            message.metadata.__dict__["_message_id"] = str(self._number)
+            ids.append(str(self._number))
+            self._tasks.put((self._batch, message))
+        if messages:
+            self._say(messages[0])
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies to these messages, each once."""
+        with self._lock:
+            return super().pull_messages(message_ids)
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            self._batch += 1
+            busy = list(self._busy)
+        for process in busy:
+            process.process.kill()
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join(10.0)
+
+    def _drive(self) -> None:
+        """Give messages to one process, one by one."""
+        process: _Process | None = None
+        while (task := self._tasks.get()) is not None:
+            batch, message = task
+            process = process or self.processes.start(self.log)
+            with self._lock:
+                if batch != self._batch:  # its time is over
+                    continue
+                self._busy[process] = batch
+            node = message.metadata.dst_node_id
+            try:
+                about = context_to_proto(self.contexts[node]).SerializeToString()
+                received = process.answer(about, message_to_proto(message).SerializeToString())
+                reply = message_from_proto(MessageBytes.FromString(received))
+            except (EOFError, OSError):
+                process.end()
+                reply = None
+            with self._lock:
+                self._busy.pop(process, None)
+                if batch != self._batch:  # killed, or too late
+                    if reply is None:
+                        process = None
+                    continue
+                if reply is None:
+                    seen = process.process.exitcode
+                    logger.warning(
+                        "the process of party %d ended (exit code %s); another one takes its place", node, seen
+                    )
+                    reply = Message(Error(ErrorCode.CLIENT_APP_CRASHED, f"exit code {seen}"), reply_to=message)
+                    process = None
+                reply.metadata.__dict__["_src_node_id"] = node
+                self._waiting[message.metadata.message_id] = reply
+                self._answered += 1
+            self._say(message)
+        if process is not None:
+            process.end()
+
+    def _say(self, message: Message) -> None:
+        group = message.metadata.group_id
+        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._answered, self._asked)
+
+
+def _not_here(message: Message, context: Context) -> Message:
+    raise NotImplementedError("parties compute in processes of their own")
+
+
+def cores() -> int:
+    """Return how many processors this process may use, as its container allows."""
+    from joblib import cpu_count
+
+    return int(cpu_count())

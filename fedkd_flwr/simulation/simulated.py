@@ -1,0 +1,253 @@
+"""A simulated federation: its data set, and the rows that its parties are dealt.
+
+Every process loads the data set itself, once, and derives the same split and the same parties from the run's seed;
+nobody is told anything over the wire.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.app.models import check_role, global_model, model_factory
+from fedkd_flwr.app.output import continued, first_run, output_root
+from fedkd_flwr.data.datasets import Pool, load_pool
+from fedkd_flwr.data.look import Rules
+from fedkd_flwr.data.partitioning import partition, read_split
+from fedkd_flwr.data.public import PublicLabels
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.seeds import derive_rng
+from fedkd_flwr.settings.config import TABLE_RULES, RunConfig
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.strategies.resuming import check_goes_on
+
+__all__ = [
+    "central_rows",
+    "check_simulation",
+    "dealt",
+    "estimated_sensitivity",
+    "held_out_rows",
+    "hold_out",
+    "party_class_counts",
+    "party_name",
+    "party_own_columns",
+    "party_sizes",
+    "simulated_digest",
+    "simulated_pool",
+]
+
+Rows = tuple[NDArray[Any], NDArray[np.int16]]
+
+
+@lru_cache(maxsize=1)
+def simulated_pool(config: RunConfig) -> Pool:
+    """Load and split the data set of a simulation."""
+    rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
+    pool = load_pool(
+        config.dataset,
+        data_root=config.data_root,
+        seed=config.seed,
+        num_public=config.num_public,
+        num_test=config.num_test,
+        num_private=config.num_private,
+        public_from=config.public_from,
+        synthetic_rows=config.synthetic_rows,
+        synthetic_features=config.synthetic_features,
+        synthetic_classes=config.synthetic_classes,
+        table=config.table,
+        label=config.label,
+        schema_path=config.schema_path,
+        rows=rows or None,
+        label_space=config.label_space,
+        rules=_table_rules(config),
+        command=_other_words(config),
+        rare=config.num_parties,
+        own_share=config.own_column_share,
+    )
+    return _with_public_labels(pool, config.public_label) if config.public_label else pool
+
+
+def _table_rules(config: RunConfig) -> Rules:
+    """Return what the run says about a user's table."""
+    drop, missing = (tuple(filter(None, map(str.strip, text.split(",")))) for text in (config.drop, config.missing))
+    return Rules(
+        id_column=config.id_column,
+        drop=drop,
+        missing=missing,
+        decimal=config.decimal,
+        dates=config.dates,
+        limits=config.limits,
+    )
+
+
+def _other_words(config: RunConfig) -> list[str]:
+    """Return the settings of this run that say nothing about its table, as words of a command."""
+    table = {config.keys()[name] for name in ("dataset", "table", "label", *TABLE_RULES)}
+    values = config.as_scalars()
+    changed = {key: values[key] for key in config.changed_keys() if key not in table}
+    return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items()]
+
+
+def _with_public_labels(pool: Pool, name: str) -> Pool:
+    """Let everybody learn from the public rows' own truth, where the run says that they are labelled."""
+    public = pool.public
+    if name != public.schema.label or public.y is None:
+        rule = f"be the label column {public.schema.label!r} of the data set"
+        way_out = "Sets with public rows of another data set bring their labels: leave it empty."
+        raise ConfigError(explain("public-label", rule, name, way_out))
+    labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
+    return replace(pool, public=replace(public, labels=labels))
+
+
+@lru_cache(maxsize=1)
+def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
+    """Return the positions of the rows that each simulated party holds, its own test rows among them."""
+    pool = simulated_pool(config)
+    return partition(
+        pool.y,
+        name=config.partitioner,
+        num_parties=num_parties,
+        seed=config.seed,
+        alpha=config.dirichlet_alpha,
+        second_alpha=config.second_dirichlet_alpha,
+        classes_per_party=config.classes_per_party,
+        shards_per_party=config.shards_per_party,
+        min_rows=config.min_party_rows,
+        class_order=config.class_order,
+        path=config.partition_path,
+        index=config.partition_index,
+        rows=pool.rows,
+    )
+
+
+def party_name(partition_id: int) -> str:
+    """Return the name of a simulated party.
+
+    >>> party_name(7)
+    'party-007'
+    """
+    return f"party-{partition_id:03d}"
+
+
+def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: float) -> tuple[Any, Any]:
+    """Split a party's rows into training and own test rows: by position under a random permutation."""
+    order = derive_rng(seed, party, "own-test").permutation(positions)
+    count = max(min(round(fraction * len(order)), len(order) - 1), 0)
+    return order[count:], order[:count]
+
+
+def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
+    """Return how many rows each simulated party holds."""
+    return [len(positions) for positions in dealt(config, num_parties)]
+
+
+def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:
+    """Return how many rows of each class each simulated party holds, its own test rows among them."""
+    pool = simulated_pool(config)
+    return {
+        party_name(i): np.bincount(pool.y[positions], minlength=pool.public.num_classes).tolist()
+        for i, positions in enumerate(dealt(config, num_parties))
+    }
+
+
+@lru_cache(maxsize=128)
+def simulated_digest(config: RunConfig, num_parties: int, index: int) -> str:
+    """Return what names a simulated party's rows; a process is asked for the same parties in every round."""
+    pool, positions = simulated_pool(config), dealt(config, num_parties)[index]
+    return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
+
+
+def party_own_columns(config: RunConfig, num_parties: int) -> dict[str, tuple[str, ...]]:
+    """Return which columns only one simulated party has, by party: they are dealt in turn."""
+    names = simulated_pool(config).own_columns
+    return {party_name(i): names[i::num_parties] for i in range(num_parties)}
+
+
+def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
+    """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
+
+    Where parties learn from subsets (NFDP), those they drew in run ``run_id``, for comparison with what they reached;
+    a party that drew none has none here.
+    """
+    all_positions = dealt(config, num_parties)
+    if config.setting("subset_rows", 0):
+        root, kept = output_root(config.output_dir) / "runs" / first_run(config, run_id), []
+        for i, positions in enumerate(all_positions):
+            digest = simulated_digest(config, num_parties, i)
+            drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
+            kept.append(positions[[] if drawn is None else drawn[drawn < len(positions)]])
+    else:
+        kept = [
+            hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]
+            for i, positions in enumerate(all_positions)
+        ]
+    positions = np.concatenate(kept)
+    return pool.X[positions], pool.y[positions]
+
+
+def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, Rows]:
+    """Return the common test rows, and those that all simulated parties hold out, pooled, as ``pool`` holds them."""
+    own = [
+        hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[1]
+        for i, positions in enumerate(dealt(config, num_parties))
+        if not config.setting("subset_rows", 0)  # a subset is of all rows
+    ]
+    positions = np.concatenate([*own, np.arange(0)])
+    return {"common": (pool.X_test, pool.y_test), "own": (pool.X[positions], pool.y[positions])}
+
+
+def estimated_sensitivity(config: RunConfig, num_parties: int, *, num_tried: int = 3, num_records: int = 5) -> int:
+    """Return the most labels that leaving out one record changed, over some parties and records; at least 1.
+
+    What the FedCT paper calls the empirical sensitivity. It is a look at some data sets, not a bound on all.
+    """
+    pool, most = simulated_pool(config), 1
+    for index in range(min(num_tried, num_parties)):
+        rng = derive_rng(config.seed, "sensitivity", index)
+        positions = dealt(config, num_parties)[index]
+        make = model_factory(pick_model(config.model, index), config.model_params, pool.public)
+        read = pool.as_read_by(make(seed=0))
+        X, y, X_public = read.X[positions], read.y[positions], read.public.X
+        full = make(seed=0).fit(X, y).predict(X_public)
+        for left_out in rng.permutation(len(y))[: min(num_records, len(y) - 1)]:
+            kept = np.arange(len(y)) != left_out
+            most = max(most, int((make(seed=0).fit(X[kept], y[kept]).predict(X_public) != full).sum()))
+    return most
+
+
+def check_simulation(config: RunConfig, num_parties: int) -> None:
+    """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
+
+    Nothing is written. A run that continues another is checked too: whether anything is left to do.
+
+    Raises
+    ------
+    ConfigError, DataError, MissingExtraError
+        If the run to continue has its result, the parties cannot be dealt, or a model cannot be made.
+    """
+    if (folder := continued(config)) is not None:
+        check_goes_on(folder, config.card, config.rounds)
+    pool = simulated_pool(config)
+    dealt(config, num_parties)
+    if config.card.one_net:
+        global_model(config, pool.public)(seed=0).initialize()
+    made: dict[tuple[str, str], Any] = {}
+    for role in ("model", *config.card.roles):
+        spec, params = config.model_of(role)
+        for i in range(num_parties if spec else 0):
+            one = pick_model(spec, i)
+            if (role, one) not in made:
+                made[role, one] = model_factory(one, params, pool.public)(seed=0)
+                if role == "model" and config.own_column_share and made[role, one].takes_text:
+                    way_out = "Name one that reads numbers, such as random-forest, or drop own-column-share."
+                    raise ConfigError(explain("model", "read numbers beside own-column-share", one, way_out))
+                pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
+            if role in ("teacher", "student"):
+                check_role(role, made[role, one], made["model", pick_model(config.model, i)])

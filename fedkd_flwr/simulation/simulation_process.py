@@ -1,0 +1,180 @@
+"""The process that runs the simulations of one command: the server, and the processes of the parties.
+
+`fedkd_flwr.simulation.simulate` starts it and reads what it says, one JSON object a line. It ends when it is told to
+stop, and when whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Read a job from stdin, run it, and say on stdout what happens; what else is printed goes to the log."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the first may be ignored where a shell started the command with &
+        signal.signal(number, _interrupted)
+    told = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    say = _Say(told)
+    from fedkd_flwr.simulation.party_processes import PartyProcesses, cores
+
+    if not (line := sys.stdin.readline()):  # refused before it was sent
+        return
+    job = json.loads(line)
+    parties = max(int(one["config"]["num-parties"]) for one in job["runs"])
+    processes = PartyProcesses(job["processes"] or min(cores(), parties))
+    threading.Thread(target=_watch, daemon=True).start()
+    try:
+        _check(job["runs"], say)
+        for one in job["runs"]:
+            if not _run(one["run_id"], one["config"], processes, say):
+                break
+    except _RefusedError:
+        pass
+
+
+class _RefusedError(Exception):
+    """The run was refused before it began; what is wrong has been said."""
+
+
+class StarterGone(KeyboardInterrupt):
+    """The command that started this process has ended, and did not tell it to stop: that stops it as Ctrl-C does."""
+
+
+_starter_gone = threading.Event()
+
+
+def _interrupted(number: int, frame: object) -> None:
+    """Stop the run, with the reason that the record is to give."""
+    raise StarterGone if _starter_gone.is_set() else KeyboardInterrupt
+
+
+def _stop_without_starter() -> None:
+    _starter_gone.set()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class _Say:
+    """Says events to whoever started this process, from any thread."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.lock = stream, threading.Lock()
+
+    def __call__(self, event: str, **more: Any) -> None:
+        with self.lock:
+            try:
+                print(json.dumps({"event": event, **more}), file=self.stream, flush=True)
+            except OSError:  # nobody listens any more
+                _stop_without_starter()
+
+
+def _watch() -> None:
+    """Interrupt the run when it is to stop, or when whoever started it is gone."""
+    if sys.stdin.readline():
+        os.kill(os.getpid(), signal.SIGINT)
+    else:  # nobody holds the other end any more
+        _stop_without_starter()
+
+
+def _check(runs: list[dict[str, Any]], say: _Say) -> None:
+    """Check settings and data of all runs before anything is written or any party asked."""
+    from fedkd_flwr.errors import FedkdError
+    from fedkd_flwr.settings.config import parse_run_config
+    from fedkd_flwr.simulation.simulated import check_simulation
+
+    try:
+        for one in runs:
+            say("step", text=f"loading {one['config'].get('dataset', 'digits')}")
+            check_simulation(parse_run_config(one["config"]), int(one["config"]["num-parties"]))
+    except (FedkdError, OSError) as error:
+        say("refused", text=str(error))
+        raise _RefusedError from error
+
+
+def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool:
+    """Run one federation; return whether it completed."""
+    from flwr.app import Context, RecordDict
+
+    from fedkd_flwr.app.find_run import LOG
+    from fedkd_flwr.app.output import output_root
+    from fedkd_flwr.app.server_app import federate
+    from fedkd_flwr.data.look import note_lines
+    from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.report import derived
+    from fedkd_flwr.report.table import notes, summary_table, warnings
+    from fedkd_flwr.settings.config import parse_run_config
+    from fedkd_flwr.simulation.party_processes import ProcessGrid
+    from fedkd_flwr.simulation.simulate import TOGETHER, Ended
+
+    config = parse_run_config(values)
+    folder = output_root(config.output_dir) / "runs" / run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / LOG
+    _write_to(log)
+    say("begin", run_id=run_id, folder=str(folder), rounds=config.rounds, parties=config.num_parties)
+    grid = ProcessGrid(
+        processes,
+        config.num_parties,
+        values,
+        run_id=int(run_id),
+        log=str(log),
+        progress=lambda kind, number, answered, asked: say(
+            "progress", kind=kind, round=number, answered=answered, asked=asked
+        ),
+    )
+    try:
+        federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
+    except (Exception, KeyboardInterrupt) as error:
+        import traceback
+
+        traceback.print_exception(error)  # into the log; the record says how the run ended
+    finally:
+        grid.close()
+    record = RunRecord.load(folder / "record.json")
+    report = folder / "report.html"
+    balanced = derived.figure_used(record, derived.rows_used(record)) == "balanced_accuracy"
+    fixed = {rows: derived.baseline(record, rows) for rows in derived.ROWS}
+    fixed_balanced = {rows: derived.fixed_answer(record, rows) for rows in derived.ROWS if balanced}
+    pooled = record.centralised.get("own") or record.server.get("own")  # measured on all own rows together
+    if pooled is not None and pooled.baseline is not None:
+        fixed[TOGETHER] = pooled.baseline
+        if balanced and pooled.support and None not in pooled.support:
+            fixed_balanced[TOGETHER] = 1 / sum(map(bool, pooled.support))
+    ended = Ended(
+        run_id=run_id,
+        status=record.status,
+        name=config.name,
+        seed=record.seed,
+        reason=record.reason,
+        figures=record.figures_by_model(),
+        balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
+        n=derived.test_rows(record),
+        baseline={rows: value for rows, value in fixed.items() if value is not None},
+        balanced_baseline={rows: value for rows, value in fixed_balanced.items() if value is not None},
+        warnings=warnings(record),
+        notes=notes(record),
+        columns="\n".join(note_lines(record.columns)) if record.columns else "",
+        table=summary_table(record),
+        record=str(folder / "record.json"),
+        report=str(report) if report.is_file() else "",
+        log=str(log),
+    )
+    say("end", **dataclasses.asdict(ended))
+    return record.status == "completed"
+
+
+def _write_to(log: Path) -> None:
+    """Append what is printed from now on to a file."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)

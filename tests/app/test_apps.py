@@ -1,0 +1,661 @@
+"""Whole runs through the real ServerApp and ClientApp, in one process: simulations, silos, and what goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import stat
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.client_app import client_of
+from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_party_table, load_public, read_table
+from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.models import serialize
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.saved_model import load
+from fedkd_flwr.silo.limits import limits_of
+
+SYNTHETIC = {
+    "dataset": "synthetic",
+    "synthetic-rows": 200,
+    "synthetic-features": 4,
+    "synthetic-classes": 3,
+}
+LEARN = {
+    "partitioner": "iid",
+    "model": "decision-tree",
+    "num-rounds": 2,
+    "centralised": False,
+}
+FAST = {**SYNTHETIC, **LEARN}
+ONE_SHOT = {"algorithm": "fedkt", "num-rounds": 1, "fedkt.teachers-per-student": 3}
+FEDKT = {**FAST, **ONE_SHOT}
+
+
+def _start(folder, nodes, config):
+    """Run the app; the record lies in the folder, whatever happened."""
+    consensus = {"fedct": "fedct.consensus", "fedkt": "consensus", "pate": "consensus"}.get(
+        config.get("algorithm", "fedct")
+    )
+    if consensus:  # density ratios, which fit a forest at each party, where they are asked for
+        config = {consensus: "majority", **config}
+    config = {
+        "num-parties": len(nodes),
+        "output-dir": str(folder),
+        "node-deadline-s": 1.0,
+        "node-settle-s": 0.05,
+        **config,
+    }
+    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+
+
+def _record(folder):
+    return RunRecord.load(Path(folder) / "runs" / "1" / "record.json")
+
+
+def _simulate(folder, config=FAST, parties=4):
+    _start(folder, [{"partition-id": i, "num-partitions": parties} for i in range(parties)], config)
+    return _record(folder)
+
+
+def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
+    rows = [f"P{i};{i % 7},5;{'no' if i % 2 else 'yes'}" for i in range(80)]
+    (tmp_path / "t.csv").write_text("\n".join(["id;dose;y", *rows, "P80;1,5;"]))
+    config = {**LEARN, "dataset": "table", "table": str(tmp_path / "t.csv"), "label": "y"}
+    record = _simulate(tmp_path, config, parties=2)
+    read = {column.name: (column.read_as, column.repaired, column.missing) for column in record.columns}
+    assert read["dose"] == ("numbers (decimal comma)", 81, 0)
+    assert read["y"] == ("label, 2 classes", 0, 1)
+    assert read["id"][0] == "left out"
+    (note,) = (note for note in record.notes if "fedkd simulate" in note)
+    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note
+    assert "model=decision-tree" in note
+    assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
+    assert record.publishable().columns == []
+
+
+def _comparable(record):
+    """Drop what may differ between two equal runs: times, places, and the weight of models (skops varies it)."""
+    data = record.as_dict()
+    for key in ("started", "last_word", "process", "seconds", "startup_seconds", "server_model"):
+        del data[key]
+    del data["config"]["output-dir"]
+    for entry in data["rounds"]:
+        del entry["seconds"], entry["asked_at"]
+    for entry in data["parties"]:
+        del entry["model_bytes"]
+    return data
+
+
+# -------------------------------------------------------------------------------------------------- simulations
+
+
+def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(tmp_path):
+    record = _simulate(tmp_path, {"model": "decision-tree", "num-rounds": 2})
+    assert (record.status, record.reason, record.simulation) == ("completed", "", True)
+    assert (record.num_classes, record.num_public) == (10, 449)
+    assert [r.answered for r in record.rounds] == [[f"party-{i:03d}" for i in range(4)]] * 2
+    assert all(set(p.solo) == set(p.federated) == {"common", "own"} for p in record.parties)
+    assert all(len(one.confusion) == 10 and one.brier for p in record.parties for one in p.solo.values())
+    assert (record.server, set(record.centralised)) == ({}, {"common", "own"})
+    assert record.centralised["own"].n == sum(p.solo["own"].n for p in record.parties)
+    assert [p.model for p in record.parties] == ["decision-tree"] * 4
+    assert record.parties[0].model_bytes
+    assert record.rounds[-1].consensus_accuracy > 0.5
+    assert record.centralised_accuracy > np.mean([p.solo["common"].accuracy for p in record.parties])
+    assert record.config["partitioner"] == "dirichlet"
+    assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
+    page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
+    assert "party-003" in page
+
+
+def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
+    record = _simulate(tmp_path, FEDKT)
+    assert record.status == "completed"
+    assert len(record.rounds) == 1
+    model = serialize.load(record.server_model)
+    assert Path(record.server_model).is_relative_to(tmp_path)
+    assert set(model.predict(np.zeros((3, 4), dtype=np.float32))) <= {0, 1, 2}
+    assert record.server_accuracy > 0.4
+
+
+def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
+    _simulate(tmp_path)
+    kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
+    assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
+
+
+def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
+    _simulate(tmp_path, {**FAST, "save-party-models": True})
+    kept = sorted(tmp_path.rglob("*.model"))
+    names = [f"party-{i:03d}" for i in range(4)]
+    assert sorted(path.stem for path in kept) == sorted([*names, *(f"{name}.alone" for name in names)])
+    assert all(serialize.load(path).num_classes == 3 for path in kept)
+
+
+@pytest.mark.parametrize("config", [{**FAST, "partitioner": "dirichlet", "min-party-rows": 2}, FEDKT])
+def test_the_same_seed_gives_the_same_run(tmp_path, config):
+    first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
+    assert _comparable(first) == _comparable(second)
+
+
+def test_another_seed_gives_another_run(tmp_path):
+    first = _simulate(tmp_path / "one", FAST)
+    second = _simulate(tmp_path / "two", {**FAST, "seed": 2})
+    assert _comparable(first)["rounds"] != _comparable(second)["rounds"]
+
+
+def test_mixed_models_go_to_the_parties_in_turn(tmp_path):
+    record = _simulate(tmp_path, {**FAST, "model": "mixed:decision-tree,knn", "num-rounds": 1})
+    assert [p.model for p in record.parties] == ["decision-tree", "knn", "decision-tree", "knn"]
+
+
+def _people(rows, seed=0, label="income"):
+    """Draw a table with numbers, texts and holes whose class can be learnt from both columns."""
+    rng = np.random.default_rng(seed)
+    high = rng.integers(0, 2, rows)
+    frame = pd.DataFrame(
+        {
+            "age": np.where(high, rng.normal(60, 5, rows), rng.normal(25, 5, rows)).round(1).astype(str),
+            "job": np.where(high, "smith", "cook"),
+            "hours": rng.integers(10, 60, rows).astype(str),
+            label: np.where(high, ">50K", "<=50K"),
+        }
+    )
+    frame.loc[rng.choice(rows, rows // 10, replace=False), "age"] = ""
+    frame.loc[rng.choice(rows, rows // 10, replace=False), "job"] = "?"
+    return frame
+
+
+@pytest.mark.parametrize("config", [LEARN, {**LEARN, **ONE_SHOT}], ids=["fedct", "fedkt"])
+def test_a_user_s_own_table_with_texts_and_missing_values_runs(tmp_path, config):
+    _people(300).to_csv(tmp_path / "people.csv", index=False)
+    table = {"dataset": "table", "table": str(tmp_path / "people.csv"), "label": "income"}
+    record = _simulate(tmp_path, {**config, **table})
+    assert record.classes == ["<=50K", ">50K"]
+    assert record.status == "completed"
+    assert all(p.federated["common"].accuracy > 0.9 for p in record.parties)
+
+
+MODEL = '''
+import numpy as np
+
+
+class Nearest:
+    """Nearest class centre, by somebody who knows scikit-learn's habits only from hearsay."""
+
+    def __init__(self, shrink=0.0):
+        self.shrink = shrink
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.centres_ = np.stack([X[y == c].mean(axis=0) * (1 - self.shrink) for c in self.classes_])
+        return self
+
+    def predict(self, X):
+        return self.classes_[((X[:, None] - self.centres_) ** 2).sum(axis=2).argmin(axis=1)]
+'''
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_an_own_estimator_runs_by_its_import_string(tmp_path, monkeypatch, config):
+    (tmp_path / "somebodys_models.py").write_text(MODEL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    record = _simulate(
+        tmp_path / "out", {**config, "model": "somebodys_models:Nearest", "model-params": "shrink=0.1"}, parties=2
+    )
+    assert (record.status, record.reason) == ("completed", "")
+    assert [p.model for p in record.parties] == ["somebodys_models:Nearest"] * 2
+    assert all(p.federated["common"].accuracy > 0.5 for p in record.parties)
+    assert not any("did not finish" in note for note in record.notes)
+
+
+# --------------------------------------------------------------------------------------------------- failed runs
+
+
+def _failed(folder, error, match, config=FAST, **keywords):
+    with pytest.raises(error, match=match):
+        _simulate(folder, config, **keywords)
+    record = _record(folder)
+    assert record.status == "failed"
+    assert record.reason
+    assert (folder / "runs" / "1" / "report.html").is_file()
+    return record
+
+
+def test_a_missing_data_set_fails_the_run_and_names_data_root(tmp_path):
+    config = {**LEARN, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    record = _failed(tmp_path, DataError, "data-root", config)
+    assert "data-root" in record.reason
+    assert record.rounds == []
+
+
+def test_a_party_that_lacks_the_data_set_answers_with_a_code(tmp_path, caplog):
+    config = {**LEARN, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
+    context = Context(1, 2, {"partition-id": 3, "num-partitions": 4}, RecordDict(), config)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        _, _, metrics = client_of(context).fit([], {})
+    assert (metrics["party"], metrics["code"]) == ("party-003", "missing-file")
+    assert "data-root" in caplog.text
+
+
+def test_too_few_nodes_fail_the_run_after_the_deadline(tmp_path):
+    config = {**FAST, "num-parties": 9, "node-deadline-s": 0.1}
+    record = _failed(tmp_path, TooFewPartiesError, "number of nodes must reach 9 within 0.1 s, got 4", config)
+    assert "raise node-deadline-s" in record.reason
+
+
+def test_a_model_nobody_can_make_fails_with_its_reason_before_any_party_trains(tmp_path):
+    config = {**FAST, "model": "nowhere_to_be_found:Model"}
+    record = _failed(tmp_path, ConfigError, "model must be importable, got nowhere_to_be_found:Model", config)
+    assert record.rounds == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"final-model": "oracle"}, "model must be one of decision-tree, .*, got 'oracle'"),
+        ({"student-model": "knn", "student-params": "depth=3"}, "A parameter of knn must be among .*, got 'depth'"),
+    ],
+)
+def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
+    record = _failed(tmp_path, ConfigError, match, {**FEDKT, **settings})
+    assert record.rounds == []
+
+
+def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
+    config = {**FAST, "partitioner": "dirichlet", "min-party-rows": 500}
+    _failed(tmp_path, DataError, "500", config)
+
+
+def test_the_failed_run_s_page_says_why(tmp_path):
+    config = {**FAST, "num-parties": 9, "node-deadline-s": 0.1}
+    _failed(tmp_path, TooFewPartiesError, "number of nodes", config)
+    assert "number of nodes must reach 9" in (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_output_folder_that_cannot_be_written_is_said_before_anybody_trains(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ConfigError, match="output-dir must be writable"):
+        _start(tmp_path / "file" / "out", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
+
+
+def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"output-dir must be an absolute path, got 'results'\. Write /"):
+        _start("results", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"fedct.consensus": "loud"},
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
+        ),
+        ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
+        ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
+        ({"synthetic-rows": 200, "dataset": "digits"}, "synthetic-rows must keep its default"),
+        ({"fraction-parties": 0.5}, "fraction-parties must not be set for fedct, got 0.5"),
+    ],
+    ids=["not a choice", "of another option", "of another algorithm", "of another data set", "of no use"],
+)
+def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path, settings, message):
+    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
+    config = {**FAST, "num-parties": 2, "output-dir": str(tmp_path), **settings}
+    grid = InProcessGrid(client_app, nodes, config)
+    with pytest.raises(ConfigError, match=message):
+        server_app(grid, Context(1, 1, {}, RecordDict(), config))
+    assert grid.sent == []
+    assert list(tmp_path.iterdir()) == []  # not even the beginning of a record
+
+
+def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _start("", [{"partition-id": i, "num-partitions": 2} for i in range(2)], {**FAST, "num-rounds": 1})
+    assert _record(tmp_path / ".fedkd").status == "completed"
+
+
+# --------------------------------------------------------------------------------------------------------- silos
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="job", kind="categorical", categories=("cook", "smith")),
+        Column(name="hours", kind="numeric"),
+    ),
+    classes=("<=50K", ">50K"),
+    label="income",
+)
+NAMES = ("north", "south", "west")
+
+
+@pytest.fixture
+def silos(tmp_path, in_this_process):
+    """Three silos, each with its own rows, its own copy of the public file, and a folder of its own."""
+    nodes = {}
+    for i, name in enumerate(("server", *NAMES)):
+        folder = tmp_path / name
+        folder.mkdir()
+        _people(80).drop(columns="income").to_csv(folder / "public.csv", index=False)
+        SCHEMA.write(folder / "schema.toml")
+        _people(40, seed=i).to_csv(folder / "own.csv", index=False)
+        nodes[name] = {
+            "party": name,
+            "data-path": str(folder / "own.csv"),
+            "public-path": str(folder / "public.csv"),
+            "state-dir": str(folder / "state"),
+            "share-metrics": "accuracy,macro-f1,model",
+        }
+    del nodes["server"]
+    return nodes
+
+
+def _deploy(tmp_path, nodes, config=FAST):
+    config = {"public-path": str(tmp_path / "server" / "public.csv"), "num-rounds": 2, **config}
+    _start(tmp_path / "server", list(nodes.values()), config)
+    return _record(tmp_path / "server")
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, config):
+    record = _deploy(tmp_path, silos, config)
+    assert (record.status, record.simulation, record.centralised) == ("completed", False, {})
+    assert [p.name for p in record.parties] == sorted(NAMES)
+    assert all(set(p.federated) == {"own"} for p in record.parties)
+    named = {"n", "accuracy", "macro_f1"}
+    measured = [one["own"].as_dict() for p in record.parties for one in (p.solo, p.federated)]
+    assert all(one.keys() - {"no_probabilities"} == named and one["n"] == 8 for one in measured)
+    public = load_public(tmp_path / "server" / "public.csv")
+    X, y = load_party_table(tmp_path / "north" / "own.csv", public.schema, public.preprocessor)
+    for name in NAMES:
+        model = serialize.load(tmp_path / name / "state" / "runs" / "1" / "parties" / f"{name}.model")
+        assert (model.predict(X) == y).mean() > 0.8
+
+
+@pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
+def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_gets_a_page(tmp_path, silos, config, caplog):
+    for node in silos.values():
+        node["share-metrics"] = ""
+    with caplog.at_level("INFO", logger="flwr.party"):
+        _deploy(tmp_path, silos, config)
+    public = load_public(tmp_path / "server" / "public.csv")
+    for name in NAMES:
+        folder = tmp_path / name / "state" / "runs" / "1" / "parties"
+        X, y = load_party_table(tmp_path / name / "own.csv", public.schema, public.preprocessor)
+        alone = serialize.load(folder / f"{name}.alone.model")
+        assert (alone.predict(X) == y).mean() > 0.8
+        rows = read_table(tmp_path / name / "own.csv")
+        names = np.array(public.schema.classes)[alone.predict(X)]
+        assert load(folder / f"{name}.alone.model").predict(rows).tolist() == names.tolist()
+        for kind in (name, f"{name}.alone"):
+            card = (folder / f"{kind}.card.md").read_text(encoding="utf-8")
+            assert "No claim covers this file: it learnt from this silo's private rows." in card
+            assert "| not known at a silo |" in card
+        page = folder / f"{name}.html"
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        text = page.read_text(encoding="utf-8")
+        assert f"{name}.alone.model" in text
+        assert "Recommended: " in text or "do not tell which model is better" in text
+        assert "is sent to nobody" in text
+        assert f"{name}: recommended: " in caplog.text
+    assert not list((tmp_path / "server").rglob("*.alone.model"))
+
+
+def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr("fedkd_flwr.report.owner_page.write_owner_page", broken)
+    record = _deploy(tmp_path, silos)
+    assert record.status == "completed"
+    assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
+
+
+def _deploy_auto(tmp_path, nodes, algorithm, consensus="auto"):
+    key = "fedct.consensus" if algorithm == "fedct" else "consensus"
+    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: consensus})
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_silos_send_no_density_ratios_unless_their_owners_say_so(tmp_path, silos, algorithm):
+    record = _deploy_auto(tmp_path, silos, algorithm)
+    assert record.consensus_rule != "density-ratio"
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_demands_privacy(tmp_path, silos, algorithm):
+    for node in silos.values():
+        node["allow"] = f"{algorithm},density-ratio"
+    silos["north"]["require-privacy"] = True
+    record = _deploy_auto(tmp_path, silos, algorithm)
+    assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
+    assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
+
+
+@pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
+def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_two_classes_alike(
+    tmp_path, silos, algorithm
+):
+    for node in silos.values():
+        node["allow"] = f"{algorithm},density-ratio"
+    record = _deploy_auto(tmp_path, silos, algorithm, "density-ratio")
+    assert record.consensus_rule == "density-ratio"
+
+
+def test_a_silo_that_shares_no_metrics_sends_no_accuracy(tmp_path, silos):
+    for node in silos.values():
+        node["share-metrics"] = ""
+    record = _deploy(tmp_path, silos)
+    assert record.status == "completed"
+    assert all(p.solo == p.federated == {} and p.model_bytes is None for p in record.parties)
+    assert all(r.accuracy == {} for r in record.rounds)
+
+
+def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
+    silos["north"]["share-metrics"] = ""
+    with caplog.at_level(logging.INFO, logger="flwr.party"):
+        record = _deploy(tmp_path, silos)
+    assert "on 8 own test rows: accuracy" in caplog.text
+    assert record.party("north").federated == {}
+    assert record.party("south").federated
+
+
+def test_a_silo_chooses_its_own_model(tmp_path, silos):
+    silos["west"] |= {"model": "knn", "model-params": "n_neighbors=3"}
+    record = _deploy(tmp_path, silos)
+    assert [record.party(name).model for name in NAMES] == ["decision-tree", "decision-tree", "knn"]
+
+
+def _edit(path, edit):
+    frame = pd.read_csv(path, dtype=str, na_filter=False)
+    edit(frame).to_csv(path, index=False)
+
+
+def _other_class(folder, node):
+    _edit(folder / "own.csv", lambda f: f.replace({">50K": "millions"}))
+
+
+def _no_label(folder, node):
+    _edit(folder / "own.csv", lambda f: f.drop(columns="income"))
+
+
+def _no_column(folder, node):
+    _edit(folder / "own.csv", lambda f: f.drop(columns="job"))
+
+
+def _no_rows(folder, node):
+    _edit(folder / "own.csv", lambda f: f[:0])
+
+
+def _word_for_number(folder, node):
+    _edit(folder / "own.csv", lambda f: f.assign(age="old"))
+
+
+def _other_public(folder, node):
+    _edit(folder / "public.csv", lambda f: f.assign(hours="40"))
+
+
+def _other_schema(folder, node):
+    text = (folder / "schema.toml").read_text(encoding="utf-8")
+    (folder / "schema.toml").write_text(text.replace('"smith"', '"tailor"'), encoding="utf-8")
+
+
+PROBLEMS = {
+    "class outside the schema": (_other_class, "class-outside-schema", "'millions'"),
+    "no label column": (_no_label, "wrong-data", "must have the schema's label column 'income'"),
+    "a column is missing": (_no_column, "wrong-data", "a table without job"),
+    "no rows": (_no_rows, "no-rows", "hold at least one row"),
+    "a word for a number": (_word_for_number, "wrong-data", "'old'"),
+    "no file": (lambda f, n: (f / "own.csv").unlink(), "missing-file", "own.csv"),
+    "no public file": (lambda f, n: (f / "public.csv").unlink(), "missing-file", "public.csv"),
+    "no schema": (lambda f, n: (f / "schema.toml").unlink(), "missing-file", "schema.toml"),
+    "another public file": (_other_public, "public-set-mismatch", "Give this node the same public file"),
+    "another schema": (_other_schema, "public-set-mismatch", "Give this node the same public file"),
+    "another label": (lambda f, n: n.update(label="wage"), "wrong-config", "label must be the schema's label column"),
+    "unknown key": (lambda f, n: n.update(modell="knn"), "wrong-config", "Did you mean model?"),
+    "unknown model": (lambda f, n: n.update(model="oracle"), "wrong-config", "model must be one of"),
+    "relative state folder": (
+        lambda f, n: n.update({"state-dir": "state"}),
+        "wrong-config",
+        "state-dir must be an abs",
+    ),
+    "not allowed": (lambda f, n: n.update(allow="fedkt"), "not-allowed", "must be one of ['fedkt']"),
+    "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "lift require-privacy"),
+    "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "lift require-privacy"),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_a_silo_with_a_problem_is_named_with_its_code_and_its_own_log_says_more(tmp_path, silos, caplog, case):
+    spoil, code, text = PROBLEMS[case]
+    nodes = {name: silos[name] for name in ("north", "south")}
+    spoil(tmp_path / "south", nodes["south"])
+    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(TooFewPartiesError, match=f"south: {code}"):
+        _deploy(tmp_path, nodes, {**FAST, "num-rounds": 1, "node-deadline-s": 0.05})
+    record = _record(tmp_path / "server")
+    assert record.rounds == []
+    # the silo's own log says what to do; the server learns the code only
+    assert text in caplog.text
+    assert text not in dataclasses.replace(record, config={}).to_json()
+
+
+@pytest.mark.parametrize("case", ["class outside the schema", "no file", "a budget"])
+def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos, case):
+    spoil, code, _ = PROBLEMS[case]
+    spoil(tmp_path / "south", silos["south"])
+    record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert record.status == "completed"
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", f"not ready: {code}")]
+
+
+def test_two_silos_with_one_name_have_one_voice(tmp_path, silos):
+    silos["west"]["party"] = "south"
+    record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert record.rounds[0].answered == ["north", "south"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "duplicate-name")]
+
+
+def test_too_few_ready_silos_fail_the_run_before_anybody_trains_and_the_others_are_named(tmp_path, silos):
+    _other_class(tmp_path / "south", silos["south"])
+    _no_rows(tmp_path / "west", silos["west"])
+    with pytest.raises(TooFewPartiesError, match="south: class-outside-schema, west: no-rows"):
+        _deploy(tmp_path, silos, {**FAST, "node-deadline-s": 0.05})
+    record = _record(tmp_path / "server")
+    assert (record.status, record.rounds) == ("failed", [])
+
+
+def test_private_values_never_reach_the_server_s_record(tmp_path, silos):
+    _edit(tmp_path / "south" / "own.csv", lambda f: f.assign(age="secret-age"))
+    record = _deploy(tmp_path, silos)
+    assert "secret-age" not in record.to_json()
+
+
+def test_a_silo_s_files_are_for_its_owner_alone(tmp_path, silos):
+    _deploy(tmp_path, silos)
+    kept = [path for path in (tmp_path / "north" / "state").rglob("*") if path.is_file()]
+    assert kept
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_a_missing_public_file_at_the_server_fails_the_run(tmp_path, silos):
+    (tmp_path / "server" / "public.csv").unlink()
+    with pytest.raises(DataError, match=r"file must exist, got no file .*public\.csv"):
+        _deploy(tmp_path, silos)
+    assert _record(tmp_path / "server").status == "failed"
+
+
+def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_string(tmp_path, silos, caplog):
+    for silo in silos.values():
+        silo["allow-code"] = True
+    silos["south"]["epsilon-budget"] = 1.0
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1, "model": "sklearn.tree:DecisionTreeClassifier"})
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: not-allowed")]
+    assert "must be a name of the zoo at a node that demands privacy" in caplog.text
+
+
+def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path, silos):
+    marker = tmp_path / "seen"
+    hostile = {"model": "os:system", "model-params": json.dumps({"command": f"touch {marker}"}), "num-rounds": 1}
+    with pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"):
+        _deploy(tmp_path, silos, {**FAST, **hostile})
+    assert not marker.exists()
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
+
+
+def test_after_a_run_that_asks_for_absurd_work_the_next_is_answered_by_all(tmp_path, silos, caplog):
+    hostile = {"model": "logistic-regression", "model-params": "max_iter=100000000", "num-rounds": 1}
+    with (
+        caplog.at_level(logging.ERROR, logger="flwr.party"),
+        pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"),
+    ):
+        _deploy(tmp_path, silos, {**FAST, **hostile})
+    assert "max_iter of logistic-regression, named by a run, must be a whole number within 1..10000" in caplog.text
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
+
+
+HANGING = """
+import time
+
+from sklearn.tree import DecisionTreeClassifier
+
+
+class Hangs(DecisionTreeClassifier):
+    def fit(self, X, y):
+        time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
+def test_a_silo_whose_work_hangs_is_left_out_and_answers_the_next_run(tmp_path, silos, monkeypatch, caplog):
+    (tmp_path / "hanging_model.py").write_text(HANGING, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("fedkd_flwr.app.assembly.limits_of", limits_of)
+    usual = dict(silos["north"])
+    silos["north"] |= {"model": "hanging_model:Hangs", "round-limit-s": 0.5}
+    began = time.monotonic()
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    assert time.monotonic() - began < 60
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "limit-exceeded")]
+    assert record.rounds[0].answered == ["south", "west"]
+    assert "The work of one visit must end within 0.5 s (round-limit-s)" in caplog.text
+    silos["north"] = usual
+    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)

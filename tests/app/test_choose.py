@@ -1,0 +1,268 @@
+"""The comparison of candidates: what it says of noise by hand, and one through whole runs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from fedkd_flwr.app import choose as module
+from fedkd_flwr.app.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose
+from fedkd_flwr.app.choose_text import comparison_text
+from fedkd_flwr.cli import main as command
+from fedkd_flwr.errors import ConfigError, DataError
+
+SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}
+SMALL |= {"num-public": 60, "model": "decision-tree"}
+
+
+def _comparison(**accuracies):
+    outcomes = [Outcome(name, figures={("parties", "accuracy"): list(values)}) for name, values in accuracies.items()]
+    seeds = list(range(1, 1 + max(map(len, accuracies.values()))))
+    return Comparison(seeds=seeds, whose="parties", figure="accuracy", outcomes=outcomes)
+
+
+def test_a_difference_that_each_seed_shows_is_more_than_noise_however_seeds_differ():
+    found = _comparison(a=[0.5, 0.7, 0.9, 0.6], b=[0.45, 0.65, 0.85, 0.551])
+    assert [one.name for one in found.ranked] == ["a", "b"]
+    assert found.within_noise() == []
+    text = comparison_text(found)
+    assert "Best: a.\n" in text
+    assert text.endswith("The seeds that its mean is taken over also chose it, so this mean is a little optimistic.")
+
+
+def test_a_difference_within_noise_names_no_sole_best():
+    found = _comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75])
+    assert [one.name for one in found.within_noise()] == ["b"]
+    assert "Best: a, but it cannot be told from b." in comparison_text(found)
+
+
+def test_more_candidates_make_wider_intervals():
+    two, three = _comparison(a=[0.6, 0.7], b=[0.5, 0.5]), _comparison(a=[0.6, 0.7], b=[0.5, 0.5], c=[0.1, 0.1])
+    assert three.ahead(*three.ranked[:2]).half > two.ahead(*two.ranked[:2]).half
+
+
+def test_equal_gaps_name_no_sole_best():
+    text = comparison_text(_comparison(a=[0.81, 0.71, 0.91], b=[0.8, 0.7, 0.9]))
+    assert "a is ahead of b by 0.010: equal in each seed, so its noise is not known." in text
+    assert "Best: a, but it cannot be told from b." in text
+    same = comparison_text(_comparison(a=[0.8, 0.7, 0.9], b=[0.8, 0.7, 0.9]))
+    assert "a and b reach the same in each seed." in same
+    assert "cannot be told" in same
+
+
+def test_two_seeds_name_no_best_however_wide_the_gap():
+    text = comparison_text(_comparison(a=[0.9, 0.901], b=[0.1, 0.1]))
+    assert "2 seeds say too little about noise" in text
+    assert "Best" not in text
+
+
+def test_programs_get_the_ranking_and_what_cannot_be_told_apart():
+    found = json.loads(json.dumps(_comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75]).as_dict()))
+    assert found["ranking"] == ["a", "b"]
+    assert found["not_told_from_the_first"] == ["b"]
+    assert found["candidates"][1]["figures"] == {"parties:accuracy": [0.7, 0.6, 0.75]}
+    assert _comparison(a=[0.9], b=[0.1]).as_dict()["not_told_from_the_first"] is None
+
+
+def test_one_seed_names_no_best():
+    text = comparison_text(_comparison(a=[0.9], b=[0.1]))
+    assert "One seed says nothing about noise" in text
+    assert "Best" not in text
+
+
+def test_staying_alone_is_a_candidate():
+    text = comparison_text(_comparison(**{ALONE: [0.7, 0.71, 0.72], "a": [0.7, 0.72, 0.71]}))
+    assert "No candidate is better than staying alone by more than noise." in text
+
+
+def test_a_candidate_that_failed_is_told_and_not_ranked():
+    found = _comparison(a=[0.7, 0.8])
+    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
+    assert "b  failed, seed 1: no memory" in comparison_text(found)
+    assert "b is not ranked: failed, seed 1: no memory." in comparison_text(found)
+
+
+def test_a_candidate_that_failed_at_a_later_seed_is_not_ranked_by_the_seeds_before():
+    found = _comparison(**{ALONE: [0.5, 0.51, 0.53], "a": [0.7, 0.72, 0.71]})
+    found.outcomes.append(Outcome("b", figures={("parties", "accuracy"): [0.9]}, failed="seed 2: no memory"))
+    assert [one.name for one in found.ranked] == ["a", ALONE]
+    assert "b is not ranked: failed, seed 2: no memory." in comparison_text(found)
+    assert found.as_dict()["candidates"][2]["not_ranked"] == "failed, seed 2: no memory"
+
+
+def test_it_is_said_where_staying_alone_is_not_known():
+    assert "Whether it is better than staying alone is not known here." in comparison_text(
+        _comparison(a=[0.7, 0.72, 0.71], b=[0.6, 0.61, 0.63])
+    )
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_staying_alone_is_known_although_the_first_candidate_fails(monkeypatch, failing):
+    real = module._run
+
+    def run(config):
+        if config.algorithm == "fedct" and config.seed == failing:
+            raise RuntimeError("no memory")
+        return real(config)
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
+    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
+    assert f"fedct:majority is not ranked: failed, seed {failing}: no memory." in comparison_text(found)
+
+
+def test_a_candidate_that_lost_a_party_is_not_ranked_by_the_mean_over_the_others(monkeypatch):
+    real = module._run
+
+    def run(config):
+        record = real(config)
+        if config.algorithm == "fedct" and config.seed == 2:
+            record.parties[0].federated.clear()
+            record.parties[1].solo.clear()
+        return record
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
+    assert "fedct:majority is not ranked: seed 2: no figure of party-000." in comparison_text(found)
+    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
+
+
+@pytest.mark.parametrize("names", [["fedct:majority", "fedkt:majority"], ["fedkt:majority", "fedct:majority"]])
+def test_all_are_measured_against_parties_that_are_alone_at_their_best_whoever_is_named_first(monkeypatch, names):
+    """Nets alone are trained for as long as the federation, so they are not as good with each algorithm."""
+    real = module._run
+
+    def run(config):
+        record = real(config)
+        for party in record.parties:
+            accuracy = (0.3 if config.algorithm == "fedct" else 0.6) + config.seed / 100
+            party.solo["common"] = replace(party.solo["common"], accuracy=accuracy, balanced_accuracy=accuracy)
+        return record
+
+    monkeypatch.setattr(module, "_run", run)
+    found = choose(SMALL, names=names, seeds=3)
+    alone = next(one for one in found.outcomes if one.name == ALONE)
+    assert alone.of("parties", "accuracy") == pytest.approx([0.61, 0.62, 0.63])
+    assert found.alone_of == found.as_dict()["alone_as_trained_with"] == "fedkt:majority"
+    assert "each party alone: trained for as long as with fedkt:majority, which is best for it." in comparison_text(
+        found
+    )
+
+
+def test_parties_alone_that_are_alike_with_all_candidates_are_those_of_none():
+    found = choose(SMALL, names=["fedct:majority", "fedkt:majority", "pate:majority"], seeds=2)
+    assert found.alone_of == ""
+    assert "trained for as long as" not in comparison_text(found)
+
+
+def test_dawid_skene_is_no_candidate_with_two_classes():
+    assert "fedct:dawid-skene" in candidates(3)
+    assert not [name for name in candidates(2) if "dawid-skene" in name]
+    assert {name.partition(":")[0] for name in candidates(2)} == {"fedct", "fedkt", "pate"}
+
+
+def test_whole_runs_are_compared_and_progress_is_told():
+    told = []
+    name = next(iter(candidates(3)))
+    found = choose(SMALL, names=[name], seeds=2, progress=told.append)
+    assert [one.name for one in found.outcomes] == [ALONE, name]
+    assert all(len(one.of("parties", "balanced_accuracy")) == 2 for one in found.outcomes)
+    assert found.seeds == [1, 2]
+    assert len(told) == 2
+    assert told[0].startswith(f"run 1 of 2: {name}, seed 1: done")
+
+
+def test_what_is_wrong_is_said_before_the_first_run():
+    with pytest.raises(ConfigError, match="candidate must be one of"):
+        choose(SMALL, names=["fedct:magic"])
+    with pytest.raises(ConfigError, match="at least 2 parties"):
+        choose({**SMALL, "num-parties": 0})
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "either --table or --dataset, got 'neither'"),
+        (["--dataset", "digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
+        (["--dataset", "digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
+        (["--dataset", "digits", "--set", "a"], "--set must be KEY=VALUE as in TOML"),
+    ],
+)
+def test_the_command_says_what_is_wrong(words, error):
+    found = CliRunner().invoke(command.app, ["choose", *words])
+    assert isinstance(found.exception, ConfigError)
+    assert error in str(found.exception)
+
+
+def test_the_command_compares_a_table(tmp_path):
+    rows = [f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
+    (tmp_path / "rows.csv").write_text("a,b,outcome\n" + "\n".join(rows), encoding="utf-8")
+    words = ["--table", str(tmp_path / "rows.csv"), "--label", "outcome", "--parties", "2", "--seeds", "1"]
+    name = next(iter(candidates(2)))
+    found = CliRunner().invoke(
+        command.app, ["choose", *words, "--model", "decision-tree", "--alpha", "100", "--candidate", name]
+    )
+    assert found.exception is None, found.exception
+    assert name in found.output
+    assert "One seed says nothing about noise" in found.output
+
+
+def test_the_command_says_where_a_rule_for_the_table_stands_because_the_next_command_is_of_a_simulation(tmp_path):
+    (tmp_path / "rows.csv").write_text("day,y\n" + "".join(f"0{i}/04/2021,{'ab'[i % 2]}\n" for i in range(1, 9)))
+    found = CliRunner().invoke(command.app, ["choose", "--table", str(tmp_path / "rows.csv"), "--label", "y"])
+    assert isinstance(found.exception, DataError)
+    lines = str(found.exception).splitlines()
+    assert "fedkd simulate dataset=table" in lines[-2]
+    assert lines[-1] == "For fedkd choose put such a setting behind --set, as in --set 'drop=\"name\"'."
+
+
+def _with_fixed(values, fixed, figure="balanced_accuracy", **others):
+    """Return a comparison by one figure, in which one fixed answer has these values."""
+    named = {"a": values, **others}
+    outcomes = [Outcome(name, figures={("parties", figure): list(one)}) for name, one in named.items()]
+    answer = Outcome(FIXED, figures={("parties", figure): list(fixed)})
+    seeds = list(range(1, 1 + len(fixed)))
+    return Comparison(seeds=seeds, whose="parties", figure=figure, outcomes=outcomes, fixed=answer)
+
+
+def test_a_model_that_finds_nobody_is_not_the_best_one():
+    """The server's model of a rare class had accuracy 0.930 and balanced accuracy 0.500, and was called the best."""
+    text = comparison_text(_with_fixed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], b=[0.49, 0.5, 0.5]))
+    assert "No candidate is above one fixed answer (balanced accuracy 0.500)." in text
+    assert "Best" not in text
+    one_seed = comparison_text(_with_fixed([0.5], [0.5]))
+    assert "No candidate is above one fixed answer" in one_seed
+
+
+def test_a_candidate_above_one_fixed_answer_by_noise_alone_is_not_the_best_one():
+    text = comparison_text(_with_fixed([0.51, 0.49, 0.53], [0.5, 0.5, 0.5]))
+    assert "No candidate is above one fixed answer (balanced accuracy 0.500) by more than noise." in text
+    assert "Best" not in text
+
+
+def test_where_there_is_one_candidate_it_is_the_only_one_and_not_the_best():
+    known = comparison_text(_with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5], **{ALONE: [0.6, 0.61, 0.6]}))
+    assert known.endswith("a is the only candidate.\nIt is better than staying alone by more than noise.")
+    assert "Best" not in known
+    found = _with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5])
+    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
+    assert "a is the only candidate that is ranked.\nWhether it is better" in comparison_text(found)
+
+
+def test_the_figure_that_ranks_stands_first_and_so_does_the_best_candidate():
+    lines = comparison_text(_with_fixed([0.6, 0.6, 0.61], [0.5, 0.5, 0.5], b=[0.8, 0.8, 0.81])).splitlines()
+    assert lines[1].split()[:3] == ["bal.", "acc.", "accuracy"]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["b", "a", FIXED]
+
+
+def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():
+    found = choose(SMALL, names=["fedkt:majority"], seeds=2)
+    assert found.test_rows["parties"] == found.test_rows["server"] == [60, 60]
+    assert all(count > 0 for count in found.test_rows["home"])
+    assert found.fixed.of("parties", "balanced_accuracy") == pytest.approx([1 / 3, 1 / 3])
+    assert all(1 / 3 <= value < 0.6 for value in found.fixed.of("parties", "accuracy"))
+    assert found.as_dict()["one_fixed_answer"]["server:accuracy"] == found.fixed.of("parties", "accuracy")
+    head = comparison_text(found).splitlines()[0]
+    assert head.startswith("mean (standard deviation) over 2 seeds, 1 to 2; 60 common test rows; ")
+    assert head.endswith(" test rows at home, of all parties together")

@@ -1,0 +1,92 @@
+"""What the ClientApp does around a visit."""
+
+from __future__ import annotations
+
+import faulthandler
+import subprocess
+import sys
+
+import pytest
+from federation import party, rows
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedkd_flwr import watchdog
+from fedkd_flwr.app import client_app
+from fedkd_flwr.app.client_app import answer, finish, never_for_ever
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.silo.door import SiloDoor
+from fedkd_flwr.stores.egress_log import EgressLog, read_log
+
+HANGS = """
+import os, time
+from fedkd_flwr.silo.limits import Limits
+client_app.HANG_S = 0.7
+os.mkfifo("rows.csv")
+with client_app.never_for_ever({"data-path": "rows.csv", "round-limit-s": 0.1}):
+    pass
+print("a visit that ends is left alone", flush=True)
+with client_app.never_for_ever({"data-path": "rows.csv", "round-limit-s": 0.1}):
+    for _ in range(3):
+        Limits(seconds=5.0, memory=0)(lambda: time.sleep(0.4) or b"done")
+    print("so is one of several pieces", flush=True)
+    with watchdog.paused():
+        time.sleep(1.0)
+print("and one in which a person decides", flush=True)
+with client_app.never_for_ever({"data-path": "rows.csv", "round-limit-s": 0.1}):
+    open("rows.csv").read()  # a disk that does not answer
+"""
+
+
+def test_a_silo_s_process_that_hangs_ends_and_says_where(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGS], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    left_alone = ["a visit that ends is left alone", "so is one of several pieces", "and one in which a person decides"]
+    assert ended.stdout.splitlines() == left_alone
+    assert "Timeout" in ended.stderr
+    assert 'File "<string>", line 19' in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"data-path": "x", "round-limit-s": 0}, {"data-path": "x", "round-limit-s": ""}]
+)
+def test_nothing_is_ended_in_simulation_or_without_a_limit(config, monkeypatch):
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: pytest.fail("it would be ended"))
+    with never_for_ever(config):
+        pass
+
+
+@pytest.mark.parametrize("visit", [client_app.ready, client_app.rehearse, client_app.train, client_app.evaluate])
+def test_every_visit_is_ended_where_it_hangs(visit, monkeypatch):
+    """The first visit of every run only reads the files, and a disk that does not answer stops it there."""
+    seconds, hung = [], RuntimeError("the disk does not answer")
+
+    def client_of(context):
+        assert watchdog._seconds
+        raise hung
+
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda limit, **_: seconds.append(limit))
+    monkeypatch.setattr(client_app, "client_of", client_of)
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    context = Context(1, 1, {"data-path": "rows.csv", "round-limit-s": 5.0}, RecordDict(), {})
+    message = Message(RecordDict({"settings": ConfigRecord({})}), dst_node_id=1, message_type="train")
+    with pytest.raises(RuntimeError, match="does not answer"):
+        visit(message, context)
+    assert seconds == [605.0]
+    assert not watchdog._seconds
+
+
+@pytest.mark.parametrize("reply_to", [answer, finish])
+def test_a_code_for_an_instruction_that_cannot_be_opened_is_in_the_egress_log(reply_to, tmp_path, monkeypatch):
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1")
+    content = RecordDict({"settings": ConfigRecord({})})
+    message = Message(content, dst_node_id=1, message_type="train")
+    message.metadata.__dict__["_message_id"] = "1"
+    reply_to(FedCTClient(party("a", *rows(9, seed=0), door=door)), message)
+    (line,) = read_log(door.log.path).lines
+    assert (line["left"], line["code"]) == (False, "withheld")

@@ -1,0 +1,303 @@
+"""Whatever ends a run, its record and its page say how, in which round, and what may have left the parties."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import multiprocessing
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from federation import fedct_grid, handler, parties, public_set
+from flwr.supercore.run import RunNotRunningException
+from pages import check_safe_and_alone
+
+from fedkd_flwr.app import live_run
+from fedkd_flwr.app.live_run import LiveRun
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError
+from fedkd_flwr.privacy.claims.claim import label_privacy
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import summary_table, write_page
+from fedkd_flwr.report.standing import standing
+from fedkd_flwr.simulation.simulation_process import StarterGone
+from fedkd_flwr.stores import record_file
+from fedkd_flwr.strategies import (
+    PATE,
+    FedCT,
+    FedCTConfig,
+    FedKT,
+    FedKTConfig,
+    FedMD,
+    FedMDConfig,
+    PATEConfig,
+    PrivateKT,
+    PrivateKTConfig,
+)
+from fedkd_flwr.wire.records import open_instruction
+
+PARTIES = 3
+QUICK = {"node_settle_s": 1e-6, "node_deadline_s": 0.5}
+
+
+def _watched(folder, strike, in_round):
+    """Return a grid that compares the record on the disk with what is sent; ``strike`` is called within a round."""
+    clients = handler([FedCTClient(one) for one in parties(PARTIES)])
+
+    def handle(message, context):
+        if not record_open:
+            return clients(message, context)
+        record, page = _left(folder)
+        if server_round_of_page := re.search(r"round (\d+) began", page):
+            assert int(server_round_of_page[1]) <= record.rounds[-1].server_round
+        if message.metadata.message_type == "evaluate":
+            assert record.final_asked == PARTIES
+            return clients(message, context)
+        server_round = open_instruction(message.content, "fit")[1]["server-round"]
+        asked.append(server_round)
+        assert record.status == "running"
+        if server_round == 1:  # never a page that says nothing was asked
+            assert "round 1 began with 3 parties" in page
+        assert (record.open_round.server_round, record.open_round.asked) == (server_round, PARTIES)
+        if strike is not None and server_round == in_round and asked.count(server_round) == 2:  # one party has answered
+            record_open.clear()
+            strike()
+        return clients(message, context)
+
+    asked: list[int] = []
+    record_open = [True]  # until something strikes
+    grid = fedct_grid(parties(PARTIES))
+    grid.handler, grid.asked = handle, asked
+    return grid
+
+
+def _run(folder, strike=None, *, in_round=2, rounds=3, **keywords):
+    """Run FedCT in a context of its own, and return the grid."""
+    record = RunRecord(run_id="7", algorithm="fedct", sends="labels", simulation=True)
+    grid = _watched(folder, strike, in_round)
+    grid.tamper = keywords.pop("tamper", None)
+    config = FedCTConfig(stop_when_converged=False, **QUICK, **keywords)
+    with LiveRun(record, folder) as live:
+        strategy = FedCT(public=public_set(), record=record, config=config, on_round=live.on_round)
+        strategy.start(grid, num_rounds=rounds, timeout=0.05)
+    return grid
+
+
+def _raise(error):
+    def strike():
+        raise error
+
+    return strike
+
+
+def _left(folder):
+    """Return the record on the disk and the text of its page."""
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    return RunRecord.load(folder / "record.json"), check_safe_and_alone(text).text
+
+
+def test_each_round_is_in_the_record_before_it_is_sent_and_the_last_record_says_completed(tmp_path):
+    grid = _run(tmp_path)
+    assert grid.asked == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    record, page = _left(tmp_path)
+    assert (record.status, record.num_rounds, record.final_asked) == ("completed", 3, PARTIES)
+    assert all(one.ended for one in record.rounds)
+    times = [one.asked_at for one in record.rounds]
+    assert times == sorted(times)
+    assert times[0].startswith("20")
+    assert "As of" not in page
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyboardInterrupt(), "Ctrl-C"),
+        (StarterGone(), "the command that started it ended"),
+        (RunNotRunningException(), "flwr stop"),
+        (SystemExit(0), "its process was told to end"),
+    ],
+)
+def test_what_stops_the_exchange_is_written_down_with_its_round(tmp_path, error, reason):
+    with pytest.raises(type(error)):
+        _run(tmp_path, _raise(error))
+    record, page = _left(tmp_path)
+    assert record.status == "stopped"
+    assert reason in record.reason
+    assert [one.ended for one in record.rounds] == [True, False]
+    for text in (page, " ".join(summary_table(record).split())):
+        assert "stopped in round 2" in text
+        assert "1 of 3 rounds ended; round 2 began with 3 parties" in text
+        assert reason in text
+
+
+def test_a_failure_after_an_answered_round_names_the_round_it_failed_in(tmp_path):
+    seen = []
+    with pytest.raises(TooFewPartiesError, match="valid replies in round 2"):
+        _run(tmp_path, tamper=lambda node, reply: seen.append(node) or (reply if len(seen) < 5 else None))
+    record, page = _left(tmp_path)
+    assert record.status == "failed"
+    assert "failed in round 2: 1 of 3 rounds ended; round 2 began with 3 parties" in page
+    assert "1 of which answered validly" in page
+
+
+def _signalled(signalnum):  # its parameter has the name of that of Flower's handler, which calls ours
+    live_run._stop_all()
+
+
+@pytest.mark.parametrize(
+    ("strike", "status", "reason"),
+    [
+        (
+            lambda: _signalled(signal.SIGINT),
+            "stopped",
+            "its process got signal 2: flwr stop, Ctrl-C, or another process ended it",
+        ),
+        (live_run._stop_all, "failed", "Flower ended its process after an error of its own: see flwr log"),
+    ],
+)
+def test_flower_s_exit_closes_the_record_at_once_and_nothing_is_sent_after_it(tmp_path, strike, status, reason):
+    with pytest.raises(SystemExit):
+        _run(tmp_path, strike)
+    record, page = _left(tmp_path)
+    assert (record.status, record.reason) == (status, reason)
+    assert [one.ended for one in record.rounds] == [True, False]  # the round did end, and its end is not written
+    assert f"{status} in round 2" in page
+
+
+def test_an_ended_run_is_not_stopped_any_more(tmp_path):
+    _run(tmp_path, rounds=1)
+    before = (tmp_path / "record.json").read_bytes()
+    _signalled(signal.SIGTERM)
+    assert (tmp_path / "record.json").read_bytes() == before
+
+
+def test_a_record_that_cannot_be_written_any_more_ends_the_run_before_anything_is_sent(tmp_path, monkeypatch):
+    asked = []
+
+    def full():
+        asked.append(1)
+        monkeypatch.setattr(live_run.RecordFile, "write", lambda *_: _raise(OSError(28, "No space left"))())
+
+    with pytest.raises(OSError, match="No space left"):
+        _run(tmp_path, full, in_round=1)
+    assert asked == [1]
+    record, _ = _left(tmp_path)
+    assert standing(record, alive=False).headline == "This run was killed in round 1"
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anybody_is_asked(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="output-dir must be writable"):
+        _run(tmp_path / "file")
+
+
+def test_a_killed_process_leaves_a_record_and_a_page_that_are_true(tmp_path):
+    def doomed(folder):
+        _run(Path(folder), lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    child = multiprocessing.get_context("fork").Process(target=doomed, args=(str(tmp_path),))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    record, page = _left(tmp_path)
+    assert record.status == "running"
+    stands = standing(record)
+    assert (stands.word, stands.headline) == ("killed", "This run was killed in round 2")
+    assert "1 of 3 rounds ended; round 2 began with 3 parties" in stands.sentence
+    # the page is the last one that the process wrote, and says so
+    assert "going on" in page
+    assert "As of" in page
+    assert "may have been killed" in page
+    assert "nothing was released" not in page
+    again = write_page(record, tmp_path / "again.html").read_text(encoding="utf-8")
+    assert "This run was killed in round 2" in again
+    assert 'http-equiv="refresh"' not in again
+
+
+RESPONSE = {"label_mechanism": "randomized-response", "label_epsilon": 0.5}
+
+
+def _noisy():
+    from fedkd_flwr.models.zoo import make_model
+
+    def net(*, seed):
+        return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4]})
+
+    l2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
+    return {
+        "FedCT": lambda **k: FedCT(config=FedCTConfig(**RESPONSE, **QUICK), **k),
+        "FedMD": lambda **k: FedMD(config=FedMDConfig(score_noise="laplace", score_scale=5.0, **QUICK), **k),
+        "NFDP": lambda **k: FedMD(party_rows=[20] * 3, config=FedMDConfig(subset_rows=5, **QUICK), **k),
+        "FedKT L2": lambda **k: FedKT(final_model=net, config=FedKTConfig(**l2, **QUICK), **k),
+        "PATE": lambda **k: PATE(final_model=net, config=PATEConfig(noise="gaussian", sigma=5.0, **QUICK), **k),
+        "PrivateKT": lambda **k: PrivateKT(global_model=net, config=PrivateKTConfig(**QUICK), **k),
+    }
+
+
+@pytest.mark.parametrize("name", ["FedCT", "FedMD", "NFDP", "FedKT L2", "PATE", "PrivateKT"])
+def test_the_claims_of_a_run_killed_in_round_1_are_on_the_disk_before_it_is_asked(tmp_path, name):
+    record = RunRecord(run_id="7", algorithm=name.partition(" ")[0].lower(), sends="labels", simulation=True)
+
+    def handle(message, context):
+        found.append(RunRecord.load(tmp_path / "record.json"))
+        raise KeyboardInterrupt
+
+    found: list[RunRecord] = []
+    grid = fedct_grid(parties(PARTIES))
+    grid.handler = handle
+    live = LiveRun(record, tmp_path)
+    strategy = _noisy()[name](public=public_set(), record=record, on_round=live.on_round)
+    with pytest.raises(KeyboardInterrupt), live:
+        strategy.start(grid, num_rounds=1)
+    assert found[0].claims == record.claims != []
+    assert found[0].claims[0]["publishable"] is True
+    assert "shared as they are" not in _left(tmp_path)[1]
+
+
+def test_the_claim_of_a_stopped_run_counts_the_round_that_had_begun(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        _run(tmp_path, _raise(KeyboardInterrupt()), **RESPONSE)
+    record, _ = _left(tmp_path)
+    mechanism = FedCTConfig(**RESPONSE).mechanism(num_classes=3)
+    two = label_privacy(mechanism, num_labels=60, rounds=2, delta=1e-5, num_parties=PARTIES)
+    assert record.claims == [two.as_dict()]
+
+
+class _Disk:
+    """A disk that is full from some moment on, but for what is made free."""
+
+    def __init__(self, monkeypatch, folder):
+        self.folder, self.full, self.write = folder, False, record_file.write_atomic
+        monkeypatch.setattr(record_file, "write_atomic", self)
+
+    def __call__(self, path, data):
+        if self.full and (self.full == "for good" or (self.folder / "report.html").exists()):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return self.write(path, data)
+
+
+@pytest.mark.parametrize("full", ["of the page", "for good"])
+def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_ended(
+    full, tmp_path, monkeypatch, caplog
+):
+    disk = _Disk(monkeypatch, tmp_path)
+
+    def fill():
+        disk.full = full
+
+    with pytest.raises(OSError, match="No space left"), caplog.at_level(logging.INFO, logger="flwr"):
+        _run(tmp_path, fill)
+    assert re.search(
+        r"run failed: OSError: \[Errno 28\].*fedct, run 7: failed.*2 of 3 rounds ended", caplog.text, re.DOTALL
+    )
+    record = RunRecord.from_dict(json.loads((tmp_path / "record.json").read_text()))
+    if full == "for good":
+        assert record.status == "running"  # of an earlier moment, as the log says
+        assert "record.json is of an earlier moment" in caplog.text
+    else:
+        assert (record.status, record.rounds[-1].server_round) == ("failed", 2)
+        assert "the page was removed to make room" in record.notes[-1]

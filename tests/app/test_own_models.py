@@ -1,0 +1,217 @@
+"""Users' own models in simulation: those of the docs work, faulty ones are named with file and line, none hangs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import Context, RecordDict
+from flwr.common.config import parse_config_args
+from grid import InProcessGrid
+
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.server_app import federate
+from fedkd_flwr.app.try_models import try_final_model, try_models
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.models import serialize
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report.page import write_page
+from fedkd_flwr.report.table import summary_table
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.simulation.simulated import simulated_pool
+
+PAGE = Path(__file__).parents[2] / "docs" / "your-model.md"
+EXAMPLES = re.findall(
+    r"```python\n# (my_\w+)\.py\n(.*?)```\s+flwr run \. --run-config '([^']+)'", PAGE.read_text(), re.S
+)
+FAST = {
+    "dataset": "synthetic",
+    "synthetic-rows": 200,
+    "synthetic-features": 4,
+    "synthetic-classes": 2,
+    "partitioner": "iid",
+    "num-parties": 2,
+    "node-settle-s": 0.001,
+    "num-public": 40,
+    "num-test": 40,
+    "try-models-s": 120.0,  # a busy machine imports slowly
+}
+OWN_NET = {"model": "my_torch:Net", "model-params": "width=8,lr=0.05,batch_size=16,epochs=2", "num-rounds": 2}
+ALGORITHMS = {
+    "fedct": {"steps-per-round": 3},
+    "fedmd": {"share": "logits", "initial-epochs": 1},
+    "privatekt": {"solo-epochs": 1, "local-epochs": 1},
+    "fedprox": {"solo-epochs": 1, "local-epochs": 1},
+    "scaffold": {"solo-epochs": 1, "local-epochs": 1, "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd"},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def examples(tmp_path_factory):
+    """Lay the docs' modules where an app's own are found."""
+    folder = tmp_path_factory.mktemp("examples")
+    for name, text, _ in EXAMPLES:
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.syspath_prepend(Path(__file__).parent)
+        yield
+
+
+def _run(folder, **settings):
+    config = {**FAST, "output-dir": str(folder), "centralised": False, **settings}
+    if config["algorithm"] == "fedct":
+        config["fedct.consensus"] = "majority"  # auto would learn density ratios, which take most of the time
+    nodes = [{"partition-id": i, "num-partitions": 2} for i in range(2)]
+    return federate(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config), page=False)
+
+
+# ------------------------------------------------------------------------------------------------ the docs' examples
+
+
+def test_there_is_one_example_of_each_kind():
+    assert [name for name, _, _ in EXAMPLES] == ["my_sklearn", "my_xgboost", "my_torch", "my_skorch", "my_means"]
+
+
+@pytest.mark.parametrize(("name", "settings"), [(name, line) for name, _, line in EXAMPLES if name != "my_torch"])
+def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, settings):
+    pytest.importorskip(name.removeprefix("my_") if name in ("my_xgboost", "my_skorch") else "sklearn")
+    given = parse_config_args([settings])
+    few = {"fedkt.teachers-per-student": 2} if given["algorithm"] == "fedkt" else {"num-rounds": 2}
+    record = _run(tmp_path, **given, **few, **{"save-party-models": True})
+    assert (record.status, [len(r.answered) for r in record.rounds]) == ("completed", [2] * len(record.rounds))
+    assert not [note for note in record.notes if "saved" in note or "stored" in note or "learnt nothing" in note]
+    assert all(p.notes == [] and p.federated["common"].accuracy > 0.5 for p in record.parties)
+    saved = sorted(tmp_path.rglob("party-000.model"))
+    spec = given["model"]
+    trusted = [spec, spec.replace(":", ".")]
+    rows = np.zeros((2, 4), dtype=np.float32)
+    assert [serialize.load(path, trusted=trusted).predict(rows).shape for path in saved] == [(2,)]
+
+
+# ------------------------------------------------------------------------------------------------ a module of ten lines
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_torch_module_of_ten_lines_works_keeps_its_state_and_is_saved(tmp_path, algorithm):
+    torch = pytest.importorskip("torch")
+    keep = {"save-party-models": True}
+    record = _run(tmp_path, algorithm=algorithm, **{**OWN_NET, **ALGORITHMS[algorithm]}, **keep)
+    assert (record.status, [len(r.answered) for r in record.rounds]) == ("completed", [2, 2])
+    assert not [note for p in record.parties for note in p.notes]  # nothing was lost between rounds
+    files = [*tmp_path.rglob("party-000*.model"), *tmp_path.rglob("model.fedkd")]
+    wanted = {"party-000.model", "party-000.alone.model"}
+    assert {f.name for f in files} == wanted | ({"model.fedkd"} if algorithm not in ("fedct", "fedmd") else set())
+    rows = np.ones((2, 4), dtype=np.float32)
+    for file in files:
+        with pytest.raises(serialize.ModelBytesError, match=r'trusted=\["my_torch:Net"\]'):
+            serialize.load(file)
+        model = serialize.load(file, trusted=["my_torch:Net"])
+        net = model.estimator.net_.module_
+        assert type(net).__module__ == "my_torch"
+        with torch.no_grad():
+            assert np.array_equal(net(torch.from_numpy(rows)).numpy(), model.logits(rows))
+
+
+# ------------------------------------------------------------------------------------------------------- faulty models
+
+FAULTS = {
+    "Raises": r"ValueError: no luck \(faulty_models\.py, line \d+, in fit\)",
+    "Short": r"must have shape \(24,\), got \(23,\)\. Short\.predict \(faulty_models\.py, line \d+\) returned them",
+    "NotANumber": r"got nan at row 0 .* NotANumber\.predict \(faulty_models\.py, line \d+\)",
+    "Floats": r"got 0\.5 at row 0 .* Floats\.predict \(faulty_models\.py, line \d+\)",
+    "WrongClasses": r"got 77 at row 0 .* WrongClasses\.predict \(faulty_models\.py, line \d+\)",
+    "Hangs": r"must end within 1\.5 s \(try-models-s\).* It was at faulty_models\.py, line \d+, in fit",
+    "Forks": r"must go on in one process",
+    "Huge": r"(?:MemoryError|ValueError): .*\(faulty_models\.py, line \d+, in fit\)",
+    "Unpicklable": r"Unpicklable\.__init__ \(faulty_models\.py, line \d+\) makes must be copied .*lock",
+    "Dies": r"ended without an answer",
+}
+SURPRISES = {
+    "Mutates": r"Mutates\.fit \(faulty_models\.py, line \d+\) writes into the rows",
+    "Random": r"Random\.predict \(faulty_models\.py, line \d+\) gives the same rows other labels each time",
+    "Prints": None,
+}
+
+
+def _config(name, **settings):
+    return parse_run_config({**FAST, "algorithm": "fedct", "model": f"faulty_models:{name}", **settings})
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_faulty_model_is_named_with_file_and_line_before_round_1(name):
+    with pytest.raises(ConfigError, match=f"model faulty_models:{name} .*{FAULTS[name]}"):
+        try_models(_config(name, **{"try-models-s": 1.5 if name == "Hangs" else 120.0}), 2)
+
+
+@pytest.mark.parametrize("name", SURPRISES)
+def test_a_model_that_works_oddly_is_noted(name):
+    notes = try_models(_config(name), 2)
+    assert len(notes) == (SURPRISES[name] is not None)
+    assert all(re.search(SURPRISES[name], note) for note in notes)
+
+
+def test_a_model_that_writes_into_its_rows_changes_no_other_s_data(tmp_path):
+    record = _run(tmp_path, algorithm="fedct", model="faulty_models:Mutates", **{"num-rounds": 1})
+    again = _run(tmp_path / "b", algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    clean = _run(tmp_path / "c", algorithm="fedct", model="decision-tree", **{"num-rounds": 1})
+    assert record.status == "completed"
+    assert [p.federated for p in again.parties] == [p.federated for p in clean.parties]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "cause"),
+    [
+        ("FailsOnMany", "internal", "ValueError: too many rows (faulty_models.py, line"),
+        ("ShortOnMany", "wrong-model-output", "ShortOnMany.predict (faulty_models.py, line"),
+    ],
+)
+def test_what_fails_later_stands_in_table_page_and_record_with_file_and_line(tmp_path, name, code, cause):
+    settings = {"model": f"mixed:faulty_models:{name},decision-tree", "min-parties": 1, "num-rounds": 1}
+    record = _run(tmp_path, algorithm="fedct", **settings)
+    (left_out,) = record.rounds[0].rejected
+    assert (left_out.party, left_out.code) == ("party-000", code)
+    assert cause in left_out.failure
+    assert cause in " ".join(summary_table(record).split())
+    assert cause in write_page(record, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert record.publishable().rounds[0].rejected[0].failure == ""
+
+
+def test_a_comparison_that_fails_does_not_fail_the_run(tmp_path):
+    settings = {"model": "faulty_models:FailsOnPooled", "num-rounds": 1, "centralised": True}
+    record = _run(tmp_path, algorithm="fedct", **settings)
+    assert record.status == "completed"
+    (note,) = (note for note in record.notes if "centralised" in note)
+    assert note.startswith("no centralised model: ValueError: too many rows (faulty_models.py, line")
+
+
+def test_a_failure_of_the_server_s_own_model_is_named_with_file_and_line(tmp_path):
+    settings = {"model": "decision-tree", "final-model": "faulty_models:FailsOnMany", "fedkt.teachers-per-student": 2}
+    with pytest.raises(ValueError, match="too many rows"):
+        _run(tmp_path, algorithm="fedkt", **settings)
+    record = RunRecord.load(tmp_path / "runs" / "1" / "record.json")
+    assert re.fullmatch(r"ValueError: too many rows \(faulty_models\.py, line \d+, in fit\)", record.reason)
+
+
+def test_a_real_server_tries_its_own_model_on_public_rows_before_round_1():
+    config = _config("Short", algorithm="fedkt", **{"final-model": "faulty_models:Raises"})
+    public = simulated_pool(config).public
+    with pytest.raises(ConfigError, match=f"model faulty_models:Raises .*{FAULTS['Raises']}"):
+        try_final_model(config, public)
+    assert try_final_model(_config("Raises", algorithm="fedkt", **{"final-model": "knn"}), public) == []
+    assert try_final_model(_config("Raises"), public) == []  # of FedCT the server trains none
+
+
+def test_where_nobody_answers_the_cause_is_named_once_and_fewer_parties_are_not_advised(tmp_path):
+    with pytest.raises(Exception, match="valid replies in round 1 must be >= 2, got 0") as caught:
+        _run(tmp_path, algorithm="fedct", model="faulty_models:FailsOnMany", **{"num-rounds": 1})
+    assert str(caught.value).count("too many rows") == 1
+    assert "min-parties" not in str(caught.value)
+
+
+def test_a_hang_in_a_round_ends_with_the_round(tmp_path):
+    settings = {"model": "faulty_models:Hangs", "try-models-s": 0, "round-timeout-s": 0.5, "num-rounds": 1}
+    with pytest.raises(Exception, match=r"limit-exceeded .*must end within 0\.45 s \(nine tenths of round-timeout-s\)"):
+        _run(tmp_path, algorithm="fedct", **settings)

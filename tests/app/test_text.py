@@ -1,0 +1,180 @@
+"""Whole runs on texts through the real ServerApp and ClientApp, in one process: transformers, TF-IDF, and both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny_text
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+from threadpoolctl import threadpool_limits
+
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.predict import predictions
+from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.data.tables import load_party_table, load_public
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.models import serialize
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.saved_model import load
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Keep small tensors from waiting for whatever else runs on the machine."""
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    pytest.importorskip("transformers")
+    pytest.importorskip("torch._dynamo")  # torch's first optimiser imports it: once here, not in each party's process
+    return tiny_text.tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+def params(bert, **more):
+    pairs = {"path": bert, "train": "all", "lr": 0.002, "max_length": 16, "epochs": 10, **more}
+    return ",".join(f"{key}={value}" for key, value in pairs.items())
+
+
+def start(folder, nodes, config):
+    fast = {"num-rounds": 2, "centralised": False, "party-test-fraction": 0.3}
+    if "algorithm" not in config:  # FedCT, which trains nets for so many steps
+        fast["steps-per-round"] = 10
+        fast["fedct.consensus"] = "majority"  # density ratios fit a second model at each party
+    config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **fast, **config}
+    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+    return RunRecord.load(Path(folder) / "runs" / "1" / "record.json")
+
+
+def simulate(folder, config, parties=3):
+    tiny_text.table(400).to_csv(folder / "reviews.csv", index=False)
+    table = {"dataset": "table", "table": str(folder / "reviews.csv"), "label": "liked", "partitioner": "iid"}
+    nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
+    return start(folder, nodes, {**table, **config})
+
+
+@pytest.fixture
+def silos(tmp_path):
+    """Three silos: one with CSV files, one with Parquet files, one with missing texts."""
+    nodes = []
+    for i, name in enumerate(("server", "north", "south", "west")):
+        folder = tmp_path / name
+        folder.mkdir()
+        tiny_text.SCHEMA.write(folder / "schema.toml")
+        suffix = "parquet" if name == "south" else "csv"
+        public, own = tiny_text.table(100, seed=50)[["review"]], tiny_text.table(80, seed=i)
+        if name == "west":
+            own.loc[:2, "review"] = None
+        for frame, stem in ((public, "public"), (own, "own")):
+            path = folder / f"{stem}.{suffix}"
+            frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
+        files = {"data-path": f"{folder}/own.{suffix}", "public-path": f"{folder}/public.{suffix}"}
+        nodes.append({"party": name, "state-dir": f"{folder}/state", "share-metrics": "accuracy,model", **files})
+    return nodes[1:]
+
+
+def deploy(tmp_path, nodes, config):
+    return start(tmp_path / "server", nodes, {"public-path": f"{tmp_path}/server/public.csv", **config})
+
+
+def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_rounds(tmp_path, silos, bert):
+    for silo in silos:
+        silo |= {"model": "transformer", "model-params": params(bert)}
+    record = deploy(tmp_path, silos, {"num-rounds": 3})
+    assert record.status == "completed"
+    assert [p.name for p in record.parties] == ["north", "south", "west"]
+    assert all(p.notes == [] for p in record.parties)  # nobody's state was lost
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
+    public = load_public(tmp_path / "north" / "public.csv")
+    for name, suffix in (("north", "csv"), ("south", "parquet"), ("west", "csv")):
+        model = serialize.load(tmp_path / name / "state" / "runs" / "1" / "parties" / f"{name}.model")
+        X, y = load_party_table(tmp_path / name / f"own.{suffix}", public.schema, public.as_read_by(model).preprocessor)
+        assert X.shape == (80, 1)
+        assert (model.predict(X) == y).mean() > 0.8
+        # (rounds + the final one) x 10 steps, none of them from the start again
+        assert {float(s["step"]) for s in model.estimator.optimizer_.state.values()} == {40.0}
+
+
+def test_classical_models_learn_the_same_texts_from_words(tmp_path, silos):
+    record = deploy(tmp_path, silos, {"model": "mixed:logistic-regression,random-forest,knn"})
+    assert record.status == "completed"
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
+
+
+def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
+    silos[1] |= {"model": "transformer", "model-params": params(bert)}
+    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
+    assert [p.model for p in record.parties] == ["random-forest", "transformer", "random-forest"]
+    assert all(len(r.answered) == 3 for r in record.rounds)
+    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
+
+
+def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp_path):
+    record = simulate(tmp_path, {"model": "mixed", "centralised": True, "fedct.consensus": "auto"}, parties=5)
+    assert record.status == "completed"
+    assert len({p.model for p in record.parties}) == 5
+    assert record.centralised_accuracy > 0.9
+    assert all(set(p.federated) == {"common", "own"} for p in record.parties)
+
+
+def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert):
+    config = {"model": "transformer", "model-params": params(bert), "centralised": True, "steps-per-round": 4}
+    first, again = (simulate(folder, config) for folder in _folders(tmp_path, "one", "two"))
+    assert first.status == "completed"
+    assert first.centralised_accuracy == again.centralised_accuracy > 0.5
+    # what was trained together was trained on texts, and the same seed is the same run
+    assert [p.federated for p in first.parties] == [p.federated for p in again.parties]
+    assert [r.agreement for r in first.rounds] == [r.agreement for r in again.rounds]
+
+
+def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
+    config = {"algorithm": "fedkt", "num-rounds": 1, "model": "decision-tree", "fedkt.teachers-per-student": 2}
+    config |= {"consensus": "majority"}
+    config |= {"final-model": "transformer", "final-params": params(bert), "party-models": False}
+    record = simulate(tmp_path, config)
+    assert record.status == "completed"
+    assert record.server_accuracy > 0.7
+    model = load(record.server_model)
+    rows = tiny_text.table(20, seed=8)
+    answers = predictions(model, rows.assign(shop="x"))  # what fedkd predict does
+    assert (answers["prediction"] == rows["liked"]).mean() > 0.7
+    own = serialize.load(record.server_model).predict_proba(rows[["review"]].to_numpy(dtype=object))
+    assert np.array_equal(answers[["probability_no", "probability_yes"]].to_numpy(), own)
+    with pytest.raises(DataError, match="review"):
+        predictions(model, rows.rename(columns={"review": "text"}))
+
+
+def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):
+    config = {"dataset": "wine", "model": "transformer", "model-params": params(bert)}
+    with pytest.raises(ConfigError, match="schema must have a column of kind 'text'"):
+        start(tmp_path, [{"partition-id": i, "num-partitions": 2} for i in range(2)], config)
+    assert RunRecord.load(tmp_path / "runs" / "1" / "record.json").rounds == []
+
+
+def test_teachers_of_numbers_beside_a_model_of_texts_are_refused_before_any_party_trains(tmp_path, bert):
+    config = {"algorithm": "fedkt", "num-rounds": 1, "model": "transformer", "model-params": params(bert)}
+    match = "teacher-model must read raw texts, as the party's own model does, got one that reads numbers"
+    with pytest.raises(ConfigError, match=match):
+        simulate(tmp_path, {**config, "teacher-model": "random-forest"})
+
+
+def test_a_silo_whose_public_texts_differ_in_a_word_is_left_out(tmp_path, silos):
+    path = Path(silos[0]["public-path"])
+    frame = pd.read_csv(path)
+    frame.loc[7, "review"] += " indeed"
+    frame.to_csv(path, index=False)
+    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
+    assert [r.answered for r in record.rounds] == [["south", "west"]] * 2
+
+
+def _folders(tmp_path, *names):
+    for name in names:
+        (tmp_path / name).mkdir()
+        yield tmp_path / name

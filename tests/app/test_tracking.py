@@ -1,0 +1,162 @@
+"""Rounds in other tools as they happen, read back with the tools' own libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import types
+from typing import ClassVar
+
+import pytest
+
+from fedkd_flwr.app.live_run import LiveRun
+from fedkd_flwr.app.tracking import TOOLS, Tracking, parse_tools
+from fedkd_flwr.errors import ConfigError, DataError, MissingExtraError
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.settings.config import parse_run_config
+
+
+def _run(folder, tool, *, rounds=3, error=None, after_round=lambda number: None):
+    """Run as the server does, without a federation: rounds are asked, and end."""
+    record = RunRecord(run_id="7", algorithm="fedct", config={"algorithm": "fedct", "fedct.quorum": 0.9})
+    ends = pytest.raises(type(error)) if error is not None else contextlib.nullcontext()
+    with ends, LiveRun(record, folder, page=False, tracking=[tool]) as live:
+        for number in range(1, rounds + 1):
+            this = RoundRecord(server_round=number, asked=2, ended=False)
+            record.rounds.append(this)
+            live.on_round(record)
+            this.agreement, this.answered, this.seconds, this.ended = number / 4, ["a", "b"], 1.5, True
+            this.accuracy = {"a": 0.5, "b": 0.7}
+            live.on_round(record)
+            after_round(number)
+        if error is not None:
+            raise error
+        record.parties = [PartyRecord(name="a", federated={"own": Metrics(n=4, accuracy=0.75)})]
+    return record
+
+
+def _lines(folder):
+    return [json.loads(line) for line in (folder / "rounds.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_json_lines_are_there_as_soon_as_a_round_has_ended(tmp_path):
+    seen = []
+    _run(tmp_path, "jsonl", after_round=lambda number: seen.append(len(_lines(tmp_path))))
+    assert seen == [2, 3, 4]
+    start, *rounds, end = _lines(tmp_path)
+    assert start["config"]["fedct.quorum"] == 0.9
+    assert [(one["round"], one["round/agreement"]) for one in rounds] == [(1, 0.25), (2, 0.5), (3, 0.75)]
+    assert rounds[0]["round/parties-accuracy"] == pytest.approx(0.6)
+    assert (end["status"], end["final/rounds"], end["final/federated-own-accuracy"]) == ("completed", 3, 0.75)
+
+
+def test_the_end_of_a_run_that_failed_or_was_stopped_is_told_with_its_reason(tmp_path):
+    _run(tmp_path, "jsonl", error=DataError("the reason"))
+    assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("failed", "the reason")
+    _run(tmp_path, "jsonl", error=KeyboardInterrupt())
+    assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("stopped", "Ctrl-C")
+
+
+def test_tensorboard_reads_the_events(tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def read():
+        events = EventAccumulator(str(tmp_path / "tensorboard"))
+        events.Reload()
+        return events
+
+    live = []
+    _run(tmp_path, "tensorboard", after_round=lambda number: live.append(len(read().Tags()["tensors"] + [0])))
+    assert len(live) == 3
+    events = read()
+    agreement = [(one.step, one.value) for one in events.Scalars("round/agreement")]
+    assert agreement == [(1, 0.25), (2, 0.5), (3, 0.75)]
+    assert events.Scalars("final/federated-own-accuracy")[0].value == 0.75
+    texts = [events.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in ("config", "status")]
+    assert "| fedct.quorum | 0.9 |" in texts[0]
+    assert texts[1] == "completed"
+
+
+# MLflow's own code and its migrations warn
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow_holds_settings_rounds_and_status(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    client, live = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}"), []
+
+    def found():
+        experiment = client.get_experiment_by_name("fedkd")
+        return client.search_runs([experiment.experiment_id])
+
+    folder = tmp_path / "runs" / "7"
+    _run(folder, "mlflow", after_round=lambda _: live.append(found()[0].data.metrics["round/agreement"]))
+    assert live == [0.25, 0.5, 0.75]
+    (run,) = found()
+    history = client.get_metric_history(run.info.run_id, "round/agreement")
+    assert [(one.step, one.value) for one in history] == [(1, 0.25), (2, 0.5), (3, 0.75)]
+    assert run.data.params == {"algorithm": "fedct", "fedct.quorum": "0.9"}
+    assert run.data.metrics["final/federated-own-accuracy"] == 0.75
+    assert run.info.status == "FINISHED"
+    _run(folder, "mlflow", error=KeyboardInterrupt(), rounds=1)
+    _run(folder, "mlflow", error=DataError("why"), rounds=1)
+    ended = {(run.info.status, run.data.tags.get("reason")) for run in found()}
+    assert ended >= {("KILLED", "Ctrl-C"), ("FAILED", "why")}
+
+
+def test_wandb_gets_the_same_through_a_stand_in(tmp_path, monkeypatch):
+    told = []
+
+    class Run:
+        summary: ClassVar[dict] = {}
+
+        def log(self, figures, step):
+            told.append((step, figures["round/agreement"]))
+
+        def finish(self, exit_code):
+            told.append(exit_code)
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: told.append(given) or Run()))
+    _run(tmp_path, "wandb")
+    given, *rounds, code = told
+    assert given["config"] == {"algorithm": "fedct", "fedct.quorum": 0.9}
+    assert given["dir"] == str(tmp_path)
+    assert (rounds, code) == ([(1, 0.25), (2, 0.5), (3, 0.75)], 0)
+    assert Run.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"jsonl"}))
+def test_a_tool_that_is_not_installed_is_named_before_any_party_is_asked(tmp_path, monkeypatch, tool):
+    monkeypatch.setitem(sys.modules, TOOLS[tool][1], None)
+    with pytest.raises(MissingExtraError, match=f"got '{tool}'.*pip install {TOOLS[tool][2].split()[0]}"):
+        _run(tmp_path, tool)
+    record = RunRecord.load(tmp_path / "record.json")
+    assert (record.status, record.rounds) == ("failed", [])
+
+
+def test_a_tool_that_cannot_begin_is_named_before_any_party_is_asked(tmp_path):
+    (tmp_path / "rounds.jsonl").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"jsonl: .*leave jsonl out"):
+        _run(tmp_path, "jsonl")
+
+
+def test_a_tool_that_fails_later_is_left_with_a_note_and_the_run_goes_on(tmp_path):
+    def lost(number):
+        if number == 1:
+            (tmp_path / "rounds.jsonl").unlink()
+            (tmp_path / "rounds.jsonl").mkdir()
+
+    record = _run(tmp_path, "jsonl", after_round=lost)
+    assert record.status == "completed"
+    assert len([note for note in record.notes if "tracking by jsonl ended early" in note]) == 1
+    assert RunRecord.load(tmp_path / "record.json").notes == record.notes
+
+
+def test_several_tools_are_given_with_commas_and_others_are_refused(tmp_path):
+    assert parse_tools("jsonl,jsonl, tensorboard") == ["jsonl", "tensorboard"]
+    assert parse_run_config({"tracking": "mlflow,jsonl"}).tracking == "mlflow,jsonl"
+    with pytest.raises(ConfigError, match="tracking must be none or name jsonl, tensorboard, mlflow, wandb"):
+        parse_run_config({"tracking": "neptune"})
+    assert Tracking([], RunRecord(run_id="7", algorithm="fedct"), tmp_path).trackers == {}

@@ -1,0 +1,160 @@
+"""DP-FedAvg: clipped updates, noise at the server, and a claim that holds for whoever is asked most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord
+from weights import codes, grid_of, make, members, run, same
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.stores.ledger import LedgerStore
+
+pytest.importorskip("torch")
+
+QUIET = {"noise_multiplier": 1e-3}
+
+
+def moved(strategy):
+    start = make("dp-fedavg").model.arrays()
+    return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.model.arrays(), start, strict=True)))
+
+
+def test_hardly_clipped_and_hardly_noisy_it_is_the_mean_of_equal_parties():
+    strategy, _ = run("dp-fedavg", rounds=1, clip=1.0e2, noise_multiplier=1e-3,
+                      given={"noise_rng": np.random.default_rng(1)})  # fmt: skip
+    fedavg, _ = run("fedavg", rounds=1)
+    for one, other in zip(strategy.model.arrays(), fedavg.model.arrays(), strict=True):
+        assert one == pytest.approx(other, abs=0.15)  # noise of 0.1 on a sum of four
+
+
+def test_no_party_moves_the_weights_further_than_its_share_of_the_clipping_norm():
+    strategy, _ = run("dp-fedavg", rounds=1, clip=1e-3, local_epochs=5, **QUIET)
+    assert moved(strategy) < 1e-3 * 1.05
+
+
+def test_a_party_that_is_not_counted_is_an_update_of_zero():
+    """The sum is divided by the parties that were asked: how many answered may depend on what they hold."""
+    held = members(4, "dp-fedavg")
+    quiet = {"clip": 1e-3, "local_epochs": 5, **QUIET}
+    one, _ = run("dp-fedavg", rounds=1, held=[*held[:2], *members(4)[2:]], **quiet)  # the others allow fedprox alone
+    assert len(codes(one)) == 2
+    both, _ = run("dp-fedavg", rounds=1, held=held[:2], **quiet)
+    assert moved(one) == pytest.approx(moved(both) / 2, rel=0.05)
+
+
+def _unusable(algorithm="dp-fedavg"):
+    """Return four parties, of whom one has rows that cannot be used."""
+    held = members(4, algorithm)
+    fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
+    return [*held[:3], replace(held[3], fault=fault)]
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_rows_that_cannot_be_used_change_neither_who_is_asked_nor_whether_there_is_a_result(fraction):
+    """Else everybody but the server would see it: from the noise of the mean, the group, or the run that fails."""
+    names = {1000 + i: f"party-{i:03d}" for i in range(4)}
+    asked, finals = [], []
+    for held in (members(4, "dp-fedavg"), _unusable()):
+        grid = grid_of(held, "dp-fedavg")
+        strategy = make("dp-fedavg", fraction=fraction, minimum=2, names=names, noise_multiplier=100.0)
+        strategy.min_train_nodes = 4 if fraction == 1.0 else 2
+        strategy.start(grid, num_rounds=2)
+        asked.append(dict(strategy.times_asked))
+        finals.append(strategy.record.final_asked)
+    assert asked[0] == asked[1]
+    assert finals == [4, 4]
+
+
+def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
+    strategy, _ = run("dp-fedavg", rounds=1, held=_unusable()[3:] * 2, noise_multiplier=100.0)
+    assert strategy.record.rounds[0].answered == []
+    assert moved(strategy) > 10
+    assert any(note.startswith("Only 0 of 2 parties have a valid answer in round 1") for note in strategy.record.notes)
+
+
+def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
+    strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
+    strategy._nodes = [1000, 1001, 1002, 1003]
+    monkeypatch.setattr(strategy, "_present", lambda grid: {1000, 1001, 1002})
+    strategy.num_rounds = 1
+    strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
+    assert strategy._asked == [1000, 1001, 1002, 1003]
+
+
+def test_the_claim_is_for_a_party_against_everyone_but_the_server():
+    strategy, _ = run("dp-fedavg", rounds=3, delta=1e-6, noise_multiplier=4.0)
+    (claim,) = strategy.claims
+    event = ClippedSum(clip=1.0, noise_multiplier=4.0).dp_event()
+    assert claim.epsilon == Accountant().compose(event, 3).epsilon(1e-6)
+    assert (claim.unit, claim.delta, claim.basis, claim.publishable) == ("party", 1e-6, "proven", True)
+    assert claim.adversary == "everyone who sees the result"
+    assert "everyone but the server" in claim.protects_from
+    assert strategy.record.notes == [strategy.warning]
+
+
+def test_a_group_s_claim_counts_the_rounds_of_whoever_was_asked_most():
+    names = {1000 + i: f"party-{i:03d}" for i in range(4)}
+    strategy, _ = run("dp-fedavg", rounds=3, fraction=0.5, names=names, held=members(4, "dp-fedavg"))
+    most = strategy.asked.most
+    assert 2 <= most <= 3
+    assert f"; {most} rounds of the party asked most often" in strategy.claims[0].mechanism
+
+
+def test_seeded_noise_is_claimed_as_nothing():
+    strategy, _ = run("dp-fedavg", rounds=1, given={"noise_rng": np.random.default_rng(1)})
+    assert strategy.claims[0].epsilon == math.inf
+    assert strategy.claims[0].basis == "none: seeded"
+
+
+def charged(tmp_path, **settings):
+    ledger = LedgerStore(tmp_path, party="server", data_digest="0" * 64)
+    given = {"ledger": ledger, "record": RunRecord(run_id="1", algorithm="dp-fedavg"), **settings}
+    return run("dp-fedavg", rounds=1, held=members(2, "dp-fedavg"), given=given)[0], ledger
+
+
+def test_what_was_released_once_is_released_again_and_not_charged_again(tmp_path):
+    one, ledger = charged(tmp_path)
+    again, _ = charged(tmp_path)
+    assert same(one.model.arrays(), again.model.arrays())
+    (entry,) = ledger.load().entries
+    assert (entry.unit, entry.algorithm, entry.neighbouring_relation) == ("party", "dp-fedavg", "replace one party")
+
+
+def test_a_budget_that_does_not_cover_the_rounds_refuses_before_anybody_trains(tmp_path):
+    with pytest.raises(RefusalError, match="epsilon"):
+        charged(tmp_path, budget=Budget(epsilon=0.1))
+
+
+def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds(tmp_path):
+    ledger, budget = LedgerStore(tmp_path, party="server", data_digest="0" * 64), Budget(epsilon=20.0)
+
+    def given(run_id):
+        return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
+
+    strategy = make("dp-fedavg", given=given("1"), noise_multiplier=4.0)
+    strategy.num_rounds = 20
+    strategy.check_budget(1)
+    assert ledger.plans_path.exists()
+    strategy.conclude(KeyboardInterrupt())
+    held = members(2, "dp-fedavg")
+    other, _ = run("dp-fedavg", rounds=1, held=held, noise_multiplier=0.8, given=given("2"))
+    assert other.record.status == "completed"
+
+
+def test_a_net_with_running_averages_is_refused():
+    def net(freeze):
+        params = {"optimizer": "sgd", "freeze_norm": freeze, "channels": [4, 4]}
+        return lambda *, seed: make_model("cnn-fedmd", num_classes=3, num_features=784, seed=seed, params=params)
+
+    with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=true"):
+        make("dp-fedavg", global_model=net(False))
+    make("dp-fedavg", global_model=net(True))

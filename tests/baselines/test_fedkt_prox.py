@@ -1,0 +1,103 @@
+"""FedKT-Prox: FedKT's round of labels, then FedProx's rounds of weights, in one run."""
+
+from __future__ import annotations
+
+import pytest
+from federation import parties, party, public_set, rows
+from flwr.app import ArrayRecord
+from weights import TEST, codes, grid_of, make, members, net, run, same
+
+from fedkd_flwr.baselines.cards import FedProxConfig
+from fedkd_flwr.baselines.fedkt_prox import FedKTProx
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.wire.records import from_flower
+
+pytest.importorskip("torch")
+
+
+def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
+    strategy, grid = run("fedkt-prox", rounds=3)
+    record = strategy.record
+    assert (record.status, record.algorithm) == ("completed", "fedkt-prox")
+    assert [r.server_round for r in record.rounds] == [1, 2, 3, 4]
+    first = strategy.fedkt.model.arrays()
+    sent = grid.sent[4].content  # the first message of FedProx's first round
+    assert from_flower(sent)
+    assert sent["config"]["server-round"] == 2
+    assert same([a.numpy() for a in sent["arrays"].values()], first)
+    assert record.rounds[0].server_accuracy == (strategy.fedkt.model.predict(TEST[0]) == TEST[1]).mean()
+    assert record.rounds[0].bytes_up < record.rounds[1].bytes_up  # labels, then weights
+    kinds = [m.metadata.message_type for m in grid.sent]
+    assert kinds == ["train"] * 16 + ["evaluate"] * 4  # parties finish once, at the end
+    assert any("Round 1 is FedKT's, the 3 after it are FedProx's" in note for note in record.notes)
+    assert record.seconds >= sum(r.seconds for r in record.rounds)
+
+
+def test_fedkt_prox_is_ahead_of_fedprox_from_fresh_weights_after_one_round():
+    ahead, _ = run("fedkt-prox", rounds=1)
+    fresh, _ = run("fedprox", rounds=2)  # as many exchanges
+    assert ahead.record.server_accuracy > fresh.record.server_accuracy + 0.1
+
+
+def test_state_kept_in_fedkt_s_round_is_not_taken_for_a_reply_of_fedprox(tmp_path):
+    held = parties(4, state=tmp_path, allow=frozenset({"fedkt-prox"}), model=net)
+    with_state, _ = run("fedkt-prox", held=held)
+    without, _ = run("fedkt-prox")
+    assert same(with_state.model.arrays(), without.model.arrays())
+
+
+def test_a_model_that_saw_one_class_has_no_weights_to_start_from():
+    one = [party(f"party-{i:03d}", *rows(9, seed=i, classes=(1,)), allow=frozenset({"fedkt-prox"}), model=net)
+           for i in range(3)]  # fmt: skip
+    strategy = make("fedkt-prox")
+    with pytest.raises(DataError, match="labels FedKT's model learnt must show >= 2 classes"):
+        strategy.start(grid_of(one, "fedkt-prox"), num_rounds=1)
+    assert strategy.record.status == "failed"
+    assert "start with fedprox" in strategy.record.reason
+
+
+def test_a_party_that_allows_fedkt_shares_labels_and_then_no_weights():
+    held = [*members(3, algorithm="fedkt-prox"), party("labels-only", *rows(20, seed=8), model=net)]
+    strategy, _ = run("fedkt-prox", rounds=2, held=held)
+    assert "labels-only" in strategy.record.rounds[0].answered
+    assert codes(strategy, 2) == codes(strategy, 3) == {"labels-only": "not-allowed"}
+
+
+def test_a_second_node_with_a_taken_name_is_turned_away_also_when_the_first_part_is_over():
+    held = members(4, algorithm="fedkt-prox")
+
+    def tamper(index, reply):
+        if index == 3 and not reply.has_error() and "reply" in reply.content:
+            reply.content["reply"]["party"] = "party-000"
+        return reply
+
+    strategy, _ = run("fedkt-prox", rounds=1, held=held, tamper=tamper)
+    assert codes(strategy, 2) == {"party-003": "node-changed-name"}
+
+
+@pytest.mark.parametrize("rounds", [0, True, -1])
+def test_fedkt_prox_needs_a_round_of_fedprox_before_it_asks_for_labels(rounds):
+    strategy, grid = make("fedkt-prox"), grid_of(members(algorithm="fedkt-prox"), "fedkt-prox")
+    with pytest.raises(ConfigError, match="num_rounds must be a whole number >= 1"):
+        strategy.start(grid, num_rounds=rounds)
+    assert not grid.sent
+
+
+def test_fedkt_prox_takes_no_other_start():
+    strategy = make("fedkt-prox")
+    with pytest.raises(ConfigError, match="initial_arrays must be left out"):
+        strategy.start(grid_of(members()), ArrayRecord(), 1)
+
+
+def test_another_algorithm_s_settings_are_refused():
+    with pytest.raises(ConfigError, match="config must be a FedKTProxConfig for FedKTProx, got 'FedProxConfig'"):
+        FedKTProx(config=FedProxConfig(), public=public_set(), global_model=net)
+
+
+def test_each_round_is_told_the_settings_of_its_own_algorithm_and_of_no_other():
+    _, grid = run("fedkt-prox", rounds=1, proximal_mu=0.25)
+    first, later = dict(grid.sent[0].content["fitins.config"]), dict(grid.sent[4].content["config"])
+    assert (first["algorithm"], first["students-per-party"], first["teachers-per-student"]) == ("fedkt", 1, 2)
+    assert "proximal-mu" not in first
+    assert first["party-models"] is False  # parties finish once, on what comes out at the end
+    assert (later["algorithm"], later["proximal-mu"]) == ("fedkt-prox", 0.25)

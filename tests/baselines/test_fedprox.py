@@ -1,0 +1,350 @@
+"""FedProx: whole rounds in process, Flower's own strategy, who lets weights out, and hostile weights."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import numpy as np
+import pytest
+from federation import model, parties, party, rows
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp.strategy import FedProx as FlowerFedProx
+from grid import InProcessGrid
+from weights import TEST, client, codes, grid_of, make, members, mounted, net, run, same
+
+from fedkd_flwr.baselines.cards import FedProxConfig
+from fedkd_flwr.baselines.fedprox import FedProxClient
+from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.wire.records import from_flower, numbered
+
+pytest.importorskip("torch")
+
+# ---------------------------------------------------------------------------------------------------- whole rounds
+
+
+def test_fedprox_learns_and_every_round_is_written_down():
+    strategy, grid = run(rounds=8)
+    record, (X, y) = strategy.record, TEST
+    assert (record.status, record.algorithm) == ("completed", "fedprox")
+    assert record.rounds[-1].server_accuracy == record.server_accuracy > 0.85
+    assert (strategy.model.predict(X) == y).mean() == record.server_accuracy
+    weights = sum(array.nbytes for array in strategy.model.arrays())
+    for r in record.rounds:
+        assert r.answered == [f"party-{i:03d}" for i in range(4)]
+        assert r.bytes_down == r.bytes_up > 4 * weights
+        assert r.seconds > 0
+    assert set(record.mean_accuracies()) == {"solo-common", "federated-common"}
+    assert all(p.federated["common"] == record.parties[0].federated["common"] for p in record.parties)
+    assert [m.metadata.message_type for m in grid.sent] == ["train"] * 32 + ["evaluate"] * 4
+
+
+def test_a_round_is_the_mean_by_rows_of_what_each_party_s_net_becomes():
+    held = [party(f"party-{i:03d}", *rows(10 + 10 * i, seed=i), allow=frozenset({"fedprox"}), model=net)
+            for i in range(3)]  # fmt: skip
+    start = make().model.arrays()
+    strategy, grid = run(rounds=1, held=held)
+    sent = [m.content["arrays"] for m in grid.replies[:3]]
+    for reply, one in zip(sent, held, strict=True):
+        assert not same([a.numpy() for a in reply.values()], start)
+        assert grid.replies[held.index(one)].content["metrics"]["num-examples"] == len(one.y)
+    for i, array in enumerate(strategy.model.arrays()):
+        mean = sum(len(p.y) * reply[f"model.{i}"].numpy() for p, reply in zip(held, sent, strict=True)) / 60
+        assert array == pytest.approx(mean, rel=1e-5, abs=1e-7)
+
+
+def test_one_party_and_mu_zero_is_its_own_training():
+    alone = members(1)
+    strategy, _ = run(rounds=2, held=alone, minimum=1, proximal_mu=0.0)
+    own = make().model
+    start = own.arrays()
+    for server_round in (1, 2):
+        seeded = net(seed=_seed(alone[0].name, server_round)).set_arrays(start)
+        start = seeded.train_epochs(alone[0].X, alone[0].y, epochs=1).arrays()
+    assert same(strategy.model.arrays(), start)
+
+
+def _seed(name, server_round):
+    from fedkd_flwr.seeds import derive_seed
+
+    return derive_seed(derive_seed(1, name), "train", server_round)
+
+
+def test_a_large_mu_holds_the_weights_where_they_were():
+    start = make().model.arrays()
+
+    def moved(mu):
+        strategy, _ = run(rounds=1, proximal_mu=mu, local_epochs=3)
+        return math.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(strategy.model.arrays(), start, strict=True)))
+
+    assert moved(5.0) < 0.5 * moved(0.0)
+
+
+@pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
+def test_neither_the_order_of_replies_nor_node_ids_change_a_result(algorithm):
+    one, _ = run(algorithm)
+    other, _ = run(algorithm, order=[2, 0, 3, 1], first_node_id=5000)
+    assert same(one.model.arrays(), other.model.arrays())
+
+
+def test_a_group_is_drawn_by_name():
+    names = {1000 + i: f"party-{i:03d}" for i in range(4)}
+    strategy, _ = run(rounds=6, fraction=0.5, names=names)
+    groups = [tuple(r.answered) for r in strategy.record.rounds]
+    assert {len(group) for group in groups} == {2}
+    assert len(set(groups)) > 1
+    assert len(strategy.record.parties) == 4  # all took the final model in
+
+
+def test_flower_s_result_and_evaluate_fn_are_as_of_any_strategy():
+    seen = []
+
+    def mine(server_round, arrays):
+        seen.append((server_round, list(arrays)))
+        return MetricRecord({"mine": 1.0})
+
+    strategy = make()
+    weights = net(seed=9).initialize().arrays()
+    start = ArrayRecord({name: Array(a) for name, a in numbered("model", weights).items()})
+    result = strategy.start(grid_of(members()), start, 2, evaluate_fn=mine)
+    assert [server_round for server_round, _ in seen] == [0, 1, 2]
+    assert set(result.evaluate_metrics_serverapp[2]) == {"mine"}
+    assert same([a.numpy() for a in result.arrays.values()], strategy.model.arrays())
+    assert all(r.server_accuracy is not None for r in strategy.record.rounds)
+
+
+def test_a_message_comes_from_flower_s_own_strategy():
+    strategy, grid = run(rounds=1, proximal_mu=0.25)
+    assert type(strategy.flower) is FlowerFedProx
+    first = grid.sent[0].content
+    assert from_flower(first)
+    assert (first["config"]["proximal-mu"], first["config"]["server-round"]) == (0.25, 1)
+
+
+def test_a_party_answers_flower_s_own_strategy_without_ours_and_its_refusal_costs_the_round_nothing(caplog):
+    """A user's server may run plain `flwr.serverapp.strategy.FedProx`: settings ride in its train_config."""
+    held = [*members(3), *members(1, algorithm="fedct")]
+    weights = net(seed=9).initialize().arrays()
+    arrays = ArrayRecord({name: Array(a) for name, a in zip("abcd", weights, strict=True)})
+    settings = {**FedProxConfig(local_epochs=1).told(), "algorithm": "fedprox", "fingerprint": "ab" * 32}
+    plain = FlowerFedProx(proximal_mu=0.1)
+    with caplog.at_level(logging.INFO, logger="flwr"):
+        result = plain.start(grid_of(held), arrays, 2, train_config=ConfigRecord(settings))
+    assert list(result.arrays) == list("abcd")
+    assert not same([a.numpy() for a in result.arrays.values()], weights)
+    assert "Received error in reply from node 1003: not-allowed: party-000" in caplog.text
+    # it asks for an evaluation after every round: refused with a code, which ends nothing
+    assert not result.evaluate_metrics_clientapp
+
+
+def test_a_repeated_request_gets_the_same_weights(tmp_path):
+    held = parties(2, state=tmp_path, allow=frozenset({"fedprox"}), model=net)
+    clients = [FedProxClient(p) for p in held]
+    grid = InProcessGrid(mounted(clients), [{}] * 2)
+    make().start(grid, num_rounds=1)
+    from fedkd_flwr.wire.records import open_instruction
+
+    first, again = (clients[0].fit(*open_instruction(grid.sent[0].content, "fit"))[0] for _ in range(2))
+    assert first  # evaluate has cleared what was kept: both are computed, from the same seed
+    assert same(first, again)
+
+
+# ---------------------------------------------------------------------------------------------------- who lets them out
+
+
+def test_weights_never_leave_by_default():
+    held = [party(f"party-{i:03d}", *rows(20, seed=i), model=net) for i in range(3)]
+    strategy = make()
+    grid = grid_of(held)
+    with pytest.raises(TooFewPartiesError, match="party-000: not-allowed"):
+        strategy.start(grid, num_rounds=1)
+    assert all(reply.has_error() for reply in grid.replies)
+
+
+@pytest.mark.parametrize(
+    ("word", "algorithm"), [("fedkt", "fedprox"), ("fedkt-prox", "fedprox"), ("fedprox", "fedkt-prox")]
+)
+def test_each_algorithm_is_allowed_by_its_own_word(word, algorithm):
+    held = [*members(3, algorithm=algorithm), party("other", *rows(20, seed=8), allow=frozenset({word}), model=net)]
+    strategy, _ = run(algorithm, rounds=1, held=held)
+    assert codes(strategy)["other"] == "not-allowed"
+
+
+@pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
+@pytest.mark.parametrize("demand", ["require_privacy", "budget"])
+def test_a_party_that_demands_privacy_refuses(algorithm, demand, tmp_path):
+    ledger = LedgerStore(tmp_path, party="careful", data_digest="0" * 64)
+    budget = {"budget": Budget(epsilon=1.0), "ledger": ledger, "run_id": "1"}
+    asked = {"require_privacy": True} if demand == "require_privacy" else budget
+    allow = frozenset({algorithm, "fedkt"})
+    held = [*members(3, algorithm=algorithm), party("careful", *rows(20, seed=8), allow=allow, model=net, **asked)]
+    strategy, _ = run(algorithm, rounds=2, held=held)
+    for server_round in (1, 2):
+        assert codes(strategy, server_round) == {"careful": "privacy-required"}
+
+
+def test_a_refusal_crosses_as_a_code_and_no_text():
+    class Broken(FedProxClient):
+        def learn(self, instruction):
+            raise ValueError("patient 4711 has HbA1c 9.2")
+
+    held = members(4)
+    clients = [FedProxClient(p) for p in held]
+    clients[2] = Broken(held[2])
+    grid = InProcessGrid(mounted(clients), [{}] * 4)
+    strategy = make()
+    strategy.start(grid, num_rounds=1)
+    assert codes(strategy) == {"party-002": "internal"}
+    assert grid.replies[2].error.reason == "internal: party-002"
+
+
+def test_what_a_reply_carries_is_weights_rows_and_the_party_s_name():
+    _, grid = run(rounds=1)
+    content = grid.replies[0].content
+    assert set(content) == {"arrays", "metrics", "reply"}
+    assert dict(content["metrics"]) == {"num-examples": 20}
+    assert set(content["reply"]) == {"party", "wire-version", "payload"}
+
+
+def test_a_run_says_that_weights_left_and_claims_nothing():
+    strategy, _ = run(rounds=1)
+    assert any(note.startswith("Weights of nets trained on private rows") for note in strategy.record.notes)
+    assert strategy.claims == strategy.record.claims == []
+
+
+# ---------------------------------------------------------------------------------------------------- hostile replies
+
+
+def weights_of(reply):
+    return {name: array.numpy().copy() for name, array in reply.content["arrays"].items()}
+
+
+def respond(reply, *, arrays=None, rows=20, metrics=None, **records):
+    made = {name: Array(a) for name, a in (weights_of(reply) if arrays is None else arrays).items()}
+    reply.content["arrays"] = ArrayRecord(made)
+    reply.content["metrics"] = MetricRecord({"num-examples": rows} if metrics is None else metrics)
+    for name, record in records.items():
+        reply.content[name] = record
+    return reply
+
+
+def changed(reply, name, array):
+    return respond(reply, arrays={**weights_of(reply), name: array})
+
+
+HOSTILE = {
+    "another shape": (lambda r: changed(r, "model.0", np.zeros((3, 2), np.float32)), "wrong-weights"),
+    "a shape that broadcasts": (lambda r: changed(r, "model.0", np.zeros((1, 1), np.float32)), "wrong-weights"),
+    "no numbers": (lambda r: changed(r, "model.1", np.full(8, np.nan, np.float32)), "not-a-number"),
+    "infinity": (lambda r: changed(r, "model.1", np.full(8, np.inf, np.float32)), "not-a-number"),
+    "doubles": (lambda r: changed(r, "model.1", np.zeros(8)), "wrong-weights"),
+    "a missing array": (lambda r: respond(r, arrays=dict(list(weights_of(r).items())[:-1])), "bad-payload"),
+    "another array": (lambda r: respond(r, arrays={**weights_of(r), "more": np.zeros(1)}), "bad-payload"),
+    "another order": (lambda r: respond(r, arrays=dict(reversed(weights_of(r).items()))), "bad-payload"),
+    "no rows": (lambda r: respond(r, rows=0), "bad-payload"),
+    "negative rows": (lambda r: respond(r, rows=-20), "bad-payload"),
+    "rows without end": (lambda r: respond(r, rows=2**40), "bad-payload"),
+    "rows that are no number": (lambda r: respond(r, rows=float("nan")), "bad-payload"),
+    "a list of rows": (lambda r: respond(r, rows=[20, 20]), "bad-payload"),
+    "another weight": (lambda r: respond(r, metrics={"num-examples": 20, "more": 1}), "bad-payload"),
+    "no weight": (lambda r: respond(r, metrics={"more": 1}), "bad-payload"),
+    "a second record": (lambda r: respond(r, more=MetricRecord({"num-examples": 1})), "bad-payload"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def without_the_second():
+    honest, _ = run(rounds=2, held=[p for p in members() if p.name != "party-001"])
+    return honest.model.arrays()
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_reply_is_left_out_and_named_and_the_mean_is_of_the_others(case, without_the_second):
+    spoil, code = HOSTILE[case]
+
+    def tamper(index, reply):
+        return spoil(reply) if index == 1 and reply.metadata.message_type == "train" else reply
+
+    strategy, _ = run(rounds=2, tamper=tamper)
+    (left_out,) = strategy.record.rounds[0].rejected
+    assert left_out.code == code
+    assert left_out.node_id == "1001"
+    assert strategy.record.rounds[1].answered == ["party-000", "party-002", "party-003"]
+    assert same(strategy.model.arrays(), without_the_second)
+
+
+def test_an_error_text_that_is_no_code_is_not_written_down():
+    from flwr.app import Error
+
+    def tamper(index, reply):
+        if index != 1 or reply.metadata.message_type != "train":
+            return reply
+        reply.__dict__["_content"], reply.__dict__["_error"] = None, Error(2, "<class 'ValueError'>:<'patient 4711'>")
+        return reply
+
+    strategy, _ = run(rounds=1, tamper=tamper)
+    assert codes(strategy) == {"1001": "party-crashed"}
+    assert "4711" not in strategy.record.to_json()
+
+
+def test_nobody_there_fails_in_place_of_waiting_for_ever():
+    class Emptied(InProcessGrid):
+        def get_node_ids(self):
+            return [] if self.sent else super().get_node_ids()
+
+    grid = Emptied(mounted([client(p, "fedprox") for p in members()]), [{}] * 4)
+    with pytest.raises(TooFewPartiesError, match="party-000: offline"):
+        make().start(grid, num_rounds=2)
+
+
+# ---------------------------------------------------------------------------------------------------- bad settings
+
+
+@pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
+def test_a_model_without_weights_is_refused_before_anybody_is_asked(algorithm):
+    with pytest.raises(ConfigError, match="model must be a torch net, got an estimator"):
+        make(algorithm, global_model=model)
+
+
+def test_weights_to_start_from_must_fit_the_net():
+    start = ArrayRecord({"model.0": Array(np.zeros(3, np.float32))})
+    with pytest.raises(DataError, match="arrays must be 4 arrays, as mlp has"):
+        make().start(grid_of(members()), start, 1)
+
+
+def test_a_party_with_another_net_leaves_the_round_out_and_says_so():
+    held = [*members(3), *members(1, model=lambda *, seed: net(seed=seed, hidden=(5,)))]
+    strategy, _ = run(rounds=1, held=[*held[:3], party("other", held[3].X, held[3].y, model=held[3].model,
+                                                       allow=frozenset({"fedprox"}))])  # fmt: skip
+    assert codes(strategy) == {"other": "bad-instruction"}
+
+
+@pytest.mark.parametrize("mu", [float("nan"), -1.0, True, "much"])
+def test_a_party_refuses_a_mu_that_is_none(mu):
+    def bad(message, context):
+        message.content["config"]["proximal-mu"] = mu
+        return mounted([client(p, "fedprox") for p in members()])(message, context)
+
+    strategy = make()
+    with pytest.raises(TooFewPartiesError, match="bad-instruction"):
+        strategy.start(InProcessGrid(bad, [{}] * 4), num_rounds=1)
+
+
+def test_another_algorithm_s_client_refuses_flower_s_records():
+    held = members(3)
+    clients = [*map(FedProxClient, held), FedCTClient(party("other", *rows(20, seed=8)))]
+    strategy = make()
+    strategy.start(InProcessGrid(mounted(clients), [{}] * 4), num_rounds=1)
+    assert codes(strategy) == {"other": "bad-instruction"}
+
+
+def test_an_instruction_in_no_known_records_is_answered_with_a_code():
+    from flwr.app import RecordDict
+
+    grid = grid_of(members(1))
+    message = Message(RecordDict({"config": ConfigRecord({})}), dst_node_id=1000, message_type="train")
+    grid.push_messages([message])
+    assert grid.replies[0].content["fitres.metrics"]["code"] == "withheld"

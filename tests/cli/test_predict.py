@@ -1,0 +1,192 @@
+"""`fedkd predict` and `fedkd export`: what a user types, gets, and is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+from typer.testing import CliRunner
+
+from fedkd_flwr.cli import main as command
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.models import Classifier
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.saved_model import load, save
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="job", kind="categorical", categories=("clerk", "smith")),
+    ),
+    classes=("low", "high"),
+    label="income",
+    id_column="number",
+)
+ROWS = 'income;x;job;age;number\nlow;;smith;"20";007\nhigh;;astronaut;60;008\n;;"";70;009\n'
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Return a folder of results: run 71 with a server's model, run 72 with two parties' models."""
+    home = tmp_path_factory.mktemp("home")
+    public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "smith", "smith", None]}), SCHEMA)
+    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
+    for run, names in (("71", ["model.fedkd"]), ("72", ["parties/a.model", "parties/a.alone.model"]), ("73", [])):
+        for name in names:
+            save(model, public, home / "runs" / run / name)
+        record = RunRecord(run_id=run, algorithm="fedkt", started="2026-01-31T09:30:00+00:00", status="completed")
+        (home / "runs" / run).mkdir(exist_ok=True)
+        (home / "runs" / run / "record.json").write_text(record.to_json())
+    (home / "rows.csv").write_text("\ufeff" + ROWS, encoding="utf-8")
+    return home
+
+
+@pytest.fixture
+def fedkd(home):
+    def call(*arguments, text=None):
+        return CliRunner().invoke(command.app, [*map(str, arguments), "--output-dir", str(home)], input=text)
+
+    return call
+
+
+def _read(text):
+    return pd.read_csv(io.StringIO(text), dtype={"number": str})
+
+
+def test_raw_rows_get_class_names_and_probabilities_by_the_name_of_the_run_or_the_file(fedkd, home):
+    said = fedkd("predict", "71", home / "rows.csv")
+    assert said.exit_code == 0
+    out = _read(said.stdout)
+    assert list(out.columns) == ["number", "prediction", "probability_low", "probability_high"]
+    assert out["number"].tolist() == ["007", "008", "009"]
+    assert out["prediction"].tolist() == ["low", "high", "high"]
+    assert out["probability_high"].tolist() == [0.0, 1.0, 1.0]
+    assert said.stderr.splitlines() == [
+        "note: not used: income, x",
+        "note: column 'job': 1 of 3 rows hold a category that the model does not know and count as missing there: "
+        "astronaut",
+    ]
+    for same in (home / "runs" / "71" / "model.fedkd", home / "runs" / "71", "71"):
+        assert fedkd("predict", same, home / "rows.csv").stdout == said.stdout
+
+
+def test_the_answers_are_those_of_load(fedkd, home):
+    out = _read(fedkd("predict", "71", home / "rows.csv").stdout)
+    table = pd.read_csv(home / "rows.csv", sep=";")
+    assert out["prediction"].tolist() == load(home / "runs" / "71" / "model.fedkd").predict(table).tolist()
+
+
+def test_rows_come_from_stdin_and_go_to_a_file_as_labels_only_or_json(fedkd, home, tmp_path):
+    assert (
+        fedkd("predict", "71", "-", "--labels-only", text=ROWS).stdout
+        == "number,prediction\n007,low\n008,high\n009,high\n"
+    )
+    done = fedkd("predict", "71", home / "rows.csv", "--output", tmp_path / "out.csv", "--id-column", "age")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert _read((tmp_path / "out.csv").read_text())["age"].tolist() == [20, 60, 70]
+    assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o600
+    rows = json.loads(fedkd("predict", "71", home / "rows.csv", "--json").stdout)
+    assert rows[0] == {"number": "007", "prediction": "low", "probability_low": 1.0, "probability_high": 0.0}
+
+
+def test_an_id_column_of_any_type_is_written_as_json(fedkd, home, tmp_path):
+    ids = {
+        "day": [pd.Timestamp("2021-03-12"), pd.NaT, pd.Timestamp("2021-03-14 10:30")],
+        "date": [date(2021, 3, 12), None, date(2021, 3, 14)],
+        "amount": [Decimal("1.50"), None, Decimal("2")],
+        "count": pd.array([1, None, 3], dtype="Int64"),
+    }
+    rows = {
+        "day": ["2021-03-12T00:00:00", None, "2021-03-14T10:30:00"],
+        "date": ["2021-03-12", None, "2021-03-14"],
+        "amount": ["1.50", None, "2.00"],
+        "count": [1, None, 3],
+    }
+    pd.DataFrame({"age": [20, 60, 70], "job": "smith", **ids}).to_parquet(tmp_path / "rows.parquet")
+    for name in ids:
+        done = fedkd("predict", "71", tmp_path / "rows.parquet", "--id-column", name, "--json")
+        assert done.exit_code == 0, done.exception
+        assert [row[name] for row in json.loads(done.stdout)] == rows[name]
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "options", "match"),
+    [
+        ("71", "job\nsmith\n", [], "a table without age"),
+        ("71", "age,job\nold,smith\n", [], "column 'age' must hold numbers"),
+        ("71", "age,job,income\n20,smith,middle\n", [], "must hold only the model's classes .low, high.* 'middle'"),
+        ("71", "age,job\n20,smith\n", ["--id-column", "nr"], "--id-column must be a column of the rows, got 'nr'"),
+        ("71", "age,job,prediction\n1,a,7\n", ["--id-column", "prediction"], "have another name than the answers"),
+        ("72", ROWS, [], "must have left one model, got 2 of parties: a.alone.model, a.model"),
+        ("73", ROWS, [], "must have left a model, got 'none'. The server has one after fedkt"),
+        ("74", ROWS, [], "run must be the id, the start of an id"),
+        ("there/is/none.fedkd", ROWS, [], "model must be a file, got no file"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(fedkd, model, text, options, match):
+    done = fedkd("predict", model, "-", *options, text=text)
+    assert isinstance(done.exception, FedkdError)
+    assert done.stdout == ""
+    with pytest.raises(FedkdError, match=match):
+        raise done.exception
+
+
+@pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
+def test_a_trusted_type_is_found_in_the_current_folder_as_it_was_for_the_simulation(fedkd, home, monkeypatch, words):
+    monkeypatch.chdir(home)
+    for trusted, found in (((), False), (("--trust", "my_models.Nearest"), True)):
+        monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(home))])
+        assert fedkd(*words, *trusted).exit_code == 0
+        assert (sys.path[-1] == str(home)) == found
+
+
+def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):
+    done = fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--check", home / "rows.csv")
+    assert done.exit_code == 0, done.exception
+    assert "Compared on 3 rows: the same labels" in done.stdout
+    said = json.loads(fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--json").stdout)
+    assert said["bytes"] == (tmp_path / "m.onnx").stat().st_size
+    assert (said["rows"], said["labels"]) == (256, 0)
+    assert said["expects"] == {}  # the schema says of no column how its cells are read
+    assert "The graph takes numbers" not in done.stdout
+
+
+def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fedkd, tmp_path):
+    """Before, it said "the same labels", and the documented lines failed on the same file."""
+    columns = (
+        Column(name="day", kind="numeric", reading=Reading(dates="day-first")),
+        Column(name="crp", kind="numeric", reading=Reading(limits="number")),
+    )
+    rows = pd.DataFrame({"day": ["02.01.1970", "05.01.1970"] * 4, "crp": ["<0.5", "7", "2", "9"] * 2})
+    public = make_public_set(rows, Schema(columns=columns, classes=("low", "high")))
+    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1] * 4))
+    save(model, public, tmp_path / "m.fedkd")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    words = ("export", tmp_path / "m.fedkd", "--onnx", tmp_path / "m.onnx", "--check", tmp_path / "rows.csv")
+    said = " ".join(fedkd(*words).stdout.split())
+    assert "It expects day: days since 1970-01-01; crp: '<0.5' as 0.5." in said
+    assert json.loads(fedkd(*words, "--json").stdout)["expects"]["crp"] == "'<0.5' as 0.5"
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    days = (pd.to_datetime(rows["day"], dayfirst=True) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/use-a-model.md says
+    labels, _ = session.run(None, {name: one.to_numpy(np.float64)[:, None] for name, one in numbers.items()})
+    assert labels.tolist() == ["low", "high"] * 4
+
+
+def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
+    table = (Path(__file__).parents[2] / "docs" / "command.md").read_text(encoding="utf-8")
+    assert "| `--proba` / `--labels-only` |" in table
+    assert "| `--check` / `--no-check` |" in table

@@ -1,0 +1,76 @@
+"""`fedkd report`: the page, the table, the CSV files and the schema of a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedkd_flwr.report.record_schema import record_schema
+
+
+@pytest.fixture
+def saved(make_record, tmp_path, no_pictures):
+    path = tmp_path / "runs" / "77" / "record.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(make_record(3, 2).to_json(), encoding="utf-8")
+    return path
+
+
+def test_the_page_lies_beside_the_record_and_its_path_is_printed(fedkd, saved, tmp_path):
+    done = fedkd("report", "7", "--output-dir", tmp_path)
+    page = saved.parent / "report.html"
+    assert (done.code, done.out.strip()) == (0, str(page))
+    assert "3 parties reach" in page.read_text(encoding="utf-8")
+    assert "fedkd report 7300123456789012345 --publishable" in page.read_text(encoding="utf-8")
+
+
+def test_the_publishable_page_does_not_replace_the_operators(fedkd, saved):
+    fedkd("report", saved)
+    fedkd("report", saved, "--publishable")
+    assert "3 parties reach" in (saved.parent / "report.html").read_text(encoding="utf-8")
+    assert "3 parties took part" in (saved.parent / "report-publishable.html").read_text(encoding="utf-8")
+
+
+def test_the_page_may_go_elsewhere_and_is_opened_on_request(fedkd, saved, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("fedkd_flwr.cli.report.open_page", opened.append)
+    page = tmp_path / "x" / "y.html"
+    assert fedkd("report", saved, "--output", page, "--open").code == 0
+    assert opened == [page.as_uri()]
+
+
+def test_the_table_and_the_record_are_printed_instead(fedkd, saved):
+    assert "3 answered of 3 asked" in fedkd("report", saved, "--table").out
+    record = json.loads(fedkd("report", saved, "--json").out)
+    assert record["parties"][0]["federated"]["common"]["n"] == 2000
+    assert json.loads(fedkd("report", saved, "--json", "--publishable").out)["parties"][0]["federated"] == {}
+    assert not (saved.parent / "report.html").exists()
+
+
+def test_csv_files_hold_the_tables(fedkd, saved, tmp_path):
+    done = fedkd("report", saved, "--csv", tmp_path / "csv")
+    names = [line.rpartition("/")[2] for line in done.out.split()]
+    assert names == ["rounds.csv", "parties.csv", "party_rounds.csv", "models.csv"]
+    lines = (tmp_path / "csv" / "rounds.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("run_id,seed,server_round,asked")
+    assert lines[2].startswith("7300123456789012345,1,2,3")
+
+
+def test_the_schema_takes_what_is_written_and_nothing_else(fedkd, saved, make_record):
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(json.loads(fedkd("report", "--schema").out))
+    record = make_record(3, 2)
+    record.rounds[0].agreement = float("nan")  # written as null
+    record.seconds = float("nan")
+    written = json.loads(record.to_json())
+    validator.validate(written)
+    for path, wrong in (("seed", "x"), ("unknown", 1), ("schema_version", 99)):
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate({**written, path: wrong})
+    assert record_schema()["$defs"]["Metrics"]["properties"]["n"] == {"type": "integer"}
+
+
+def test_the_page_of_a_sweep_lies_beside_its_results(fedkd, tmp_path, make_sweep, no_pictures):
+    (tmp_path / "s.json").write_text(make_sweep().to_json(), encoding="utf-8")
+    assert fedkd("report", "--sweep", tmp_path / "s.json").out.strip() == str(tmp_path / "s.html")

@@ -1,0 +1,237 @@
+"""What ``fedkd simulate``, ``fedkd run`` and ``fedkd devnet`` print, and their exit codes, without starting Flower."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fedkd_flwr.app import submit
+from fedkd_flwr.cli.main import main
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.silo import devnet
+from fedkd_flwr.silo.bundles import Bundle
+from fedkd_flwr.simulation import simulate
+from fedkd_flwr.simulation.simulate import Ended
+
+
+@pytest.fixture
+def fedkd(monkeypatch, capsys):
+    """Return a caller of the command, whose simulations end as it is told: ``(exit code, stdout, stderr)``."""
+
+    class Fake:
+        ended: tuple[Ended, ...] = ()
+        given: tuple = ()
+
+        def begin(self, runs, *, processes):
+            Fake.given = (runs, processes)
+
+        def watch(self, show, *, may_stop, print_log):
+            show("round 1 of 3: 0 of 2 parties have answered")
+            if Fake.ended == ("interrupt",):
+                may_stop()
+                return [Ended(run_id="7", status="stopped", reason="by its user", record="/r.json")]
+            return list(Fake.ended)
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(simulate, "Simulation", Fake)
+
+    def call(*words, ended=()):
+        Fake.ended = tuple(ended)
+        with pytest.raises(SystemExit) as caught:
+            main(list(words))
+        out, err = capsys.readouterr()
+        return caught.value.code, out, err
+
+    call.fake = Fake
+    return call
+
+
+def _done(seed, accuracy):
+    figures = {"federated-common": accuracy}
+    return Ended(run_id=f"{seed}", seed=seed, status="completed", figures=figures, table="(table)", record=f"/{seed}")
+
+
+def test_a_run_that_completes_prints_its_table_and_where_its_files_are(fedkd):
+    code, out, err = fedkd("simulate", "model=knn", "--parties", "3", "--name", "x", ended=[_done(1, 0.9)])
+    assert (code, out) == (0, "(table)\nrecord: /1\n")
+    assert err == "round 1 of 3: 0 of 2 parties have answered\n"
+    ((run,), processes) = fedkd.fake.given
+    assert run["config"] == {"model": "knn", "num-parties": 3, "name": "x"}
+    assert processes == 0
+
+
+def test_several_seeds_end_with_mean_and_deviation_and_the_next_command(fedkd):
+    code, out, _ = fedkd("simulate", "--seeds", "2", "--name", "x", ended=[_done(1, 0.8), _done(2, 0.9)])
+    assert code == 0
+    assert "federated-common: mean 0.8500, deviation 0.0707 over 2 seeds" in out
+    assert "fedkd compare x" in out
+
+
+def test_several_seeds_say_once_what_was_done_to_the_columns_and_which_figure_they_print(fedkd):
+    runs = [_done(1, 0.8), _done(2, 0.9)]
+    for one in runs:
+        one.columns, one.balanced = "(columns)", {"federated-common": one.figures["federated-common"] - 0.2}
+    _, out, _ = fedkd("simulate", "--seeds", "2", ended=runs)
+    assert out.count("(columns)") == 1
+    assert "balanced accuracy by model and test rows, of parties" in out
+    assert "seed 1  federated-common 0.600" in out
+    runs[1].balanced = {}  # a figure is compared with the same figure
+    assert "\naccuracy by model and test rows, of parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
+
+
+def test_several_seeds_warn_of_useless_models_and_name_n_and_a_fixed_answer_because_a_mean_alone_hides_them(fedkd):
+    runs = [_done(seed, 0.936) for seed in (1, 2, 3)]
+    for one, useless in zip(runs, (4, 3, 0), strict=True):
+        one.n, one.baseline = {"common": 500, "own": 160 + useless}, {"common": 0.936, "own": 0.9 + useless / 100}
+        one.baseline["own, together"] = 0.6
+        if useless:
+            one.warnings = [f"{useless} of 4 models: useless.", f"{useless} of 4 models: no row of class '1' is found."]
+        one.notes = ["converged."]
+    _, out, _ = fedkd("simulate", "--seeds", "3", ended=runs)
+    assert "\nWARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: useless.\n" in f"\n{out}"
+    assert "WARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: no row of class '1' is found.\n" in out
+    assert "note in 3 of 3 seeds: converged.\n" in out
+    assert "the mean; test rows: 500 common (one fixed answer 0.936), 160 to 164 own (one fixed answer 0.923 as" in out
+    # models of the server and of all rows pooled are measured on all own rows together
+    assert "as the mean over parties, 0.600 for server and centralised: all these rows):" in out
+    for one in runs:
+        one.balanced, one.balanced_baseline = {"federated-common": 0.5}, {"common": 0.5, "own": 0.75}
+    out = fedkd("simulate", "--seeds", "3", ended=runs)[1]
+    assert "test rows: 500 common (one fixed answer 0.500), 160 to 164 own (one fixed answer 0.750):" in out
+
+
+def test_json_holds_the_warnings_and_what_a_fixed_answer_reaches_and_each_key_is_documented(fedkd):
+    one = _done(1, 0.936)
+    one.warnings, one.notes, one.n, one.baseline = ["useless."], ["converged."], {"common": 500}, {"common": 0.936}
+    (run,) = json.loads(fedkd("simulate", "--json", ended=[one])[1])["runs"]
+    assert [run[key] for key in ("warnings", "notes", "n", "baseline")] == [
+        ["useless."], ["converged."], {"common": 500}, {"common": 0.936},
+    ]  # fmt: skip
+    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in page for key in run)
+
+
+def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
+    failed = Ended(run_id="7", status="failed", reason="many\nlines " * 200, record="/r", report="/p", log="/l")
+    code, out, err = fedkd("simulate", ended=[failed])
+    lines = err.splitlines()[1:]  # after the progress
+    assert (code, out, len(lines)) == (1, "", 4)
+    assert lines[0].startswith("error: the run failed: many lines")
+    assert lines[1:] == ["record: /r", "report: /p", "log: /l"]
+
+
+def test_a_stopped_run_is_code_130(fedkd):
+    code, _, err = fedkd("simulate", ended=["interrupt"])
+    assert code == 130
+    assert "The run was stopped: by its user" in err
+
+
+def test_json_is_all_that_stands_on_stdout(fedkd):
+    code, out, _ = fedkd("simulate", "--json", ended=[_done(1, 0.9)])
+    assert code == 0
+    assert json.loads(out)["runs"][0]["figures"] == {"federated-common": 0.9}
+    assert "table" not in json.loads(out)["runs"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["simulate", "modl=knn"], "Did you mean model?"),
+        (["simulate", "fedct.quorum=0,8"], "fedct.quorum must be a number"),
+        (["simulate", "none.toml"], "none.toml"),
+        (["simulate", "--parties", "0"], "--parties"),
+        (["run", "model=knn"], "public-path must be given to a run at real silos"),
+        (["devnet", "1"], "SILOS"),
+        (["devnet", "2", "--table", "x.csv"], "--table x.csv --label COLUMN"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message):
+    code, out, err = fedkd(*words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) <= 5
+    assert "Traceback" not in err
+
+
+# ------------------------------------------------------------------------------------------------- at a SuperLink
+
+
+class Answer:
+    """What ``flwr`` printed."""
+
+    def __init__(self, stdout, stderr=""):
+        self.stdout, self.stderr = stdout, stderr
+
+
+def test_flower_is_believed_only_if_it_says_that_it_succeeded():
+    said = submit.flower("run", run=lambda *_, **__: Answer('Starting...\n{"success": true, "run-id": "7"}\n'))
+    assert said["run-id"] == "7"
+    with pytest.raises(submit.FlowerError, match=r"flwr run must be accepted by Flower, got .*no such SuperLink"):
+        submit.flower("run", run=lambda *_, **__: Answer('{"success": false, "error-message": "no such SuperLink"}'))
+    # as `flwr stop` of Flower 1.41 prints it for a run that has ended
+    refused = "Using SuperLink: ops (10.0.0.7:9093)\\n Stopping run ID 7...\\n\\n[code: 18] Run is already finished."
+    with pytest.raises(submit.FlowerError, match=r"flwr stop must .*, got an error: Run is already finished\. `flwr"):
+        submit.flower("stop", run=lambda *_, **__: Answer(f'{{"success": false, "error-message": "{refused}"}}\n'))
+    with pytest.raises(submit.FlowerError, match="nothing listens"):
+        submit.flower("run", run=lambda *_, **__: Answer("", "\x1b[31mError: nothing listens\x1b[0m"))
+
+
+@pytest.mark.parametrize(("how", "code"), [("finished:completed", 0), ("finished:failed", 1)])
+def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch, how, code):
+    bundle = Bundle(content=b"", sha256="ab12", app="fedkd/fedkd-flwr", version="0.1.0", client_app="", files={})
+    monkeypatch.setattr(submit, "submit", lambda *_, **__: submit.Submitted(run_id="7", bundle=bundle))
+    lines = ["INFO :      round 1/2: 2 of 2 parties answered", "INFO :      record: /srv/record.json"]
+    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
+    monkeypatch.setattr(submit, "status", lambda *_: (how, "too few parties"))
+    found, out, err = fedkd("run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
+    assert found == code
+    assert out.splitlines() == ["run     7", "bundle  ab12  fedkd/fedkd-flwr 0.1.0", "record: /srv/record.json"]
+    assert "round 1 of 2: 2 of 2 parties answered" in err
+    assert ("too few parties" in err) is (code == 1)
+
+
+def test_the_command_that_devnet_prints_can_be_copied_where_a_path_has_spaces(tmp_path, monkeypatch, capsys):
+    place = tmp_path / "Häuser und Höfe"
+    (place / "server").mkdir(parents=True)
+    (place / "server" / "log.txt").touch()
+
+    class Ended:
+        def poll(self):
+            return 1
+
+    @contextmanager
+    def started(count, **_):
+        yield devnet.Devnet(name="höfe", folder=place, public=place / "u.csv", processes={"server": Ended()})
+
+    monkeypatch.setattr(devnet, "devnet", started)
+    with pytest.raises(SystemExit, match="1"):
+        main(["devnet", "2"])
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "fedkd run" in one)
+    assert shlex.split(line)[2:4] == [f"public-path={place}/u.csv", "num-parties=2"]
+
+
+def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    with devnet._known_as("devnet", "127.0.0.1:1", tmp_path / "ca.crt"):
+        assert 'address = "127.0.0.1:1"' in (tmp_path / "config.toml").read_text(encoding="utf-8")
+        with pytest.raises(ConfigError, match="be no other SuperLink's"), devnet._known_as("devnet", "", tmp_path):
+            pass
+        assert "[superlink.devnet]" in (tmp_path / "config.toml").read_text(encoding="utf-8")
+    assert "devnet" not in (tmp_path / "config.toml").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_while_a_run_is_submitted_says_how_to_learn_whether_it_was(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(submit, "submit", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main(["run", "--superlink", "ops"])
+    assert caught.value.code == 130
+    assert "Perhaps submitted, perhaps not: `flwr list ops`" in capsys.readouterr().err

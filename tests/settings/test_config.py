@@ -1,0 +1,492 @@
+"""Settings as people write them: every key has one home, and each is checked before any party is contacted."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from flwr.common.config import flatten_dict
+from pydantic import TypeAdapter, ValidationError
+
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms.card import Config
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.settings.config import NodeConfig, RunConfig, parse_node_config, parse_run_config
+
+ROOT = Path(__file__).parents[2]
+SIMULATIONS = sorted((ROOT / "simulations").glob("*.toml"))
+SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public.csv"}
+ALGORITHMS = sorted(cards())
+# general settings that not every algorithm reads, and those that do
+SOME = {
+    "fraction-parties": {"dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "privatekt", "scaffold"},
+    "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
+    "teacher-model": {"fedkt", "fedkt-prox"},
+    "teacher-params": {"fedkt", "fedkt-prox"},
+    "student-model": {"fedkt", "fedkt-prox"},
+    "student-params": {"fedkt", "fedkt-prox"},
+    "final-model": {"fedkt", "pate"},
+    "final-params": {"fedkt", "pate"},
+}
+
+
+def other_value(config: type[Config], name: str, *, but: tuple = ()) -> object:
+    """Return an allowed value of a setting that is neither its default nor in ``but``."""
+    field, default = config.model_fields[name], config.default(name)
+    allowed = TypeAdapter(field.rebuild_annotation())
+    choices = getattr(field.annotation, "__args__", ())
+    for value in (*choices, True, False, 1, 2, 20, 0.25, 0.75, "something"):
+        if type(value) is not type(default) or value == default or value in but:
+            continue
+        try:
+            return allowed.validate_python(value, strict=True)
+        except ValidationError:
+            continue
+    raise AssertionError(f"no other value of {name} is known here")
+
+
+def only(config: type[Config], name: str) -> dict[str, tuple]:
+    return (config.model_fields[name].json_schema_extra or {}).get("only", {})
+
+
+OWN = {key: (card.config, name) for card in cards().values() for name, key in card.config.keys().items()}
+READERS = {key: [name for name in ALGORITHMS if key in cards()[name].config.keys().values()] for key in OWN}
+GENERAL = {key: (RunConfig, name) for name, key in RunConfig.keys().items()}
+GENERAL_NAMES = [name for _, name in GENERAL.values()]
+
+
+# ------------------------------------------------------------------------------- what is derived from the cards
+
+
+@pytest.fixture
+def reference():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_parts_are_up_to_date(reference, capsys):
+    assert reference.main(["--check"]) == 0, capsys.readouterr().out
+
+
+OUT_OF_DATE = [
+    ("pyproject.toml", "quorum = 0.9", "quorum = 0.8"),
+    ("pyproject.toml", "num-rounds = 0\n", ""),
+    ("docs/configuration.md", "`fedct.quorum` | a number >= 0 and <= 1", "`fedct.quorum` | any number"),
+    ("fedkd_flwr/strategies/__init__.py", "import PATE as PATE", "import PATE as Pate"),
+    ("fedkd_flwr/clients/__init__.py", "import PATEClient as PATEClient\n", "import PATEClient as Client\n"),
+]
+
+
+def test_a_mean_of_kept_runs_is_rounded_once_as_on_the_pages_that_quote_it(tmp_path, reference):
+    runs = [{"seed": 1, "solo": 0.41452}, {"seed": 2, "solo": 0.61452}]
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text(json.dumps({"runs": runs, "means": {"solo": 0.5145}, "deviations": {}}))
+    assert "| 2 (seed 1, 2) | 0.515 (0.141) | - |" in reference.kept_runs(tmp_path)
+
+
+def test_the_check_sees_what_is_out_of_date_and_the_command_mends_it(tmp_path, monkeypatch, capsys, reference):
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    for slow in ("command_pages", "record_fields", "bench_tables", "kept_runs"):  # the same each time
+        monkeypatch.setattr(reference, slow, cache(getattr(reference, slow)))
+    for path in reference.generated(ROOT):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")  # docs/results.md tells what lies there
+    (tmp_path / "simulations").symlink_to(ROOT / "simulations")
+    assert reference.main(["--check"]) == 0
+    for file, there, instead in OUT_OF_DATE:
+        text = (tmp_path / file).read_text(encoding="utf-8")
+        assert there in text
+        (tmp_path / file).write_text(text.replace(there, instead), encoding="utf-8")
+        assert reference.main(["--check"]) == 1
+        assert capsys.readouterr().out.splitlines()[-1] == f"out of date: {file}"
+        assert reference.main([]) == 0
+        assert (tmp_path / file).read_text(encoding="utf-8") == text
+
+
+def written_defaults():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return flatten_dict(tomllib.loads(text)["tool"]["flwr"]["app"]["config"])
+
+
+def test_pyproject_gives_every_key_with_the_default_and_type_of_its_card():
+    expected = {key: config.default(name) for key, (config, name) in (GENERAL | OWN).items()}
+    written = written_defaults()
+    assert written == expected
+    assert {key: type(value) for key, value in written.items()} == {key: type(v) for key, v in expected.items()}
+
+
+@pytest.mark.parametrize("key", sorted(OWN))
+def test_all_algorithms_that_read_a_setting_give_it_one_default_and_one_rule(key):
+    name = OWN[key][1]
+    said = {(cards()[a].config.default(name), cards()[a].config.rule(name)) for a in READERS[key]}
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("keys", [GENERAL, OWN, dict.fromkeys(NodeConfig.keys().values())])
+def test_every_key_is_documented(keys):
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_all_defaults_together_are_a_run_of_every_algorithm(algorithm):
+    config = parse_run_config({**written_defaults(), "algorithm": algorithm})
+    assert (config.card.name, config.own) == (algorithm, cards()[algorithm].config())
+    assert config == parse_run_config({"algorithm": algorithm})
+
+
+def test_there_are_simulations_to_check():
+    assert SIMULATIONS
+
+
+@pytest.mark.parametrize("path", SIMULATIONS, ids=lambda p: p.stem)
+def test_a_published_simulation_is_a_valid_run_config(path):
+    text = path.read_text(encoding="utf-8")
+    settings = flatten_dict(tomllib.loads(text))
+    if settings.get("partitioner") == "file" and "partition-path" not in settings:
+        # whoever runs it has the published split at a place of their own: the file must say so
+        assert "partition-path" in text
+        settings["partition-path"] = "/somewhere"
+    config = parse_run_config({**written_defaults(), **settings})  # as Flower fuses them
+    assert path.stem.startswith(config.algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_config_survives_being_recorded_and_parsed_again(algorithm):
+    config = parse_run_config({"algorithm": algorithm, "model-params": '{"hidden": [5]}', "seed": 3})
+    assert parse_run_config(config.as_scalars()) == config
+
+
+def test_a_record_holds_what_the_run_reads_and_nothing_else():
+    held = parse_run_config({**written_defaults(), "algorithm": "pate"}).as_scalars()
+    assert {"noise", "ties", "seed", "dataset"} <= set(held)
+    assert set(held) == set(GENERAL) | {key for key in OWN if "pate" in READERS[key]}
+
+
+@pytest.mark.parametrize(("settings", "rounds"), [({}, 5), ({"algorithm": "fedkt"}, 1), ({"num-rounds": 2}, 2)])
+def test_without_a_number_of_rounds_each_algorithm_has_its_own(settings, rounds):
+    assert parse_run_config(settings).rounds == rounds
+
+
+# ------------------------------------------------------------------------------------- settings that nobody reads
+
+UNREAD = [
+    (algorithm, key)
+    for key in sorted({**OWN, **SOME})
+    for algorithm in ALGORITHMS
+    if algorithm not in SOME.get(key, ())
+]
+UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READERS.get(key, ())]
+ALIKE = {
+    **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
+    ("fedct", "consensus"): "fedct.consensus",
+    ("pfnm", "gamma"): "pfnm.gamma",
+    ("privatekt", "epsilon"): "privatekt.round-epsilon",
+    ("privatekt", "share"): "privatekt.self-training-share",
+}
+"""Where the algorithm has a setting whose name ends alike, it is named instead of other algorithms."""
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_setting_that_the_algorithm_does_not_read_is_refused_by_name_with_those_that_do(algorithm):
+    for key in (key for one, key in UNREAD if one == algorithm):
+        value = other_value(*(OWN | GENERAL)[key])
+        readers = " or ".join(sorted(SOME.get(key, ())) or READERS[key])
+        with pytest.raises(ConfigError) as caught:
+            parse_run_config({"algorithm": algorithm, key: value})
+        rule = f"{key} must not be set for {algorithm}, got {value!r}."
+        alike = ALIKE.get((algorithm, key))
+        instead = f"; {algorithm} has {alike}" if alike else f", or use {readers}"
+        assert str(caught.value) == f"{rule} It would be ignored: drop it{instead}."
+
+
+def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
+    with pytest.raises(ConfigError, match="model must be given"):
+        parse_run_config({"model": ""})
+
+
+def test_what_is_refused_above_covers_what_it_should():
+    assert {"fedct.quorum", "fedkt.voting", "share", "noise", "teacher-model"} <= {k for _, k in UNREAD}
+    assert len(UNREAD) > 350
+    assert {algorithm for algorithm, _ in UNREAD} == set(ALGORITHMS)
+    assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
+
+
+OPTIONS = [
+    (algorithm, name, other)
+    for algorithm in ALGORITHMS
+    for config in [cards()[algorithm].config]
+    for name in config.model_fields
+    for other in only(config, name)
+]
+OPTIONS += [("fedct", name, other) for name in GENERAL_NAMES for other in only(RunConfig, name)]
+
+
+@pytest.mark.parametrize(("algorithm", "name", "other"), OPTIONS)
+def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm, name, other):
+    config = RunConfig if name in RunConfig.model_fields else cards()[algorithm].config
+    keys, allowed = config.keys(), only(config, name)[other]
+    value = other_value(config, name)
+    settings = {"algorithm": algorithm, keys[name]: value}
+    if config.default(other) in allowed:
+        settings[keys[other]] = other_value(config, other, but=allowed)
+    with pytest.raises(ConfigError) as caught:
+        parse_run_config(settings)
+    assert f"{keys[name]} must keep its default ({config.default(name)!r}) where " in str(caught.value)
+    assert f"got {value!r}. It would be ignored: drop it, or set " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"fedct.quorum": 0.5},
+            "fedct.quorum must keep its default (0.9) where fedct.consensus is 'auto', got 0.5. "
+            "It would be ignored: drop it, or set fedct.consensus to 'qualified-majority'.",
+        ),
+        (
+            {"algorithm": "pate", "fedct.consensus": "dawid-skene", "fedkt.voting": "plain"},
+            "fedct.consensus must not be set for pate, got 'dawid-skene'. "
+            "It would be ignored: drop it, or use fedct.\n"
+            "fedkt.voting must not be set for pate, got 'plain'. "
+            "It would be ignored: drop it, or use fedkt or fedkt-prox.",
+        ),
+        (
+            {"partitioner": "iid", "dirichlet-alpha": 0.1},
+            "dirichlet-alpha must keep its default (0.5) where partitioner is 'iid', got 0.1. "
+            "It would be ignored: drop it, or set partitioner to 'dirichlet' or 'inner-dirichlet'.",
+        ),
+        (
+            {"delta": 1e-6},
+            "delta must keep its default in a run without noise, got 1e-06. "
+            "It would be ignored: drop it, or choose a noise.",
+        ),
+        (
+            {"algorithm": "fedkt", "server-epsilon-budget": 1.0},
+            "server-epsilon-budget must be 0 in a run without noise at the server, got 1.0. "
+            "It would be ignored: drop it, or choose a noise at the server.",
+        ),
+        (
+            {"algorithm": "fedkt", "teacher-params": "max_depth=3"},
+            "teacher-params must come with teacher-model, got 'max_depth=3'. "
+            "It would be ignored: name the model too, or use model-params.",
+        ),
+    ],
+)
+def test_the_refusal_of_a_setting_that_nobody_reads_says_what_to_do(settings, message):
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        parse_run_config(settings)
+
+
+def test_a_setting_at_its_default_is_no_mistake_whoever_reads_it():
+    assert parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "dd.distillation-weight": 1}).own.noise == "none"
+
+
+@pytest.mark.parametrize("value", [0, "", "0", 1])
+def test_what_only_resembles_a_default_is_refused(value):
+    with pytest.raises(ConfigError, match=r"fedct.stop-when-converged must not be set for pate"):
+        parse_run_config({"algorithm": "pate", "fedct.stop-when-converged": value})
+
+
+# --------------------------------------------------------------------------------------------- somebody's own card
+
+MINE = '''
+from typing import ClassVar
+
+from fedkd_flwr.algorithms.card import Card, setting
+from fedkd_flwr.algorithms.exchange import TiesConfig
+
+
+class Mine(TiesConfig):
+    section: ClassVar[str] = "mine"
+    step: float = setting(0.5, gt=0)
+    """How far a step goes."""
+
+
+CARD = Card(
+    name="mine", title="Mine", paper="unpublished", config=Mine, strategy="mine:S", client="mine:C",
+    sends="labels", default_rounds=3,
+)
+'''
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    module = f"mine_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(MINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return f"{module}:CARD"
+
+
+def test_a_card_of_one_s_own_is_named_by_its_import_string_and_brings_its_settings(mine):
+    config = parse_run_config({**written_defaults(), "algorithm": mine, "mine.step": 2, "ties": "lowest"})
+    assert (config.card.name, config.rounds, config.own.step, config.own.ties) == ("mine", 3, 2.0, "lowest")
+    with pytest.raises(ConfigError, match=r"^mine.step must be a number > 0, got 0.0\.$"):
+        parse_run_config({"algorithm": mine, "mine.step": 0.0})
+    with pytest.raises(ConfigError, match=r"fedct\.quorum must not be set for mine, got 0.5"):
+        parse_run_config({"algorithm": mine, "fedct.quorum": 0.5})
+    with pytest.raises(ConfigError, match=r"mine\.step must be a known key"):  # where another algorithm runs
+        parse_run_config({"mine.step": 2.0})
+
+
+def test_the_reference_prints_the_lines_that_such_a_card_adds_to_a_pyproject(mine, reference, capsys):
+    assert reference.main(["--card", mine]) == 0
+    printed = tomllib.loads(capsys.readouterr().out)
+    assert printed["tool"]["flwr"]["app"]["config"]["mine"] == {"step": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fedsgd", "algorithm must be one of dd, .*fedct, .* or a card of your own as package.module:CARD, got"),
+        ("nowhere_to_be_found:CARD", "algorithm must name a card that can be imported, got nowhere_to_be_found:CARD"),
+        ("json:CARD", "algorithm must name a card that can be imported, got json:CARD"),
+        ("..:CARD", "algorithm must name a card that can be imported, got ..:CARD"),
+        (":", "algorithm must name a card that can be imported, got :"),
+        ("json:dumps", "algorithm must name a fedkd_flwr Card, got json:dumps, a function"),
+        (3, "algorithm must be one of dd, .*fedct, .*, got '3'"),
+    ],
+)
+def test_what_is_no_algorithm_is_refused(name, message):
+    with pytest.raises(ConfigError, match=message):
+        parse_run_config({"algorithm": name})
+
+
+# --------------------------------------------------------------------------------------------------------- types
+
+
+def test_a_whole_number_is_accepted_where_a_float_is_meant():
+    config = parse_run_config({"fedct.consensus": "qualified-majority", "fedct.quorum": 1, "round-timeout-s": 60})
+    assert (config.own.quorum, type(config.own.quorum), config.round_timeout_s) == (1.0, float, 60.0)
+    node = parse_node_config({**SILO, "epsilon-budget": 4})
+    assert (node.epsilon_budget, type(node.epsilon_budget)) == (4.0, float)
+
+
+def test_infinity_is_a_budget_and_nothing_else():
+    assert parse_node_config({**SILO, "epsilon-budget": float("inf")}).epsilon_budget == float("inf")
+    with pytest.raises(ConfigError, match=r"^round-timeout-s must be a number > 0, got inf\.$"):
+        parse_run_config({"round-timeout-s": float("inf")})
+
+
+QUORUM = {"fedct.consensus": "qualified-majority"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        # unknown
+        ({"algoritm": "fedct"}, "run config key algoritm must be a known key, got 'fedct'. Did you mean algorithm?"),
+        ({"num_rounds_": 2}, "run config key num_rounds_ must be a known key, got 2. Did you mean num-rounds?"),
+        ({"quorum": 0.5}, "run config key quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
+        ({"fedkt.quorum": 0.5}, "run config key fedkt.quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
+        ({"fedct.seed": 5}, "run config key fedct.seed must be a known key, got 5. Did you mean seed?"),
+        ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
+        ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
+        ({"participation": "once"}, "Did you mean privatekt.participation?"),
+        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
+        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
+        # of the wrong type
+        ({"num-rounds": True}, "num-rounds must be a whole number >= 0 and <= 100000, got True."),
+        ({"num-rounds": 2.0}, "num-rounds must be a whole number >= 0 and <= 100000, got 2.0."),
+        ({"num-rounds": "2"}, "num-rounds must be a whole number >= 0 and <= 100000, got '2'."),
+        ({**QUORUM, "fedct.quorum": True}, "fedct.quorum must be a number >= 0 and <= 1, got True."),
+        ({**QUORUM, "fedct.quorum": "high"}, "fedct.quorum must be a number >= 0 and <= 1, got 'high'."),
+        ({"centralised": 1}, "centralised must be true or false, got 1."),
+        ({"centralised": "yes"}, "centralised must be true or false, got 'yes'."),
+        ({"model": 3}, "model must be text, got 3."),
+        ({"algorithm": "fedmd", "soft-bits": True}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got True."),
+        ({"algorithm": "fedmd", "soft-bits": 16.0}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0."),
+        (
+            {"algorithm": "fedmd", "average-bits": False},
+            "average-bits must be one of 0, 32, 16, 8, 4, 2, 1, got False.",
+        ),
+        # out of range
+        (
+            {"fedct.consensus": "loud"},
+            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
+        ),
+        ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
+        ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),
+        ({"dirichlet-alpha": 0.0}, "dirichlet-alpha must be a number > 0, got 0.0."),
+        ({"class-order": "random"}, "class-order must be one of rarest-first, frequent-first, label, got 'random'."),
+        ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
+        ({"min-parties": 0}, "min-parties must be a whole number >= 1, got 0."),
+        ({"party-test-fraction": 1.0}, "party-test-fraction must be a number >= 0 and < 1, got 1.0."),
+        # impossible together
+        ({"algorithm": "fedkt", "num-rounds": 3}, "num-rounds must be 1 for fedkt (one-shot), got 3. Drop it"),
+        ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
+        ({"dataset": "table"}, "table and label must be given with dataset \"table\", got table '', label ''. Name"),
+        ({"dataset": "table", "table": "/a.csv"}, "got table '/a.csv', label ''. Name your file"),
+        ({"partitioner": "file"}, 'partition-path must be given with partitioner "file", got'),
+    ],
+)
+def test_a_wrong_run_config_is_refused_with_its_key_the_rule_and_the_value(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_run_config(settings)
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_several_mistakes_are_named_at_once():
+    wrong = {"fedct.quorum": 2.0, "seed": -1, "min-parties": 0, "num_rounds": 3, "fedkt.level": "L2"}
+    with pytest.raises(ConfigError) as caught:
+        parse_run_config(wrong)
+    named = [line.partition(" must ")[0] for line in str(caught.value).splitlines()]
+    assert sorted(named) == ["fedct.quorum", "fedkt.level", "min-parties", "run config key num_rounds", "seed"]
+
+
+def test_several_settings_that_nobody_reads_are_named_at_once():
+    unread = {"fedct.quorum": 0.5, "fedct.confidence": 0.5, "teacher-model": "knn", "student-model": "knn"}
+    with pytest.raises(ConfigError) as caught:
+        parse_run_config(unread)
+    assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "data-path must be given in the node config, got ''. Start this SuperNode with --node-config"),
+        ({**SILO, "public-path": ""}, "public-path must be given with data-path, got ''. Name this node's copy"),
+        ({**SILO, "party": ""}, "party must be given with data-path, got ''. Give this silo a unique name"),
+        ({**SILO, "data_pth": "x"}, "node config key data_pth must be a known key, got 'x'. Did you mean data-path?"),
+        (
+            {**SILO, "share-metrics": "acuracy"},
+            "share-metrics must name metrics, with commas, got 'acuracy'. Known: acc",
+        ),
+        ({**SILO, "share-metrics": True}, "share-metrics must be text, got True."),
+        ({**SILO, "min-support": -1}, "min-support must be a whole number >= 0, got -1."),
+        ({**SILO, "require-privacy": 1}, "require-privacy must be true or false, got 1."),
+        ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
+        ({**SILO, "epsilon-budget": -1}, "epsilon-budget must be a number >= 0, got -1."),
+        ({**SILO, "test-fraction": 1.0}, "test-fraction must be a number >= 0 and < 1, got 1.0."),
+        ({**SILO, "model-params": "a=1"}, "model-params must come with model in the node config, got 'a=1'."),
+        ({"partition-id": "0", "num-partitions": 2}, "partition-id must be a whole number >= 0, got '0'."),
+    ],
+)
+def test_a_wrong_node_config_is_refused_with_its_key_the_rule_and_the_value(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_node_config(settings)
+    assert message in str(caught.value)
+
+
+def test_a_node_of_a_simulation_needs_no_more_than_what_flower_gives_it():
+    assert parse_node_config({"partition-id": 0, "num-partitions": 4}).simulated
+    assert not parse_node_config(SILO).simulated
+
+
+def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
+    node = parse_node_config(SILO)
+    assert (node.share_metrics, node.min_support) == ("", 10)
+    assert node.epsilon_budget == float("inf")
+    assert node.allow == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights

@@ -1,0 +1,89 @@
+"""Run configs as people write them in a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.settings.run_settings import read_settings, read_words
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A current folder with a space and an umlaut, and a TOML file in another one."""
+    folder = tmp_path / "meine Läufe"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (tmp_path / "conf").mkdir()
+    toml = 'dataset = "table"\ntable = "rows.csv"\nlabel = "y"\nseed = 4\n[fedct]\nquorum = 0.7\n'
+    (tmp_path / "conf" / "run.toml").write_text(toml, encoding="utf-8")
+    return folder
+
+
+def test_a_file_and_words_go_together_and_what_stands_later_wins(here):
+    found = read_settings(["../conf/run.toml", "fedct.quorum=0.8", "model=knn", "seed=5"], num_parties=3, name="x")
+    assert found["fedct.quorum"] == 0.8
+    assert (found["model"], found["seed"], found["num-parties"], found["name"]) == ("knn", 5, 3, "x")
+    assert read_settings(["seed=5", "../conf/run.toml"])["seed"] == 5  # words change the file, wherever they stand
+
+
+def test_paths_of_the_file_start_from_its_folder_and_others_from_the_current_one(here):
+    found = read_settings(["../conf/run.toml", "output-dir=out", "schema-path=~/s.toml"])
+    assert Path(found["table"]).resolve() == here.parent / "conf" / "rows.csv"
+    assert found["output-dir"] == str(here / "out")
+    assert found["schema-path"].startswith("/")
+    assert "~" not in found["schema-path"]
+
+
+def test_who_names_a_table_means_it(here):
+    assert read_settings(["table=x.csv", "label=y"])["dataset"] == "table"
+    assert read_settings(["table=x.csv", "dataset=digits"])["dataset"] == "digits"  # and is told that it is not read
+    assert "dataset" not in read_settings(["model=knn"])
+
+
+def test_every_setting_whose_meaning_says_path_is_marked_as_one():
+    said = {key for name, key in RunConfig.keys().items() if RunConfig.meaning(name).startswith("Absolute path")}
+    assert said <= RunConfig.paths()
+    assert {"table", "output-dir", "partition-path", "data-root"} <= RunConfig.paths()
+    assert not any(card.config.paths() for card in cards().values())
+
+
+def test_values_of_text_settings_are_text_whatever_they_look_like():
+    assert read_words(["label=1", "name=2024-05-01", "model=a=b", "table=true"]) == {
+        "label": "1",
+        "name": "2024-05-01",
+        "model": "a=b",
+        "table": "true",
+    }
+    assert read_words(["centralised=false", "num-rounds=3", "epsilon=2.5", "fedkt.level=L1"]) == {
+        "centralised": False,
+        "num-rounds": 3,
+        "epsilon": 2.5,
+        "fedkt.level": "L1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (["knn"], ConfigError, "each argument must be KEY=VALUE, or one FILE.toml, got 'knn'. Write for example"),
+        (["a.toml", "b.toml"], ConfigError, "TOML file must be given once"),
+        (["none.toml"], DataError, r"run configuration must be a readable file, got .*none.toml \(No such file"),
+        (["broken.toml"], ConfigError, "broken.toml must be TOML in UTF-8"),
+    ],
+)
+def test_what_cannot_be_read_is_said(here, words, error, message):
+    (here / "broken.toml").write_text("model = knn\n", encoding="utf-8")
+    with pytest.raises(error, match=message):
+        read_settings(words)
+
+
+@pytest.mark.parametrize("name", ["a b", "../x", ".x", "x" * 101, "a/b"])
+def test_names_of_runs_are_plain(name):
+    with pytest.raises(ConfigError, match="name must be at most 100 letters"):
+        parse_run_config({"name": name})
+    assert parse_run_config({"name": "Versuch-3_größer.a=b"}).name == "Versuch-3_größer.a=b"

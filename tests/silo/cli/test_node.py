@@ -1,0 +1,93 @@
+"""The command `fedkd`: what an owner sees before he approves, and what he is told when something is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from app_bundles import make_bundle
+from typer.testing import CliRunner
+
+from fedkd_flwr.cli import main as command
+from fedkd_flwr.silo.bundles import Approvals
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def fedkd(tmp_path, monkeypatch):
+    """Return a caller of the command, with an installed app ``votes`` and a folder for approvals."""
+    package = tmp_path / "site" / "votes"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "client.py").write_text("app = None\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(package.parent))
+
+    def call(*arguments, text=None):
+        where = ["--approved", str(tmp_path / "approved")] if arguments[0] == "node" else []
+        return CliRunner().invoke(command.app, [*map(str, arguments), *where], input=text)
+
+    return call
+
+
+@pytest.fixture
+def bundle_file(tmp_path):
+    path = tmp_path / "votes.fab"
+    path.write_bytes(make_bundle().content)
+    return path
+
+
+def test_an_owner_sees_files_hashes_and_what_will_run_and_is_asked(fedkd, bundle_file, tmp_path):
+    bundle = make_bundle()
+    shown = fedkd("node", "approve", bundle_file, text="n\n")
+    assert shown.exit_code == 1
+    assert "votes/client.py" in shown.output
+    assert f"sha256     {bundle.sha256}" in shown.output
+    assert "runs       votes.client:app, as it is installed here" in shown.output
+    assert "installed  the same code" in shown.output
+    assert "Nothing was approved." in shown.output
+    assert Approvals(tmp_path / "approved").files() == {}
+    assert fedkd("node", "approve", bundle_file, text="y\n").exit_code == 0
+    assert bundle.sha256 in fedkd("node", "list").output
+    assert "is approved already" in fedkd("node", "approve", bundle_file).output
+    assert "Revoked" in fedkd("node", "revoke", bundle.sha256[:12]).output
+    assert fedkd("node", "list").output == ""
+
+
+def test_an_owner_sees_what_differs_from_the_bundle_before_and_from_what_is_installed(fedkd, bundle_file, tmp_path):
+    fedkd("node", "approve", bundle_file, text="y\n")
+    changed = make_bundle("app = 1\n", version="1.1", **{"votes/\x1b[2Jnew.py": "y\n"})
+    bundle_file.write_bytes(changed.content)
+    output = fedkd("node", "approve", bundle_file, "--diff", text="n\n").output
+    assert "since then 1 added, 0 removed, 2 changed" in output
+    assert "installed  other code in 2 files" in output
+    assert "changed votes/client.py" in output
+    assert "+app = 1" in output
+    assert "\x1b" not in output
+
+
+def test_errors_are_one_line_and_status_2(tmp_path):
+    program = [sys.executable, "-m", "fedkd_flwr.cli", "node", "approve"]
+    done = subprocess.run([*program, "--approved", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == ("error: fedkd node approve must be given either a bundle's file or --app, got 'neither'.\n")
+
+
+def test_the_command_starts_without_flower():
+    code = "import sys, fedkd_flwr.cli.main; print('flwr' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_bundle_is_of_the_current_folder_or_else_of_this_package(fedkd, tmp_path, monkeypatch):
+    apps, own = [], tmp_path / "own"
+    monkeypatch.setattr("fedkd_flwr.app.app_folder.app_folder", lambda scratch: apps.append(scratch) or own)
+    monkeypatch.setattr("fedkd_flwr.silo.cli.bundle.build_bundle", lambda folder: apps.append(folder) or make_bundle())
+    monkeypatch.chdir(tmp_path)
+    assert fedkd("bundle").output.startswith(make_bundle().sha256)
+    assert apps[1:] == [own]
+    (tmp_path / "pyproject.toml").touch()
+    fedkd("bundle")
+    assert apps[2:] == [Path()]

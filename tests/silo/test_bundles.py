@@ -1,0 +1,148 @@
+"""Which bundles are approved: the owner's own copies decide, and nobody else may change them."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from app_bundles import make_bundle, packed
+
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.silo import bundles
+from fedkd_flwr.silo.bundles import Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_bundle_is_named_by_the_hash_of_its_bytes():
+    bundle = make_bundle()
+    assert bundle.sha256 == sha256(bundle.content).hexdigest()
+    assert (bundle.app, bundle.version, bundle.client_app) == ("lab/votes", "1.0", "votes.client:app")
+    assert list(bundle.files) == ["pyproject.toml", "votes/client.py"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no zip", packed({"a.py": ""}), packed({"pyproject.toml": "["}), packed({"pyproject.toml": "project = 1"})],
+    ids=["nothing", "no-zip", "no-project", "no-toml", "no-app"],
+)
+def test_what_is_no_bundle_is_refused_with_the_way_to_build_one(content):
+    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd bundle"):
+        Bundle.from_bytes(content, source="file x")
+
+
+def test_a_bundle_damaged_inside_is_refused_and_not_an_error_that_costs_the_node_its_answer():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pyproject.toml", "# words")
+    content = bytearray(buffer.getvalue())
+    content[44:48] = b"\xff" * 4  # where the deflated bytes begin
+    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got 'error'"):
+        Bundle.from_bytes(bytes(content), source="file x")
+
+
+def test_a_bundle_that_would_unpack_to_too_much_is_refused_before_it_is_unpacked(monkeypatch):
+    monkeypatch.setattr(bundles, "MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)
+    with pytest.raises(DataError, match=r"at most 1,000 bytes unpacked, got 5,\d\d\d bytes"):
+        make_bundle("#" * 5000)
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern")  # Flower's own build
+def test_the_same_files_give_the_same_hash_in_another_folder_at_another_time(tmp_path):
+    hashes = set()
+    for name in ("one", "two"):
+        app = tmp_path / name / "app"
+        shutil.copytree(ROOT / "fedkd_flwr", app / "fedkd_flwr", ignore=shutil.ignore_patterns("*.pyc"))
+        for file in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / file, app)
+        if name == "two":  # Flower packs no such file
+            (app / "rows.csv").write_text("1,2", encoding="utf-8")
+            os.utime(app / "README.md", (0, 0))
+        hashes.add(build_bundle(app).sha256)
+    assert len(hashes) == 1
+    assert installed_differences(build_bundle(app)) == []
+    (app / "fedkd_flwr" / "checks.py").write_text("# other\n", encoding="utf-8")
+    assert installed_differences(build_bundle(app)) == ["fedkd_flwr/checks.py"]
+
+
+def test_a_folder_without_an_app_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"must hold a pyproject\.toml, got 'none'"):
+        build_bundle(tmp_path)
+
+
+def test_a_bundle_is_approved_while_the_owner_s_copy_is_there(tmp_path):
+    approvals, bundle = Approvals(tmp_path / "approved"), make_bundle()
+    assert approvals.files() == {}
+    path = approvals.add(bundle)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert approvals.find(bundle.content) == bundle
+    assert approvals.find(make_bundle("app = 1\n").content) is None
+    assert approvals.find(b"no bundle at all") is None
+    assert approvals.remove(bundle.sha256[:8]) == bundle
+    assert approvals.find(bundle.content) is None
+
+
+def test_a_file_s_name_approves_nothing(tmp_path):
+    approvals, bundle = Approvals(tmp_path / "approved"), make_bundle()
+    path = approvals.add(make_bundle("app = 1\n"))
+    path.rename(path.with_name(f"{bundle.sha256}.fab"))
+    assert approvals.find(bundle.content) is None
+
+
+@pytest.mark.parametrize("digest", ["", "0", "ffffffff", "*"])
+def test_a_revocation_must_name_one_bundle(tmp_path, digest):
+    approvals = Approvals(tmp_path / "approved")
+    approvals.add(make_bundle())
+    with pytest.raises(DataError, match="hash must be the first digits"):
+        approvals.remove(digest)
+    assert len(approvals.files()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_approvals_that_others_can_write_are_not_believed(tmp_path, what):
+    approvals, bundle = Approvals(tmp_path / "approved"), make_bundle()
+    path = approvals.add(bundle)
+    (path if what == "file" else path.parent).chmod(0o777)
+    with pytest.raises(DataError, match=r"must be writable for its owner alone, got owner \d+, mode 0777"):
+        approvals.find(bundle.content)
+
+
+@pytest.mark.parametrize("what", ["a link to nothing", "a folder"])
+def test_an_approval_that_cannot_be_read_is_named_with_the_way_out(tmp_path, what):
+    approvals = Approvals(tmp_path / "approved")
+    approvals.add(make_bundle())
+    path = approvals.folder / "release.fab"
+    path.mkdir(mode=0o700) if what == "a folder" else path.symlink_to(tmp_path / "gone.fab")
+    with pytest.raises(DataError, match=r"release\.fab must be a file that this user can read, got .*remove it"):
+        approvals.find(b"any")
+
+
+def test_the_bundle_before_is_the_last_approved_one_of_the_same_app(tmp_path):
+    approvals = Approvals(tmp_path / "approved")
+    old, middle, new = (make_bundle(version=version) for version in ("1.0", "1.1", "1.2"))
+    other = make_bundle(name="other")
+    for seconds, bundle in enumerate((old, middle, other), start=1000):
+        os.utime(approvals.add(bundle), (seconds, seconds))
+    assert approvals.previous(new) == middle
+    assert approvals.previous(make_bundle(name="third")) is None
+
+
+def test_a_comparison_names_files_and_lines():
+    old, new = make_bundle(**{"votes/a.py": "x\n"}), make_bundle("app = 1\n", **{"votes/b.py": "y\n"})
+    assert compare(old, new) == {"added": ["votes/b.py"], "removed": ["votes/a.py"], "changed": ["votes/client.py"]}
+    lines = list(text_diff(old, new))
+    assert {"-x", "+y", "-app = None", "+app = 1"} <= set(lines)
+
+
+def test_a_client_app_must_be_in_the_bundle_and_installed():
+    with pytest.raises(DataError, match="must hold the package os of its ClientApp os:system"):
+        installed_differences(make_bundle(client_app="os:system"))
+    with pytest.raises(DataError, match="package votes must be installed here, got no such package"):
+        installed_differences(make_bundle())

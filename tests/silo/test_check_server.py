@@ -1,0 +1,106 @@
+"""`fedkd check` at a server: the run's settings, its public set, its models, its ledger; and of a simulation."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.public import short_fingerprint
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.silo import check_server as module
+from fedkd_flwr.silo.check import Level, exit_code
+from fedkd_flwr.silo.check_server import check_server
+
+
+@pytest.fixture
+def run(tmp_path):
+    pd.DataFrame({"age": range(40)}).to_csv(tmp_path / "public.csv", index=False)
+    Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"), label="y").write(
+        tmp_path / "schema.toml"
+    )
+    return {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), "num-parties": 3}
+
+
+def _faults(findings):
+    return [(one.subject, one.what) for one in findings if one.level == Level.FAULT]
+
+
+def test_a_server_that_is_ready_prints_the_digits_to_compare(run):
+    findings = check_server(run)
+    assert exit_code(findings) == 0
+    (digits,) = (one for one in findings if one.subject == "fingerprint")
+    assert digits.what == short_fingerprint(load_public(run["public-path"]).fingerprint)
+    assert f'public-fingerprint="{digits.what}"' in digits.way_out
+
+
+@pytest.mark.parametrize(
+    ("change", "subject", "words"),
+    [
+        ({"algorithm": "fedkt", "final-model": "oracle"}, "model", "must be one of"),
+        ({"num-rounds": -1}, "settings", "num-rounds must be"),
+        ({"known-rows": 20}, "known rows", "known-rows must be within 0..0 (rows with a label"),
+        ({"output-dir": "here"}, "settings", "output-dir must be an absolute path"),
+        ({"public-path": "/nowhere/public.csv"}, "public file", "no file /nowhere/public.csv"),
+        (
+            {
+                "algorithm": "fedkt",
+                "fedkt.level": "L1",
+                "noise": "laplace",
+                "epsilon": 4.0,
+                "server-epsilon-budget": 1.0,
+            },
+            "budget",
+            "must cover what is asked",
+        ),
+    ],
+)
+def test_what_is_wrong_at_a_server_is_named(run, change, subject, words):
+    (fault,) = _faults(check_server({**run, **change}))
+    assert fault[0] == subject
+    assert words in fault[1]
+
+
+@pytest.mark.parametrize(("online", "level"), [(3, Level.READY), (1, Level.WARNING)])
+def test_too_few_nodes_online_are_a_warning(run, monkeypatch, online, level):
+    class Connection:
+        address = ""
+
+    nodes = [{"status": "online" if i < online else "offline"} for i in range(3)]
+    monkeypatch.setattr("flwr.cli.flower_config.read_superlink_connection", lambda name: Connection)
+    monkeypatch.setattr(module, "flower", lambda *words: {"nodes": nodes})
+    (found,) = (one for one in check_server(run, superlink="ops") if one.subject == "nodes")
+    assert (found.level, f"{online} of 3 registered nodes are online; the run waits for 3" in found.what) == (
+        level,
+        True,
+    )
+
+
+def test_a_simulation_is_looked_at_too(tmp_path):
+    settings = {"dataset": "synthetic", "synthetic-rows": 200, "num-parties": 2, "model": "decision-tree"}
+    findings = check_server({**settings, "output-dir": str(tmp_path)})
+    assert exit_code(findings) == 0
+    (fault,) = _faults(check_server({**settings, "output-dir": str(tmp_path), "model": "oracle"}))
+    assert "must be one of" in fault[1]
+
+
+def test_rows_that_judge_the_parties_are_counted_before_the_run(run):
+    labels = ["no", "yes", "", "-1", "yes", "no"] * 6 + ["", "", "no", "no"]
+    pd.DataFrame({"age": range(40), "y": labels}).to_csv(run["public-path"], index=False)
+    found = {one.subject: one for one in check_server({**run, "known-rows": 20})}
+    assert found["known rows"].what == "26 rows have a label, 20 of them judge the parties"
+    (fault,) = _faults(check_server({**run, "known-rows": 27}))
+    assert "known-rows must be within 6..26" in fault[1]
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "privatekt", "pfnm"])
+@pytest.mark.parametrize(("model", "words"), [("mixed", "model must be the same at all"), ("knn", "be a torch net")])
+def test_a_model_whose_weights_cannot_go_round_is_named_before_a_simulation_begins(tmp_path, algorithm, model, words):
+    """Before, the check said "Ready", and the run failed after it had begun."""
+    pytest.importorskip("torch")
+    values = {"algorithm": algorithm, "dataset": "synthetic", "num-parties": 2, "output-dir": str(tmp_path / "out")}
+    findings = check_server({**values, "model": model})
+    assert exit_code(findings) != 0
+    assert any(words in what for _, what in _faults(findings)), _faults(findings)
+    assert not (tmp_path / "out" / "runs").exists()
+    assert not _faults(check_server({**values, "model": "mlp"}))

@@ -1,0 +1,368 @@
+"""`fedkd check` at a silo: fifteen planted faults, each named with cause and way out, and the right exit code."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import ssl
+import sys
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.public import short_fingerprint
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.shift import Shift
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.silo import check as common
+from fedkd_flwr.silo import check_link
+from fedkd_flwr.silo.check import Level, as_json, as_text, exit_code
+from fedkd_flwr.silo.check_link import Link
+from fedkd_flwr.silo.check_silo import check_silo, may_start
+from fedkd_flwr.silo.devnet import make_key, make_tls
+from fedkd_flwr.stores.party_state import StoredReply
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="age", kind="numeric"),
+        Column(name="job", kind="categorical", categories=("cook", "smith")),
+        Column(name="hours", kind="numeric"),
+    ),
+    classes=("<=50K", ">50K"),
+    label="income",
+)
+
+
+def _people(count, seed):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(20, 70, count)
+    hours = rng.integers(10, 60, count) + 0.5
+    income = np.where(age + hours > 80, ">50K", "<=50K")
+    job = rng.choice(["cook", "smith"], count)
+    return pd.DataFrame({"age": age, "job": job, "hours": hours, "income": income})
+
+
+@pytest.fixture
+def silo(tmp_path):
+    """A silo that is ready: its node config, by key."""
+    _people(150, seed=1).drop(columns="income").to_csv(tmp_path / "public.csv", index=False)
+    _people(120, seed=2).to_csv(tmp_path / "own.csv", index=False)
+    SCHEMA.write(tmp_path / "schema.toml")
+    return {
+        "party": "north",
+        "data-path": str(tmp_path / "own.csv"),
+        "public-path": str(tmp_path / "public.csv"),
+        "state-dir": str(tmp_path / "state"),
+        "model": "decision-tree",
+    }
+
+
+@pytest.fixture(autouse=True)
+def _no_forest(request, monkeypatch):
+    """The shift takes most of a look's time: it is computed where a test is about it."""
+    if "elsewhere" not in request.node.name:
+        monkeypatch.setattr("fedkd_flwr.silo.check_silo.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
+
+
+@contextmanager
+def server(tls=None, *, clock=timedelta(0)):
+    """Answer as a SuperLink does to whoever has no node: 404 with a date, by HTTPS where ``tls`` is given."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response_only(404)
+            self.send_header("Date", format_datetime(datetime.now(UTC) + clock, usegmt=True))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tls["server"], tls["key"])
+        made.socket = context.wrap_socket(made.socket, server_side=True)
+        made.handle_error = lambda *args: None  # a client that does not believe the certificate hangs up
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{made.server_address[1]}"
+    finally:
+        made.shutdown()
+        thread.join()
+        made.server_close()
+
+
+def _edit(silo, change):
+    path = silo["data-path"]
+    change(pd.read_csv(path)).to_csv(path, index=False)
+
+
+def _missing_label(silo, folder):
+    rows = pd.read_csv(silo["data-path"])
+    rows.loc[3, "income"] = None
+    rows.to_csv(silo["data-path"], index=False)
+
+
+def _decimal_commas(silo, folder):
+    pd.read_csv(silo["data-path"]).to_csv(silo["data-path"], index=False, sep=";", decimal=",")
+
+
+def _spent(silo, folder):
+    """Charge a reply of epsilon 2 to these very rows, of a budget of 2."""
+    from fedkd_flwr.app.assembly import make_client
+    from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+
+    silo |= {"epsilon-budget": 2.0, "model": "decision-tree"}
+    run = parse_run_config({"public-path": silo["public-path"]})
+    party = make_client(run, parse_node_config(silo), "old").party
+    party.ledger.charge(
+        run_id="old",
+        server_round=1,
+        algorithm="fedct",
+        mechanism="a test",
+        unit="record",
+        adversary="server",
+        neighbouring_relation="replace one record",
+        events=[(PureEvent(2.0), 1)],
+        reply=StoredReply(arrays={}, metrics={}),
+        budget=party.budget,
+    )
+
+
+def _model_that_raises(silo, folder):
+    (folder / "raising_model.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n\n\nclass Raises(DecisionTreeClassifier):\n"
+        "    def fit(self, X, y):\n        raise RuntimeError('no licence')\n",
+        encoding="utf-8",
+    )
+    silo["model"] = "raising_model:Raises"
+
+
+def _from_elsewhere(silo, folder):
+    public = _people(150, seed=1).drop(columns="income")
+    public.assign(age=public.age + 300, hours=public.hours * 60).to_csv(silo["public-path"], index=False)
+
+
+# what is planted; subject of the finding, words of its cause and of its way out, whether a private row decides it
+FAULTS = {
+    "missing label": (
+        _missing_label,
+        "private file",
+        "1 of 120 rows without one (first: row 4)",
+        "Leave out rows without a label",
+        True,
+    ),
+    "unknown class": (
+        lambda s, f: _edit(s, lambda t: t.replace({"income": {">50K": ">50k."}})),
+        "classes",
+        "must hold only the schema's classes (<=50K, >50K), got '>50k.'",
+        "name the class in schema.toml at every party and the server",
+        True,
+    ),
+    "wrong fingerprint": (
+        lambda s, f: s.update({"public-fingerprint": "1234 5678 9012 3456 7890"}),
+        "fingerprint",
+        "must be the one that was agreed on, 1234 5678 9012 3456 7890",
+        "Copy the public file and schema.toml from the coordinator",
+        False,
+    ),
+    "other columns": (
+        lambda s, f: _edit(s, lambda t: t.rename(columns={"hours": "Hours"})),
+        "private file",
+        "3 feature columns of the schema, got a table without hours",
+        "Rename or add them",
+        True,
+    ),
+    "decimal commas": (_decimal_commas, "private file", "column 'hours' must hold numbers", "fedkd schema", True),
+    "commas without quotes": (
+        lambda s, f: (f / "own.csv").write_text((f / "own.csv").read_text().replace(",smith", ",5,smith")),
+        "private file",
+        "4 values in every row, as its header, got 5 values in line",
+        'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5")',
+        True,
+    ),
+    "empty file": (
+        lambda s, f: (f / "own.csv").write_text("age,job,hours,income\n"),
+        "rows",
+        "must hold at least one row, got 'none'",
+        "Export the table once more",
+        True,
+    ),
+    "full disk": (None, "disk", "cannot be written: No space left on device", "Make room there", False),
+    "spent budget": (_spent, "budget", "epsilon 2 at delta 1e-05 is spent", "fedkd ledger ", False),
+    "model that raises": (
+        _model_that_raises,
+        "model",
+        "RuntimeError: no licence (raising_model.py, line 6",
+        'model="random-forest"',
+        False,
+    ),
+    "extra missing": (None, "extras", "pip install", "pip install", False),
+    "too few rows": (
+        lambda s, f: _edit(s, lambda t: t.head(7)),
+        "rows",
+        "6 rows to learn from",
+        "20 at the least",
+        True,
+    ),
+    "public set from elsewhere": (
+        _from_elsewhere,
+        "shift",
+        "most different columns: 'age' 1.00, 'hours' 1.00",
+        "elsewhere: agree on public rows like yours",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_planted_fault_is_named_with_its_cause_and_its_way_out(silo, tmp_path, monkeypatch, case):
+    plant, subject, cause, way_out, private = FAULTS[case]
+    monkeypatch.syspath_prepend(tmp_path)
+    if plant is not None:
+        plant(silo, tmp_path)
+    elif case == "full disk":
+
+        def full(descriptor):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(common.os, "fsync", full)
+    else:
+        silo["model"] = "xgboost"
+        monkeypatch.setitem(sys.modules, "xgboost", None)
+    findings = check_silo(silo)
+    (fault,) = (one for one in findings if one.level == Level.FAULT)
+    assert (fault.subject, fault.private) == (subject, private), fault
+    assert cause in fault.what
+    assert way_out in f"{fault.what} {fault.way_out}"
+    assert fault.why
+    assert exit_code(findings) == 2
+    # what private rows decide must not show as a node that stays away
+    assert may_start(findings) is private
+    assert not list(tmp_path.glob(".fedkd-check*"))
+
+
+def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
+    public = load_public(silo["public-path"])
+    silo["public-fingerprint"] = short_fingerprint(public.fingerprint)
+    found = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedct"})
+    assert exit_code(found) == 0
+    assert list(as_text(found))[-1] == f"Ready: {len(found)} points were looked at."
+    told = {one.subject: one.what for one in found}
+    assert told["fingerprint"].endswith("as agreed")
+    assert told["rows"].startswith("96 rows to learn from; fewest of a class it holds: ")
+    assert told["run"] == "this party would answer its first round (fedct)"
+    assert "most different columns" not in told["shift"]
+    # nothing was kept
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_silo_hears_what_it_would_refuse_in_a_run(silo):
+    findings = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedmd"})
+    (refused,) = (one for one in findings if one.level == Level.FAULT)
+    assert refused.subject == "run"
+    assert 'Add "fedmd" to this node\'s allow' in refused.what
+
+
+def test_a_ledger_from_the_future_means_a_clock_that_is_off(silo, tmp_path, monkeypatch):
+    _spent(silo, tmp_path)
+    silo["epsilon-budget"] = 20.0
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) - timedelta(days=400)
+
+    monkeypatch.setattr("fedkd_flwr.silo.check_silo.datetime", Earlier)
+    findings = check_silo(silo)
+    (clock,) = (one for one in findings if one.subject == "clock")
+    assert "dated in the future" in clock.what
+    assert "timedatectl set-ntp true" in clock.way_out
+    assert exit_code(findings) == 1
+
+
+# ------------------------------------------------------------------------------------------------- the way there
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "other").mkdir()
+    return make_tls(folder) | {"other": make_tls(folder / "other")["ca"], "node": make_key(folder / "node")}
+
+
+def _by_subject(link):
+    return {one.subject: one for one in check_link.check_link(link)}
+
+
+def test_a_wrong_ca_is_named(tls):
+    with server(tls) as address:
+        found = _by_subject(Link(address=address, root_certificates=tls["other"]))
+    assert found["address"].level == Level.READY
+    assert found["certificate"].level == Level.FAULT
+    assert "was not signed by the CA of" in found["certificate"].what
+    assert "--root-certificates /path/of/ca.crt" in found["certificate"].way_out
+
+
+@pytest.mark.parametrize(
+    ("known", "level", "words"),
+    [
+        ("registered", Level.READY, "is registered at the SuperLink"),
+        ("unknown", Level.FAULT, "does not know the key"),
+        ("refused", Level.FAULT, "does not know the key"),
+    ],
+)
+def test_a_key_that_is_not_registered_is_named_with_the_operator_s_command(tls, monkeypatch, known, level, words):
+    monkeypatch.setattr(check_link, "_known", lambda *args: known)
+    with server(tls) as address:
+        found = _by_subject(Link(address=address, root_certificates=tls["ca"], key=tls["node"].with_suffix("")))
+    assert found["certificate"].level == Level.READY
+    assert found["clock"].level == Level.READY
+    assert (found["key"].level, words in found["key"].what) == (level, True)
+    assert ("flwr supernode register" in found["key"].way_out) is (level == Level.FAULT)
+
+
+@pytest.mark.parametrize(
+    ("clock", "key", "level"),
+    [
+        (timedelta(minutes=10), True, Level.FAULT),
+        (timedelta(minutes=-10), True, Level.FAULT),
+        (timedelta(seconds=60), True, Level.WARNING),
+        (timedelta(0), True, Level.READY),
+        (timedelta(minutes=-10), False, Level.FAULT),
+    ],
+)
+def test_a_clock_that_is_off_is_named(tls, monkeypatch, clock, key, level):
+    monkeypatch.setattr(check_link, "_known", lambda *args: "registered")
+    with server(clock=clock) as address:
+        found = _by_subject(Link(address=address, insecure=True, key=tls["node"].with_suffix("") if key else None))
+    assert found["clock"].level == level
+    assert ("timedatectl" in found["clock"].way_out) is (level != Level.READY)
+    assert found["certificate"].level == Level.WARNING
+
+
+def test_an_address_where_nobody_listens_is_named(tls):
+    with server() as address:
+        pass
+    (found,) = check_link.check_link(Link(address=address, insecure=True))
+    assert (found.subject, found.level) == ("address", Level.FAULT)
+    assert "nothing listens there" in found.what
+
+
+def test_findings_as_json_say_what_why_and_what_to_do(silo):
+    silo["public-path"] = silo["public-path"].replace("public", "pubic")
+    told = json.loads(json.dumps(as_json(check_silo(silo))))
+    assert told["exit_code"] == 2
+    (fault,) = (one for one in told["findings"] if one["level"] == "fault")
+    assert fault["subject"] == "public file"
+    assert "pubic.csv" in fault["what"]
+    assert fault["way_out"].startswith("Correct public-path")
+    assert fault["why"]

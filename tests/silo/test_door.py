@@ -1,0 +1,740 @@
+"""The door: what leaves a party, what is held, what a decision is about, and what is written down."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import threading
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting import NoOpDpEvent
+from federation import fedct_grid, party, rows
+
+from fedkd_flwr import watchdog
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.algorithms.fedmd import FedMDConfig
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
+from fedkd_flwr.clients.door import Ask, Leaving, discloses
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
+from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.silo import door as silo_door
+from fedkd_flwr.silo.door import SiloDoor
+from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.silo.steward import answer_lines, decide, log_text, pending
+from fedkd_flwr.stores.egress_log import EgressLog, read_log
+from fedkd_flwr.stores.held_replies import Decision, Held, held_in
+from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
+from fedkd_flwr.stores.party_state import PartyState, StoredReply
+from fedkd_flwr.strategies import FedCT
+from fedkd_flwr.wire.envelope import digests
+from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.row_codec import encode_rows
+
+LABELS = StoredReply(arrays={"labels": np.zeros(3)})
+NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(silo_door, "POLL_S", 0.02)
+
+
+def _guarded(folder, name="a", *, run="1", counts=20, ledger=True, **changes):
+    """A party with a door, a ledger and a state of its own."""
+    own = folder / name
+    asks = {key: changes.pop(key) for key in ("approve", "within_s", "rules") if key in changes}
+    X, y = changes.pop("rows", rows(counts, seed=ord(name[0])))
+    settings = {
+        "run_id": run,
+        "state": PartyState(own, run_id=run, party=name),
+        "door": SiloDoor(EgressLog(own, party=name), run_id=run, **asks),
+        "share_metrics": (),
+        **changes,
+    }
+    if ledger:
+        settings["ledger"] = LedgerStore(own, party=name, data_digest="ab" * 16)
+    return party(name, X, y, **settings)
+
+
+def _run(members, config=None, rounds=1, **keywords):
+    grid = fedct_grid(members, **keywords)
+    strategy = FedCT(config=config or FedCTConfig(), public=members[0].public, min_train_nodes=1, min_available_nodes=2)
+    strategy.start(grid, num_rounds=rounds)
+    return grid, strategy.record
+
+
+def _log(member):
+    found = read_log(member.door.log.path)
+    assert found.problems == []
+    return found.lines
+
+
+def _steward(member, *decisions):
+    """Decide about one reply after the other, in a thread, as a person would at another terminal."""
+
+    def work():
+        for verdict in decisions:
+            while not (waits := pending(member.door.log.directory.parents[1]) if _exists(member) else []):
+                time.sleep(0.01)
+            tables.append((dict(waits[0].facts), waits[0].table))
+            decide("last", member.door.log.directory.parents[1], approved=verdict, reason="seen", by="Ada")
+
+    tables: list = []
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread, tables
+
+
+def _exists(member):
+    return member.door.log.directory.parents[1].is_dir()
+
+
+def _arrays(grid, node):
+    return [
+        reply.content.array_records["fitres.parameters"]
+        for reply in grid.replies
+        if reply.metadata.src_node_id == node and "fitres.parameters" in reply.content
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- what is written
+
+
+def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+    grid, record = _run(members, rounds=2)
+    lines = _log(members[0])
+    assert [(line["round"], line["left"], line["code"]) for line in lines] == [
+        (1, True, ""),
+        (2, True, ""),
+        ("final", True, ""),
+    ]
+    for line, sent in zip(lines, _arrays(grid, 1000), strict=False):
+        (array,) = sent.values()
+        assert line["output"]["arrays"][0]["sha256"] == sha256(array.numpy().tobytes()).hexdigest()
+    assert lines[0]["settings"]["steps-per-round"] == 200
+    assert lines[0]["claim"] is None
+    assert lines[0]["approval"] == {"policy": "never", "verdict": "not asked"}  # nobody has approved it
+    assert record.rounds[0].rejected == []
+
+
+def test_the_log_and_the_ledger_name_one_reply_by_one_digest(tmp_path):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+    _run(members, NOISY)
+    line, entry = _log(members[0])[0], members[0].ledger.load().entries[0]
+    assert line["output"]["sha256"] == entry.reply_digest
+    assert line["claim"]["mechanism"] == entry.mechanism
+    assert line["claim"]["events"] == [[event, count] for event, count in entry.events]
+
+
+def test_a_reply_that_cannot_be_written_down_does_not_leave(tmp_path, monkeypatch):
+    members = [_guarded(tmp_path, name) for name in "ab"]
+
+    def full(fields):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(members[0].door.log, "append", full)
+    grid, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "internal")]
+    assert [len(arrays) for arrays in _arrays(grid, 1000)] == [0]
+
+
+def test_a_refusal_is_written_down_too(tmp_path):
+    members = [_guarded(tmp_path, "a", allow=frozenset()), _guarded(tmp_path, "b")]
+    _run(members)
+    assert [(line["left"], line["code"]) for line in _log(members[0])][:1] == [(False, "not-allowed")]
+
+
+# ---------------------------------------------------------------------------------------------------------- approval
+
+
+def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are_counted(tmp_path, caplog):
+    member = _guarded(tmp_path, "a", allow=frozenset())
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1}
+    for server_round in range(1, 41):
+        client = FedCTClient(member) if server_round % 2 else RefusingClient("a", RefusalError("no"), door=member.door)
+        assert client.fit([], {**told, "server-round": server_round})[2]["code"] == "not-allowed"
+    assert [line["refusal"] for line in _log(member)] == [*range(1, 9), 16, 32]
+    assert caplog.text.count("leaves this round out") == 10
+    assert "(time 32 in this run" in caplog.text
+    (note,) = read_log(member.door.log.path).notes
+    assert note.startswith("Run 1 was answered not-allowed 40 times")
+    assert "only the code not-allowed (time 32)" in log_text(_log(member))
+    assert {path.name for path in member.door.log.directory.iterdir()} >= {"refused", "log.jsonl"}
+    assert member.door.log.count_refusal("2", "not-allowed") == member.door.log.count_refusal("1", "x") == 1
+
+
+def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    door.let_out(Leaving(reply=StoredReply(), num_examples=3, sender={"reply-at": 7}))
+    door.before_rows(Ask(server_round=2, algorithm="fedct", told={}))
+    door.refused("internal")
+    door.refused("internal")  # of a visit that ended before it had said its round
+    lines = read_log(door.log.path).lines
+    assert lines[0]["output"]["sender"] == {"reply-at": 7}
+    assert [line["versions"] for line in lines] == [{"fedkd-flwr": "1.2"}] * 3
+    assert [line["round"] for line in lines] == [1, 2, None]
+
+
+def test_models_that_the_site_does_not_allow_are_refused_in_each_round(tmp_path):
+    rules = SiteRules(models=frozenset({"knn"}))
+    words = {"algorithm": "fedct", "told": {}, "claim": None, "events": None}
+    for models, refused in ((["knn"], False), (["knn", "mlp"], True)):
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", models=models, rules=rules)
+        with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
+            door.check_run()
+        with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
+            door.before_rows(Ask(server_round=1, **words))
+
+
+def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
+    for server_round in range(1, 12):
+        door.before_rows(Ask(server_round=server_round, algorithm="fedct", told={}))
+        with pytest.raises(RefusalError, match="'expired'"):
+            door.let_out(Leaving(reply=LABELS, num_examples=3))
+        assert door.refused("held-back") == (server_round if server_round < 9 else 0)
+    assert len(read_log(door.log.path).lines) == 11
+
+
+def test_with_a_full_disk_an_answer_is_held_back_all_the_same_and_the_next_is_no_change_to_it(tmp_path, monkeypatch):
+    """Changes to what never left would show whether a guess at it is right."""
+    member = _guarded(tmp_path, approve="always", within_s=0.05)
+    save = PartyState.save
+
+    def full(self, saved):
+        if saved.meta.get("held-back"):
+            raise OSError(28, "No space left on device")
+        save(self, saved)
+
+    monkeypatch.setattr(PartyState, "save", full)
+    told = {**FedCTConfig().told(), "algorithm": "fedct", "fingerprint": member.public.fingerprint, "wire-version": 1}
+    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    assert member.state.load() is None
+
+
+def test_a_data_file_that_is_edited_during_a_run_is_noted_in_the_party_s_own_logs_and_nowhere_else(tmp_path, caplog):
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    replies = []
+    for server_round, seed in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        member = _guarded(tmp_path, "a", rows=rows(20, seed=seed))
+        replies.append(FedCTClient(member).fit([], {**told, "server-round": server_round})[2])
+    note = "the data file is another than in round 2 of this run"
+    assert [line["notes"] for line in _log(member)] == [[], [], [note], []]
+    assert note in log_text(_log(member))
+    assert "a: its data file is another than in round 2 of this run" in caplog.text
+    assert not any("data" in str(value) for reply in replies for value in reply.values())
+
+
+def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
+    X, y = rows(20, seed=0)
+    FedCTClient(party("a", X, y)).fit([], {"algorithm": "x" * 10**6, "wire-version": 1})
+    assert "[...]" in caplog.text
+    assert len(caplog.text) < 10_000
+
+
+def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(tmp_path):
+    members = [_guarded(tmp_path, "a", approve="always"), _guarded(tmp_path, "b")]
+    thread, shown = _steward(members[0], True)
+    grid, record = _run(members)
+    thread.join(5)
+    ((facts, table),) = shown
+    (sent,) = _arrays(grid, 1000)[0].values()
+    labels = decode_labels(sent.numpy(), public=members[0].spec, server_round=1)[0]
+    assert table[0] == ["public row", "label"]
+    assert [row[1] for row in table[1:]] == [("red", "green", "blue")[label] for label in labels]
+    line = _log(members[0])[0]
+    assert line["output"] == facts["output"]
+    assert {key: line["approval"][key] for key in ("verdict", "by", "reason")} == {
+        "verdict": "approved",
+        "by": "Ada",
+        "reason": "seen",
+    }
+    assert record.rounds[0].answered == ["a", "b"]
+    assert pending(tmp_path / "a") == []
+    assert not list((tmp_path / "a").rglob("held/*.npz"))
+
+
+@pytest.mark.parametrize("rejected", [True, False], ids=["rejected", "expired"])
+@pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
+def test_nothing_of_an_answer_that_nobody_approves_leaves_and_the_run_names_the_party(tmp_path, rejected, config):
+    members = [_guarded(tmp_path, "a", approve="always", within_s=5.0 if rejected else 0.05), _guarded(tmp_path, "b")]
+    if rejected:
+        _steward(members[0], False)
+    grid, record = _run(members, config)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "held-back")]
+    assert [len(arrays) for arrays in _arrays(grid, 1000)] == [0]
+    assert record.status == "completed"
+    line = _log(members[0])[0]
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (
+        False,
+        "held-back",
+        "rejected" if rejected else "expired",
+    )
+    assert line["output"]["bytes"] > 0  # what was held back
+    # noise that was drawn is paid for, whatever the steward decides; without noise nothing was told
+    assert len(members[0].ledger.load().entries) == (config is NOISY)
+
+
+def test_a_rejected_answer_that_is_asked_for_again_is_neither_drawn_nor_charged_nor_shown_again(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always", within_s=5.0)
+    thread, _ = _steward(member, False)
+    _run([member, _guarded(tmp_path, "b")], NOISY)
+    thread.join(5)
+    first = member.ledger.load().entries
+    again = _guarded(tmp_path, "a", approve="always", within_s=5.0)
+    began = time.monotonic()
+    _, record = _run([again, _guarded(tmp_path, "b")], NOISY)
+    assert time.monotonic() - began < 4.0
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "held-back")]
+    assert again.ledger.load().entries == first
+    lines = [line for line in _log(again) if line["round"] == 1]
+    assert [(line["left"], line["approval"]["verdict"]) for line in lines] == [(False, "rejected")] * 2
+    assert [line["output"] is None for line in lines] == [False, True]  # the second time nothing was made
+
+
+def test_the_first_round_s_approval_speaks_for_later_ones_of_its_kind_only(tmp_path):
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=5.0)
+    thread, shown = _steward(member, True)
+    _, record = _run([member, _guarded(tmp_path, "b")], rounds=2)
+    thread.join(5)
+    assert len(shown) == 1
+    assert [one.answered for one in record.rounds] == [["a", "b"]] * 2
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=0.0, rows=rows(20, seed=3))
+    _, record = _run([member, _guarded(tmp_path, "b")], FedCTConfig(steps_per_round=7), rounds=1)
+    # the same run asks for something else: nobody has approved that
+    said = {
+        line["settings"]["steps-per-round"]: line["approval"]["verdict"] for line in _log(member) if line["round"] == 1
+    }
+    assert said == {200: "approved", 7: "expired"}
+
+
+def test_a_rejected_first_round_holds_the_whole_run_back(tmp_path):
+    member = _guarded(tmp_path, "a", approve="first-round", within_s=5.0)
+    thread, shown = _steward(member, False)
+    _, record = _run([member, _guarded(tmp_path, "b")], NOISY, rounds=3)
+    thread.join(5)
+    assert len(shown) == 1
+    assert [[one.code for one in each.rejected] for each in record.rounds] == [["held-back"]] * 3
+    assert len(member.ledger.load().entries) == 1  # after the rejection nothing is drawn, and nothing is charged
+
+
+def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no_metrics(tmp_path):
+    keys = {"approve": "first-round", "share_metrics": ("accuracy",), "min_support": 0}
+    final = {"algorithm": "fedct", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, "privacy": "none"}
+    never_asked = _guarded(tmp_path, "c", within_s=0.0, **keys)
+    assert FedCTClient(never_asked).evaluate([], {**final, **FedCTConfig().told()})[2]["code"] == "held-back"
+    for verdict, codes in ((False, {"held-back"}), (True, {None})):
+        member = _guarded(tmp_path / str(verdict), "a", within_s=5.0, **keys)
+        thread, _ = _steward(member, verdict)
+        grid, _ = _run([member, _guarded(tmp_path / str(verdict), "b")])
+        thread.join(5)
+        said = [
+            one.content.config_records["evaluateres.metrics"]
+            for one in grid.replies
+            if "evaluateres.metrics" in one.content
+        ]
+        assert {one.get("code") for one in said if one["party"] == "a"} == codes
+
+
+def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always")
+    held = member.door.held.put(
+        StoredReply(arrays={"labels": np.zeros(3, np.uint8)}),
+        {
+            "run": "1",
+            "run_name": "",
+            "round": 1,
+            "party": "a",
+            "covers": "x",
+            "since": "2026",
+            "until": "9999",
+            "output": {"sha256": "0" * 64},
+        },
+        None,
+    )
+    assert pending(tmp_path / "a")[0].path == held.path
+    with pytest.raises(DataError, match=r"held reply .* must be the bytes of digest"):
+        decide("1", tmp_path / "a", approved=True)
+
+
+def test_a_decision_names_one_reply_and_a_rejection_its_reason(tmp_path):
+    (tmp_path / "state").mkdir()
+    with pytest.raises(ConfigError, match="name one reply that waits, got 0 of them"):
+        decide("1", tmp_path / "state", approved=True)
+    with pytest.raises(ConfigError, match="--reason must be given with a rejection"):
+        decide("1", tmp_path / "state", approved=False)
+
+
+def test_a_node_that_asks_nobody_leaves_no_note_of_noise_free_replies_for_one_that_was_rejected(tmp_path):
+    member = _guarded(tmp_path, "a", approve="always", within_s=0.0)
+    _run([member, _guarded(tmp_path, "b")])
+    assert member.ledger.load().entries == ()
+
+
+@pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
+def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_back_is_right(tmp_path, config):
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **config.told()}
+    held = _guarded(tmp_path, "a", approve="always", within_s=0.0)
+    assert FedCTClient(held).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
+    client = FedCTClient(_guarded(tmp_path, "a"))
+    right = digests([held.state.load().arrays["value.labels"]])
+    assert client._base(client._open([], {**told, "server-round": 2, "base": right})) == {}
+
+
+def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_steward_is_asked(tmp_path, monkeypatch):
+    wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
+    member = _guarded(tmp_path, "a", approve="always", fault=wrong)
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    client = FedCTClient(member)
+    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
+    assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
+
+    def full(**words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(member.ledger, "note_no_noise", full)
+    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
+
+
+def test_the_log_says_that_an_answer_left_only_where_the_ledger_could_note_it(tmp_path, monkeypatch):
+    member = _guarded(tmp_path, "a", approve="always")
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+
+    def full(**words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(member.ledger, "note_no_noise", full)
+    _steward(member, True)
+    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
+    (line,) = _log(member)
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")
+
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+
+def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
+    now = time.localtime()
+    hours = parse_hours(f"{(now.tm_hour + 2) % 24:02d}:00-{(now.tm_hour + 3) % 24:02d}:00")
+    members = [_guarded(tmp_path, "a", rules=SiteRules(hours=hours)), _guarded(tmp_path, "b")]
+    learn = FedCTClient.learn
+
+    def learnt(client, instruction):
+        assert client.party.name != "a"
+        return learn(client, instruction)
+
+    monkeypatch.setattr(FedCTClient, "learn", learnt)
+    _, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "not-allowed")]
+    (rule,) = _log(members[0])[0]["rules"]
+    assert (rule["rule"], rule["kept"]) == ("hours", False)
+
+
+def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
+    limits = parse_setting_rules("num-rounds<=2, fedct.quorum>=0.5", {"num-rounds", "fedct.quorum"})
+    said = {"num-rounds": 1, "fedct.quorum": 0.9}
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
+    words = {"algorithm": "fedct", "claim": None, "events": None}
+    door.before_rows(Ask(server_round=2, told={}, **words))
+    for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
+        with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
+            door.before_rows(Ask(server_round=server_round, told=told, **words))
+
+
+def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refused(tmp_path):
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
+
+    def ask(events):
+        door.before_rows(
+            Ask(server_round=1, algorithm="fedct", told={}, claim=None if events is None else NOISE, events=events)
+        )
+
+    ask([(PureEvent(1.0), 2)])
+    for events, seen in (([(PureEvent(1.0), 3)], "3"), (None, "infinite")):
+        with pytest.raises(RefusalError, match=rf"reply-epsilon .* \(at most 2 at delta 0\), got '{seen}'"):
+            ask(events)
+
+
+def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
+    """The run config may say 5, and 0 may stand for all: what is asked decides."""
+    limits = parse_setting_rules("public-batch<=10, num-queries<=10", {"public-batch", "num-queries"})
+
+    def told_code(client, config, indices, **said):
+        member = _guarded(tmp_path, f"a{len(list(tmp_path.iterdir()))}", rules=SiteRules(settings=limits))
+        member = replace(member, allow=frozenset({"fedmd", "fedkt"}))
+        member.door.settings = said
+        told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
+        return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
+
+    noisy = FedMDConfig(share="argmax", label_mechanism="randomized-response", label_epsilon=1.0)
+    level2 = FedKTConfig(level="L2", noise="gaussian", sigma=9.0, teachers_per_student=2)
+    ten, eleven = (encode_rows(np.arange(count), num_public=60) for count in (10, 11))
+    assert told_code(FedMDClient, noisy, ten, **{"public-batch": 5}) == ""
+    assert told_code(FedMDClient, noisy, eleven, **{"public-batch": 5}) == "not-allowed"
+    assert told_code(FedKTClient, level2.changed(num_queries=10), np.arange(10)) == ""
+    assert told_code(FedKTClient, level2, np.arange(60)) == "not-allowed"
+
+
+def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+
+    def covers(claim, *arrays):
+        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}, claim=claim, events=[(PureEvent(1.0), 1)]))
+        return door._kind(StoredReply(arrays={name: np.zeros(1) for name in arrays}))
+
+    kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
+    assert len(set(kinds)) == 3
+    assert covers({}, "labels") == kinds[0]
+
+
+@pytest.mark.parametrize("noise", [{}, {"score_noise": "laplace", "score_scale": 1.0}], ids=["none", "laplace"])
+def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path, noise):
+    config = FedMDConfig(share="softmax", initial_epochs=1, digest_epochs=1, **noise)
+    told = {"algorithm": "fedmd", "fingerprint": "ab" * 32, "wire-version": 1, "payload": "indices", **config.told()}
+    keys = {"allow": frozenset({"fedmd"}), "approve": "first-round", "model": _quick_net}
+
+    def ask(server_round, count, within_s=0.0, **more):
+        member = _guarded(tmp_path, "a", within_s=within_s, **keys)
+        asked = {**told, "server-round": server_round, "rounds-left": 5, **more}
+        return FedMDClient(member).fit([encode_rows(np.arange(count), num_public=60)], asked)[2].get("code")
+
+    thread, shown = _steward(_guarded(tmp_path, "a", **keys), True)
+    assert ask(1, 10, 5.0) is None
+    thread.join(5)
+    assert shown[0][0]["within"]["rows"] == 10
+    assert "until round 5, of at most 10 rows each" in "\n".join(answer_lines(*shown[0], rows=1))
+    assert [ask(2, 60), ask(2, 11), ask(6, 10)] == ["held-back"] * 3
+    assert [ask(3, 10), ask(4, 9)] == [None, None]
+
+
+def _quick_net(*, seed):
+    return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [2], "epochs": 1})
+
+
+def _asked(
+    folder,
+    at,
+    arrays,
+    *,
+    algorithm="fedmd",
+    rows=10,
+    run=None,
+    models=(),
+    left=5,
+    public="ab",
+    claim=None,
+    events=None,
+    **told,
+):
+    """Ask a door that wants the first round approved for one reply; return whether it left without a steward."""
+    log = EgressLog(folder, party="a")
+    door = SiloDoor(
+        log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
+    )
+    told = {"share": "probs", **told}
+    asked = {"claim": claim, "events": events, "public": public, "rounds_left": left}
+    door.before_rows(Ask(server_round=at, algorithm=algorithm, told=told, **asked))
+    reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
+    try:
+        door.let_out(Leaving(reply=reply, num_examples=rows))
+    except RefusalError:
+        return False
+    return True
+
+
+NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any", "mechanism": "noise on 10 labels"}
+
+
+@pytest.mark.parametrize(
+    ("more", "same"),
+    [
+        ({}, True),
+        ({"rows": 9, "events": [(PureEvent(1.0), 9)], "claim": {**NOISE, "mechanism": "noise on 9 labels"}}, True),
+        ({"events": [(NoOpDpEvent(), 1)]}, True),
+        ({"rows": 11}, False),
+        ({"at": 6}, False),
+        ({"at": 6, "left": 5}, False),
+        ({"share": "logits"}, False),
+        ({"algorithm": "dsfl"}, False),
+        ({"public": "cd"}, False),
+        ({"run": {"num-rounds": 5, "model": "decision-tree"}}, False),
+        ({"run": {"num-rounds": 500}}, False),
+        ({"models": ["knn"]}, False),
+        ({"events": [(PureEvent(1.0), 11)]}, False),
+        ({"events": [(PureEvent(1.0), 5), (PureEvent(1.0), 6)]}, False),
+        ({"events": [(PureEvent(1.5), 1)]}, False),
+        ({"claim": None, "events": None}, False),
+        ({"claim": {**NOISE, "unit": "record"}}, False),
+        ({"claim": {**NOISE, "adversary": "everyone who sees the result"}}, False),
+    ],
+    ids=str,
+)
+def test_an_approval_speaks_for_the_same_request_with_no_more_rows_rounds_or_cost(tmp_path, more, same):
+    first = {"claim": NOISE, "events": [(PureEvent(1.0), 10)]}
+    assert not _asked(tmp_path, 1, [1.0], **first)
+    (held,) = held_in(tmp_path)
+    Path(f"{held.path}.decision.json").unlink()  # nobody came in time; now somebody does
+    held.decide("approved", by="Ada")
+    assert _asked(tmp_path, 1, [1.0], **first)
+    assert _asked(tmp_path, **{"at": 2, "arrays": [2.0], **first, **more}) is same
+
+
+@pytest.mark.parametrize(("at", "left", "named", "last"), [(1, 5, 0, 5), (3, 2, 0, 4), (1, 1, 7, 7), (2, 9, 7, 10)])
+def test_an_approval_speaks_to_the_last_round_that_the_server_or_the_run_config_plans(tmp_path, at, left, named, last):
+    assert not _asked(tmp_path, at, [1.0], left=left, run={"num-rounds": named} if named else {"seed": 1})
+    (held,) = held_in(tmp_path)
+    assert held.facts["within"]["rounds"] == last
+
+
+def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_visit(tmp_path):
+    assert not _asked(tmp_path, 1, [1.0])
+    (held,) = held_in(tmp_path)
+    Path(f"{held.path}.decision.json").unlink()
+    held.decide("approved", by="Ada", reason="seen")
+    assert _asked(tmp_path, 2, [2.0])
+    assert _asked(tmp_path, 2, [2.0])  # the same bytes again
+    assert not _asked(tmp_path, 2, [3.0])  # a server that asks a round anew with other labels, as often as it likes
+
+    def final(loss):
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+        door.before_rows(Ask(server_round="final", algorithm="fedmd", told={}))
+        door.let_out(Leaving(reply=StoredReply(metrics={"loss": loss}), num_examples=10))
+
+    final(0.5)
+    final(0.5)
+    with pytest.raises(RefusalError, match="'expired'"):
+        final(0.25)
+    assert not _asked(tmp_path, 1, [4.0])
+
+
+@pytest.mark.parametrize(("within_s", "until_s"), [(60.0, 0.05), (0.05, 60.0)])
+def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_says(tmp_path, within_s, until_s):
+    soon, until = time.monotonic() + 0.05, time.monotonic() + until_s
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    with pytest.raises(RefusalError, match="'expired'"):
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
+    assert time.monotonic() < soon + 10.0
+
+
+def test_two_federations_at_one_silo_hold_and_log_their_answers_side_by_side(tmp_path):
+    left = []
+
+    def visit(run, approved):
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id=run, approve="always", within_s=20.0)
+        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+        try:
+            door.let_out(Leaving(reply=StoredReply(arrays={"labels": np.full(3, approved)}), num_examples=3))
+            left.append(run)
+        except RefusalError:
+            door.refused("held-back")
+
+    visits = [threading.Thread(target=visit, args=(run, run == "1")) for run in "12"]
+    for one in visits:
+        one.start()
+    while not (tmp_path.is_dir() and len(pending(tmp_path)) == 2):
+        time.sleep(0.01)
+    decide("2", tmp_path, approved=False, reason="no")
+    decide("1", tmp_path, approved=True)
+    for one in visits:
+        one.join(20)
+    found = read_log(EgressLog(tmp_path, party="a").path)
+    assert (left, found.problems) == (["1"], [])
+    assert {(line["run"], line["left"]) for line in found.lines} == {("1", True), ("2", False)}
+
+
+def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_approval_any_more(tmp_path, monkeypatch):
+    """As when the run is stopped: the node ends the ClientApp's process, and it hears SIGTERM."""
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+
+    def told(seconds):
+        raise SystemExit(1)
+
+    monkeypatch.setattr(silo_door.time, "sleep", told)
+    with pytest.raises(SystemExit):
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
+    assert pending(tmp_path) == []
+    with pytest.raises(ConfigError, match="name one reply that waits, got 0 of them"):
+        decide("1", tmp_path, approved=True)
+    (line,) = read_log(door.log.path).lines
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "", "expired")
+    assert line["approval"]["reason"] == "the run was stopped, or the node ended"
+
+
+def test_metrics_alone_disclose_something_and_wait_too(tmp_path):
+    assert discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
+    assert not discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
+
+
+def test_an_approval_of_other_bytes_lets_nothing_out(tmp_path, monkeypatch):
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    other = Decision(verdict="approved", sha256="0" * 64, covers="")
+    monkeypatch.setattr(Held, "decision", property(lambda held: other))
+    with pytest.raises(RefusalError, match="got 'rejected'"):
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
+
+
+def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):
+    few = rows(20, seed=1, classes=(0, 1))
+    few = np.concatenate([few[0], rows(1, seed=2, classes=(2,))[0]]), np.append(few[1], np.int16(2))
+    members = [_guarded(tmp_path, "a", rules=SiteRules(class_rows=3), rows=few), _guarded(tmp_path, "b")]
+    _, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "too-few-rows")]
+
+
+def test_beside_a_claim_too_few_rows_show_in_no_code_and_the_fixed_answer_is_charged(tmp_path, caplog):
+    members = [_guarded(tmp_path, "a", rules=SiteRules(class_rows=1000)), _guarded(tmp_path, "b")]
+    with caplog.at_level(logging.CRITICAL):
+        grid, record = _run(members, NOISY)
+    assert record.rounds[0].answered == ["a", "b"]
+    assert record.rounds[0].rejected == []
+    sizes = [sum(array.numpy().nbytes for array in _arrays(grid, node)[0].values()) for node in (1000, 1001)]
+    assert abs(sizes[0] - sizes[1]) <= 2  # the mechanism's output, as of any party
+    assert len(members[0].ledger.load().entries) == 1
+    (rule,) = _log(members[0])[0]["rules"]
+    assert (rule["rule"], rule["kept"]) == ("class-rows-at-least", False)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rule_for_rows_refuses_the_run(
+    tmp_path, few
+):
+    level = FedKTConfig(level="L2", noise="laplace", gamma=0.1, num_queries=60, teachers_per_student=2)
+    told = {"algorithm": "fedkt", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, **level.told()}
+    member = _guarded(tmp_path, "a", rules=SiteRules(class_rows=1000 if few else 1))
+    client = FedKTClient(member)
+    assert client.fit([], told)[2]["code"] == "not-allowed"
+    assert client.ready(told)["code"] == "not-allowed"
+    assert member.ledger.load().entries == ()
+    assert SiteRules(class_rows=1).of_round(None, datetime.now(), unit="party") == []
+
+
+def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):
+    from fedkd_flwr.errors import TELLING
+
+    assert Code.TOO_FEW_ROWS in TELLING
+    assert Code.HELD_BACK not in TELLING
+
+
+def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(watchdog, "_seconds", 5.0)
+    monkeypatch.setattr(watchdog, "_process", os.getpid())
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: told.append("paused"))
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: told.append("begun anew"))
+    _run([_guarded(tmp_path, "a", approve="always", within_s=0.05), _guarded(tmp_path, "b")], FedCTConfig())
+    assert told[-2:] == ["paused", "begun anew"]

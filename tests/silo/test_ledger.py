@@ -1,0 +1,188 @@
+"""The command that prints ledgers: what was spent, by whom, and what it refuses to believe."""
+
+from __future__ import annotations
+
+import json
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+from ledgers import NON_PRIVATE, TABLE, full_ledger, gaussian, make_entry, make_ledger
+
+from fedkd_flwr.cli.main import main
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
+from fedkd_flwr.privacy.ledger.entry import plain_events
+from fedkd_flwr.privacy.ledger.rows import Histories
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.silo.ledger import event_words, ledger_text
+
+
+def _command(*words):
+    """Call ``fedkd ledger`` and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["ledger", *map(str, words)])
+    return ended.value.code
+
+
+def _folder(folder, ledger, head=None):
+    folder.mkdir(parents=True)
+    (folder / "ledger.json").write_bytes(ledger.to_json())
+    (folder / f"rows-{make_entry().table[:32]}.table").write_bytes(TABLE)
+    (folder / "head.json").write_bytes((head or ledger.head).to_json())
+    return folder
+
+
+def _past(*rounds, party="party-000", **changes):
+    return make_ledger(*(make_entry(i, when="2020-01-01T10:00:00+00:00", **changes) for i in rounds), party=party)
+
+
+def test_each_kind_of_event_has_words():
+    events = [
+        dp.SelfComposedDpEvent(dp.LaplaceDpEvent(12.5), 2),
+        dp.ComposedDpEvent([gaussian(40.0), gaussian(20.0)]),
+        TwoClassEvent(25.0),
+        TwoClassEvent(0.0),
+        dp.RandomizedResponseDpEvent(0.25, 10),
+        PureEvent(0.5),
+        ApproximateEvent(0.5, 1e-3),
+        NON_PRIVATE,
+        dp.NoOpDpEvent(),
+    ]
+    assert [event_words(event) for event, _ in plain_events([(event, 1) for event in events])] == [
+        "2 x Laplace noise of 12.5 sensitivities (epsilon 0.08)",
+        "Gaussian noise of 40 sensitivities + Gaussian noise of 20 sensitivities",
+        "winner of two classes, Laplace noise of 25 sensitivities on each count (epsilon 0.08)",
+        "winner of two classes, Laplace noise of 0 sensitivities on each count (epsilon inf)",
+        "randomised response, 0.25 at random among 10",
+        "epsilon 0.5",
+        "epsilon 0.5 with delta 0.001",
+        "no noise",
+        "nothing",
+    ]
+
+
+def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
+    text = ledger_text(full_ledger(), delta=0.0, budget=3.0)
+    assert "no finite epsilon at delta 0, 3 replies, all runs together" in text
+    assert "nothing of epsilon 3" in text
+    text = ledger_text(_past(1, 2), delta=0.0, budget=1.0)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert (
+        "2020-01-01 10:00:00 UTC r1 1 abababab fedct randomised response, epsilon 0.4 a label 1 x epsilon 0.4" in lines
+    )
+    assert "spent epsilon 0.8 at delta 0, 2 replies, all runs together, by the row with most" in lines
+    assert any(line.startswith("counted epsilon 0.8 by this budget's filter") for line in lines)
+    assert any(line.startswith("left epsilon 0.2 of 1") for line in lines)
+    assert "protects one record against server; data sets compared: replace one record" in lines
+
+
+def test_what_was_spent_is_rounded_up_and_what_is_left_down():
+    ledger = make_ledger(make_entry(events=[(PureEvent(1.0000041), 1)], when="2020-01-01T10:00:00+00:00"))
+    rows = Histories(
+        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
+    )
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=2.0, rows=rows).split())
+    assert "spent epsilon 1.00001 at delta 0" in text
+    assert "counted epsilon 1.00001 by" in text
+    assert "left epsilon 0.99999 of 2" in text
+    assert "1 at epsilon 1.00001" in text
+    assert "1 x epsilon 1.001" in text
+
+
+def test_what_is_left_and_what_was_counted_make_up_the_budget_whatever_its_digits():
+    ledger = make_ledger(make_entry(events=[(PureEvent(0.1), 2)], when="2020-01-01T10:00:00+00:00"))
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=0.3000000049).split())
+    assert "counted epsilon 0.2 by" in text
+    assert "left epsilon 0.1 of 0.3000000049" in text
+
+
+def test_a_budget_that_is_spent_exactly_is_not_shown_as_passed():
+    """Three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows."""
+    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+    ledger = make_ledger(make_entry(events=[(label, 3)], when="2020-01-01T10:00:00+00:00"))
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=3.0).split())
+    assert "counted epsilon 3 by" in text
+    assert "left nothing of epsilon 3" in text
+
+
+def test_entries_that_say_different_things_are_not_summed_into_one_claim():
+    party = make_entry(2, unit="party", neighbouring_relation="replace one party's rows")
+    assert "the sum speaks of one record" in ledger_text(make_ledger(make_entry(1), party), delta=0.0)
+    assert "is no claim" not in ledger_text(make_ledger(make_entry(1), party), delta=0.0)
+    other = make_entry(2, neighbouring_relation="add or remove one record")
+    assert "compare different data sets: the sum serves the budget and is no claim" in ledger_text(
+        make_ledger(make_entry(1), other), delta=0.0
+    )
+    seen = make_entry(2, adversary="everyone who sees the result")
+    assert "against the one that sees least" in ledger_text(make_ledger(make_entry(1), seen), delta=0.0)
+    assert "note" not in ledger_text(_past(1), delta=0.0)
+
+
+def test_a_name_cannot_move_the_cursor_or_forge_a_line():
+    text = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
+    assert "\x1b" not in text
+    assert "party        a?[2Jb?spent 0" in text.splitlines()
+
+
+@pytest.mark.parametrize("path", ["ledger.json", "", "../.."])
+def test_the_command_takes_a_file_its_folder_or_a_state_dir(tmp_path, capsys, path):
+    folder = _folder(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
+    assert _command(folder / path, "--delta", "0") == 0
+    assert "epsilon 0.4 at delta 0" in capsys.readouterr().out
+
+
+def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed(tmp_path, capsys):
+    for party in ("a", "b", "c"):
+        _folder(tmp_path / "ledgers" / party, _past(1, party=party))
+    (tmp_path / "ledgers" / "b" / "ledger.json").write_text("{")
+    assert _command(tmp_path) == 2
+    printed = capsys.readouterr()
+    assert "party        a" in printed.out
+    assert "party        c" in printed.out
+    assert "the releases of its own party only" in printed.out
+    assert "ledgers/b/ledger.json must be whole" in printed.err
+
+
+def test_programs_get_the_same_figures(tmp_path, capsys):
+    folder = _folder(tmp_path / "x", _past(1, 2))
+    assert _command(folder, "--delta", "0", "--epsilon-budget", "1", "--json") == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert found["epsilon_spent"] == pytest.approx(0.8)
+    assert found["epsilon_left"] == pytest.approx(0.2)
+    assert [entry["round"] for entry in found["entries"]] == [1, 2]
+    assert found["entries"][0]["released"][0]["words"] == "epsilon 0.4"
+    assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
+
+
+def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
+    older = _folder(tmp_path / "older", _past(1), head=_past(1, 2).head)
+    headless = _folder(tmp_path / "headless", _past(1))
+    (headless / "head.json").unlink()
+    gone = _folder(tmp_path / "gone", _past(1))
+    (gone / "ledger.json").unlink()
+    for folder, message in ((older, "an older copy"), (headless, "a ledger with charges"), (gone, "no such file")):
+        assert _command(folder) == 2
+        printed = capsys.readouterr()
+        assert message in printed.err
+        assert not printed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--delta", "2"], "delta-budget must be"),
+        (["--epsilon-budget", "nan"], "epsilon-budget must be"),
+        ([], "must hold a ledger"),
+    ],
+)
+def test_wrong_settings_and_empty_places_are_errors(tmp_path, capsys, arguments, message):
+    assert _command(tmp_path, *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_writes_nothing(tmp_path, capsys):
+    folder = _folder(tmp_path / "x", _past(1))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert _command(folder, "--epsilon-budget", "1") == 0
+    assert "left         epsilon 0.6" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -1,0 +1,228 @@
+"""Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io  # noqa: F401 - once here, and not in the child of every final visit
+from flwr.app import Context, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
+from grid import InProcessGrid
+
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.cli.main import main
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.silo.rehearsal import NOTE
+
+SCHEMA = Schema(
+    columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
+    classes=("<=50K", ">50K"),
+    label="income",
+)
+NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
+PLAIN = {"algorithm": "fedct", "num-rounds": 1, "model": "decision-tree", "fedct.consensus": "majority"}
+PRIVATE = {**PLAIN, "label-mechanism": "randomized-response", "label-epsilon": 0.1}
+
+
+def _people(count, seed):
+    rng = np.random.default_rng(seed)
+    age, hours = rng.integers(20, 70, count), rng.integers(10, 60, count)
+    return pd.DataFrame({"age": age, "hours": hours, "income": np.where(age + hours > 80, ">50K", "<=50K")})
+
+
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
+
+@pytest.fixture
+def silos(tmp_path):
+    _people(30, seed=9).drop(columns="income").to_csv(tmp_path / "public.csv", index=False)
+    SCHEMA.write(tmp_path / "schema.toml")
+    nodes = {}
+    for i, name in enumerate(NAMES):
+        _people(30, seed=i).to_csv(tmp_path / f"{name}.csv", index=False)
+        nodes[name] = {
+            "party": name,
+            "data-path": str(tmp_path / f"{name}.csv"),
+            "public-path": str(tmp_path / "public.csv"),
+            "state-dir": str(tmp_path / name),
+        }
+    return nodes
+
+
+def _run(tmp_path, nodes, settings, *, handler=client_app):
+    config = {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), **settings}
+    config = {"node-deadline-s": 1.0, "node-settle-s": 0.05, "num-parties": 2, **config}
+    grid = InProcessGrid(handler, list(nodes.values()), config)
+    try:
+        server_app(grid, Context(1, 1, {}, RecordDict(), config))
+    finally:
+        record = RunRecord.load(tmp_path / "out" / "runs" / "1" / "record.json")
+    return grid, record
+
+
+def _unknown_class(path):
+    table = pd.read_csv(path)
+    table.loc[0, "income"] = "millions"
+    table.to_csv(path, index=False)
+
+
+def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named(tmp_path, silos):
+    Path(silos["south"]["data-path"]).unlink()
+    grid, record = _run(tmp_path, silos, PLAIN)
+    (this,) = record.rounds
+    assert (record.status, this.asked, this.answered) == ("completed", 2, ["north", "west"])
+    assert [(r.party, r.code) for r in this.rejected] == [("south", "not ready: missing-file")]
+    kinds = [(m.metadata.dst_node_id - grid.first, m.metadata.message_type) for m in grid.sent]
+    assert {kind for node, kind in kinds if node == 0} == {"query"}
+
+
+def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, silos):
+    path = Path(silos["south"]["data-path"])
+    rows = path.read_bytes()
+    path.unlink()
+
+    def mended_in_round_1(message, context):
+        if message.metadata.message_type == "train":
+            path.write_bytes(rows)
+        return client_app(message, context)
+
+    settings = {**PLAIN, "num-rounds": 2, "fedct.stop-when-converged": False}
+    _, record = _run(tmp_path, silos, settings, handler=mended_in_round_1)
+    assert [one.answered for one in record.rounds] == [["north", "west"], sorted(NAMES)]
+    left_out = [[f"{r.party}: {r.code}" for r in one.rejected] for one in record.rounds]
+    assert left_out == [["south: not ready: missing-file"], []]
+
+
+def test_a_node_that_says_its_name_late_and_then_fails_is_named(tmp_path, silos, monkeypatch):
+    pull = InProcessGrid.pull_messages
+
+    def late(self, ids):
+        return pull(self, ids) if any(m.metadata.message_type == "train" for m in self.sent) else []
+
+    def south_dies(message, context):
+        if message.metadata.message_type == "train" and context.node_config["party"] == "south":
+            raise RuntimeError("killed")
+        return client_app(message, context)
+
+    monkeypatch.setattr(InProcessGrid, "pull_messages", late)
+    _, record = _run(tmp_path, silos, {**PLAIN, "num-parties": 3}, handler=south_dies)
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "party-crashed")]
+
+
+def test_a_client_app_that_knows_no_such_question_is_asked_as_ever(tmp_path, silos):
+    def older(message, context):
+        if message.metadata.message_type == "query":
+            raise ValueError("No query function registered with name 'default'")
+        return client_app(message, context)
+
+    _, record = _run(tmp_path, silos, {**PLAIN, "num-parties": 3}, handler=older)
+    assert record.rounds[0].answered == sorted(NAMES)
+
+
+def _said(grid, name):
+    """Return what a party said to the question whether it is ready."""
+    first, *_ = (
+        r
+        for m, r in zip(grid.sent, grid.replies, strict=True)
+        if m.metadata.message_type == "query" and m.metadata.dst_node_id - grid.first == NAMES.index(name)
+    )
+    return dict(first.content.config_records["ready"])
+
+
+@pytest.mark.parametrize("settings", [PRIVATE, {**PLAIN, "rehearsal": True, **PRIVATE}], ids=["run", "rehearsal"])
+def test_beside_a_claim_nothing_that_private_rows_decide_shows(tmp_path, silos, settings):
+    _unknown_class(silos["south"]["data-path"])
+    grid, record = _run(tmp_path, silos, {**settings, "num-parties": 3})
+    assert record.rounds[0].answered == sorted(NAMES)
+    if "rehearsal" not in settings:
+        assert _said(grid, "south") == {"party": "south", "wire-version": 1}
+
+
+def test_without_a_claim_a_silo_says_that_its_rows_cannot_be_used(tmp_path, silos):
+    _unknown_class(silos["south"]["data-path"])
+    grid, _ = _run(tmp_path, silos, PLAIN)
+    assert _said(grid, "south")["code"] == "class-outside-schema"
+
+
+def test_a_budget_that_is_too_small_is_said_before_anybody_is_charged(tmp_path, silos):
+    silos["south"]["epsilon-budget"] = 0.5
+    _, record = _run(tmp_path, silos, {**PRIVATE, "min-parties": 2, "num-parties": 2})
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: budget-exceeded")]
+
+
+# ------------------------------------------------------------------------------------------------------ rehearsals
+
+
+def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, silos, monkeypatch):
+    (tmp_path / "raising_model.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n\n\nclass Raises(DecisionTreeClassifier):\n"
+        "    def fit(self, X, y):\n        raise RuntimeError('no licence')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    Path(silos["south"]["data-path"]).unlink()
+    silos["west"] |= {"model": "raising_model:Raises"}
+    settings = {**PLAIN, "rehearsal": True, "num-parties": 3}
+    with pytest.raises(TooFewPartiesError, match="answers to the rehearsal must be >= 2, got 1"):
+        _run(tmp_path, silos, settings)
+    grid, record = _run(tmp_path, silos, {**settings, "min-parties": 1})
+    (this,) = record.rounds
+    assert this.answered == ["north"]
+    assert [(r.party, r.code) for r in this.rejected] == [("south", "missing-file"), ("west", "internal")]
+    assert (record.status, record.claims, record.notes) == ("completed", [], [NOTE])
+    assert not list(tmp_path.glob("*/ledgers"))
+    # beside a claim its fixed answer would come, and the round would not miss it
+    _, private = _run(tmp_path, silos, {**PRIVATE, "rehearsal": True, "num-parties": 3})
+    assert private.rounds[0].answered == ["north", "west"]
+    assert {m.metadata.message_type for m in grid.sent} == {"query.rehearse"}
+
+    def labels(one):
+        return one.replies[1].content.array_records["fitres.parameters"]["0"].numpy().tolist()
+
+    # other rows make the same bytes
+    _people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)
+    again, _ = _run(tmp_path, silos, {**settings, "min-parties": 1})
+    assert labels(again) == labels(grid)
+
+
+def test_a_rehearsal_turns_away_who_answers_under_another_name_than_its_key_has_as_a_round_does(
+    tmp_path, silos, monkeypatch
+):
+    def registered(grid):
+        return [NodeInfo(node_id=grid.first + i, name=name) for i, name in enumerate(("east", *NAMES[1:]))]
+
+    monkeypatch.setattr(InProcessGrid, "get_nodes", registered, raising=False)
+    _, record = _run(tmp_path, silos, {**PLAIN, "rehearsal": True, "num-parties": 3})
+    assert record.rounds[0].answered == ["north", "west"]
+    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("east", "not-its-name")]
+
+
+@pytest.mark.parametrize("algorithm", ["fedkt", "fedmd"])
+def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorithm):
+    for node in silos.values():
+        node["allow"] = algorithm
+    settings = {"algorithm": algorithm, "rehearsal": True, "num-parties": 3, "model": "decision-tree"}
+    _, record = _run(tmp_path, silos, settings)
+    assert record.rounds[0].answered == sorted(NAMES)
+    assert not list(tmp_path.glob("*/ledgers"))
+
+
+def test_the_command_rehearses_a_simulation_and_says_how_it_went(capsys):
+    words = ["dataset=synthetic", "synthetic-rows=200", "model=decision-tree", "--parties", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main(["rehearse", *words, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert ended.value.code == 0
+    assert (told["answered"], told["missing"], told["reason"]) == (["party-000", "party-001"], [], "")
+    with pytest.raises(SystemExit) as ended:
+        main(["rehearse", *words, "min-parties=2", "model=nowhere:Model", "try-models-s=0"])
+    assert ended.value.code == 2
+    assert logging.getLogger("flwr").handlers  # the log is as it was

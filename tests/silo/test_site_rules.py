@@ -1,0 +1,140 @@
+"""The rules of a site: what they read, and what keeps them."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, time
+from statistics import NormalDist
+
+import pytest
+from dp_accounting import GaussianDpEvent
+
+from fedkd_flwr.errors import Code, ConfigError, RefusalError
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.silo.site_rules import SettingRule, SiteRules, parse_hours, parse_setting_rules, refuse_broken
+
+KNOWN = {"num-rounds", "fedct.quorum", "fedmd.share", "centralised"}
+
+
+def _kept(text, **settings):
+    rules = SiteRules(settings=parse_setting_rules(text, KNOWN))
+    named = {key.replace("_", "-"): value for key, value in settings.items()}
+    return [one.kept for one in rules.of_run(named, [])]
+
+
+def test_settings_are_compared_as_numbers_or_as_words():
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=10) == [True, True]
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=11) == [False, True]
+    assert _kept("centralised=false", centralised=False) == [True]
+    assert _kept("centralised=false", centralised=True) == [False]
+    assert _kept("num-rounds<=10", num_rounds=float("nan")) == [False]
+    assert _kept("num-rounds<=10", num_rounds="many") == [False]
+    assert _kept("fedmd.share=argmax", num_rounds=1) == [True]  # not a setting of this run
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=2) == [True, True]
+    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=1) == [True, False]
+    assert _kept("centralised<=1, centralised>=0", centralised=True) == [False, False]  # no number
+    assert _kept("num-rounds=many", num_rounds="Many") == [False]
+
+
+def test_one_number_keeps_a_rule_in_every_spelling():
+    """A run has epsilon 1.0 and delta 1e-05 however they were written; a rule is a text."""
+    for text, seen, kept in (("1", 1.0, True), ("1e-5", 1e-05, True), ("0.00001", 1e-05, True), ("1", 1.5, False)):
+        assert SettingRule("epsilon", "=", text).result({"epsilon": seen}).kept == kept
+    assert not SettingRule("centralised", "=", "1").result({"centralised": True}).kept
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("num-rounds<10", "KEY<=NUMBER"),
+        ("num-rounds<=many", "KEY<=NUMBER"),
+        ("num-rounds<=nan", "KEY<=NUMBER"),
+        ("num-rounds>=inf", "KEY<=NUMBER"),
+        ("rounds<=10", "name settings of runs, got 'rounds'"),
+        ("dd.share=argmax", "Did you mean fedmd.share?"),
+    ],
+)
+def test_a_rule_that_says_nothing_is_an_error(text, match):
+    with pytest.raises(ConfigError, match=match):
+        parse_setting_rules(text, KNOWN)
+
+
+def test_hours_may_end_on_the_next_day():
+    def kept(hours, at):
+        rules = SiteRules(hours=parse_hours(hours))
+        return rules.of_round(None, datetime.combine(datetime(2026, 1, 1), time.fromisoformat(at)))[0].kept
+
+    assert [kept("08:00-18:00", at) for at in ("07:59", "08:00", "17:59", "18:00")] == [False, True, True, False]
+    assert [kept("22:00-06:00", at) for at in ("21:59", "22:00", "05:59", "06:00")] == [False, True, True, False]
+    assert parse_hours("") is None
+    for text in ("8-18", "08:00", "08:00-08:00", "25:00-26:00", "08:00+01:00-18:00", "08:00-18:00Z"):
+        with pytest.raises(ConfigError, match="two times of the day"):
+            parse_hours(text)
+
+
+def test_a_reply_without_a_claim_costs_more_than_any_rule_allows():
+    rules = SiteRules(reply_epsilon=2.0)
+    now = datetime(2026, 1, 1)
+    costs = [None, [(PureEvent(2.0), 1)], [(PureEvent(2.0), 2)]]
+    assert [rules.of_round(events, now)[0].kept for events in costs] == [False, True, False]
+
+
+def test_a_reply_that_costs_exactly_what_the_rule_allows_is_kept_and_a_little_more_is_not():
+    """Three responses of epsilon 1 sum up to 3.0000000000000053."""
+    now, label = datetime(2026, 1, 1), RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+    rules = SiteRules(reply_epsilon=3.0, delta=0.0)
+    assert rules.of_round([(label, 3)], now)[0].kept
+    assert not rules.of_round([(PureEvent(3.00001), 1)], now)[0].kept
+
+
+def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
+    """Gaussian noise of 40 sensitivities; the oracle is Balle and Wang 2018, Theorem 8."""
+
+    def exact_delta(epsilon, noise=40.0):
+        shift, phi = epsilon * noise, NormalDist().cdf
+        return phi(0.5 / noise - shift) - math.exp(epsilon) * phi(-0.5 / noise - shift)
+
+    now, events = datetime(2026, 1, 1), [(GaussianDpEvent(40.0), 1)]
+    for delta, below, above in ((1e-5, 0.07, 0.08), (1e-3, 0.03, 0.04)):
+        assert exact_delta(below) > delta > exact_delta(above)
+        kept = [SiteRules(reply_epsilon=limit, delta=delta).of_round(events, now)[0].kept for limit in (below, above)]
+        assert kept == [False, True]
+
+
+def test_a_site_without_a_rule_for_rows_asks_nothing_about_them():
+    assert SiteRules().of_rows([0, 1]) == []
+    assert SiteRules().of_round([(PureEvent(1.0), 1)], datetime(2026, 1, 1), unit="record") == []
+    (found,) = SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="record")
+    assert not found.kept
+    assert SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="party") == []
+
+
+def test_a_reply_s_cost_is_rounded_up_so_that_a_broken_rule_shows_a_larger_number():
+    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_round([(PureEvent(1.0000049), 1)], datetime(2026, 1, 1))[0]
+    assert (found.kept, found.seen) == (False, "1.00001")
+
+
+def test_rows_are_counted_for_the_classes_a_party_holds():
+    rules = SiteRules(class_rows=5)
+    kept = [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])]
+    assert kept == [True, False, False]
+
+
+def test_models_that_a_run_names_must_be_among_those_allowed():
+    rules = SiteRules(models=frozenset({"knn"}))
+    assert [rules.of_run({}, models)[0].kept for models in (["knn"], [], ["knn", "mlp"])] == [True, True, False]
+
+
+def test_a_broken_rule_is_a_refusal_that_names_it():
+    with pytest.raises(RefusalError, match=r"hours of this site must be kept \(08:00-09:00\), got '10:00'") as found:
+        refuse_broken(SiteRules(hours=parse_hours("08:00-09:00")).of_round(None, datetime(2026, 1, 1, 10)))
+    assert found.value.code == Code.NOT_ALLOWED
+
+
+def test_every_broken_rule_is_named_and_no_other():
+    rules = SiteRules(settings=parse_setting_rules("num-rounds>=2, num-rounds<=3, num-rounds<=9, num-rounds<=4", KNOWN))
+    with pytest.raises(RefusalError) as found:
+        refuse_broken(rules.of_run({"num-rounds": 7}, []))
+    assert [rule in str(found.value) for rule in (">=2", "<=3", "<=9", "<=4")] == [False, True, False, True]
+    refuse_broken(rules.of_run({"num-rounds": 3}, []))
