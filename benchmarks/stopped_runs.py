@@ -33,7 +33,7 @@ from fedkd_flwr.app.submit import FlowerError, flower, status, submit  # noqa: E
 from fedkd_flwr.errors import FedkdError  # noqa: E402
 from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.silo.devnet import Devnet, devnet  # noqa: E402
-from fedkd_flwr.silo.steward import decide, pending  # noqa: E402
+from fedkd_flwr.silo.review import decide, pending  # noqa: E402
 from fedkd_flwr.stores.egress_log import read_log  # noqa: E402
 
 SILOS = 3

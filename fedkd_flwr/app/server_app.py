@@ -20,8 +20,8 @@ from flwr.serverapp import Grid, ServerApp
 from fedkd_flwr.app.assembly import make_strategy
 from fedkd_flwr.app.live_run import LiveRun
 from fedkd_flwr.app.model_cards import write_cards
-from fedkd_flwr.app.orphans import end_with_parent
 from fedkd_flwr.app.output import continued, output_root
+from fedkd_flwr.app.parent_watch import end_with_parent
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.app.try_models import try_final_model, try_models
 from fedkd_flwr.app.versions import installed_versions

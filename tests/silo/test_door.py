@@ -29,8 +29,8 @@ from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.silo import door as silo_door
 from fedkd_flwr.silo.door import SiloDoor
+from fedkd_flwr.silo.review import answer_lines, decide, log_text, pending
 from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
-from fedkd_flwr.silo.steward import answer_lines, decide, log_text, pending
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore

@@ -26,7 +26,7 @@ from fedkd_flwr.silo import node_work
 from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.node import Node, run_node
 from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, Work, answer
-from fedkd_flwr.silo.steward import log_text
+from fedkd_flwr.silo.review import log_text
 from fedkd_flwr.stores.egress_log import read_log
 from fedkd_flwr.wire.records import open_reply
 

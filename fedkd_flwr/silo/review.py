@@ -1,4 +1,4 @@
-"""A steward's desk: which replies wait, approving and rejecting them, and replies and logs as text."""
+"""Replies that wait for a person: listing, approving and rejecting them; replies and logs as text."""
 
 from __future__ import annotations
 
