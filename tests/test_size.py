@@ -34,7 +34,7 @@ LIMITS = {
     "saved_model": 196,
     "seeds": 39,
     "settings": 631,
-    "silo": 4_813,
+    "silo": 4_829,
     "simulation": 1_248,
     "spreadsheets": 32,
     "stores": 2_168,

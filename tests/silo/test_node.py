@@ -22,7 +22,7 @@ from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from flwr.supernode.start_client_internal import _pull_and_store_message
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.silo import node_work
+from fedkd_flwr.silo import node, node_work
 from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.node import Node, run_node
 from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, Work, answer
@@ -226,6 +226,19 @@ def test_work_for_a_run_that_was_stopped_is_ended_by_its_name_and_nothing_is_sen
     with pytest.raises(RunEndedError):
         answer(_work(installed), approvals, ["sleep", "60"], goes_on=lambda: False)
     assert time.monotonic() - began < 20
+
+
+def test_a_node_that_was_stopped_for_a_minute_says_so_once_it_goes_on(caplog):
+    now = [0.0]
+    passes = iter([5.0, 65.0, 5.1])
+
+    def sleep(seconds):
+        now[0] += next(passes)
+
+    with pytest.raises(StopIteration):
+        node.notice_pauses(clock=lambda: now[0], sleep=sleep)
+    assert caplog.text.count("This node stood still") == 1
+    assert "stood still for 60 s" in caplog.text
 
 
 # ------------------------------------------------------------------------------------- the way to the SuperLink
