@@ -27,7 +27,7 @@ from fedkd_flwr.app.try_models import try_final_model, try_models
 from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
+from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
@@ -83,9 +83,10 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
         with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
             try:
                 _run(grid, config, live, began)
-            except TooFewPartiesError as error:
-                if fault := load(CERTIFICATE)():
-                    raise TooFewPartiesError(f"{error} {fault}") from error
+            except Exception as error:  # nobody replied, or this very process cannot reach the SuperLink
+                if not record.simulation and (fault := load(CERTIFICATE)()):
+                    kind = TooFewPartiesError if isinstance(error, TooFewPartiesError) else FedkdError
+                    raise kind(f"{error} {fault}") from error
                 raise
     finally:
         write_cards(record, folder)

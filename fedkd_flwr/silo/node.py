@@ -130,7 +130,7 @@ def _say_why(options: Sequence[str]) -> None:
     _, link = read_supernode_options(options)
     for finding in check_link(link) if link is not None else ():
         if finding.level == Level.FAULT:
-            logger.error("%s: %s %s", finding.subject, finding.what, finding.way_out)
+            logger.error("%s: %s. %s", finding.subject, finding.what, finding.way_out)
 
 
 def notice_pauses(

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from fedkd_flwr.app import server_app
-from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.errors import FedkdError, TooFewPartiesError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.devnet import make_tls
 from fedkd_flwr.silo.server_certificate import certificate_fault
@@ -69,9 +69,14 @@ def test_a_simulation_has_no_certificate_to_look_at():
     assert certificate_fault(["flwr-simulation", "--run-id", "5"]) == ""
 
 
-def test_a_run_that_nobody_answered_names_the_certificate_in_its_record(tmp_path, expired, monkeypatch):
+@pytest.mark.parametrize(
+    "error",
+    [TooFewPartiesError("min-parties must be reached in round 1, got 0 valid replies of 2."), ConnectionError("[SSL]")],
+    ids=["nobody answered", "the server itself cannot connect"],
+)
+def test_a_run_that_ends_so_names_the_certificate_in_its_record(tmp_path, expired, monkeypatch, error):
     def nobody(*_):
-        raise TooFewPartiesError("min-parties must be reached in round 1, got 0 valid replies of 2.")
+        raise error
 
     class Context:
         run_id = 5
@@ -80,8 +85,8 @@ def test_a_run_that_nobody_answered_names_the_certificate_in_its_record(tmp_path
     monkeypatch.setattr(server_app, "_run", nobody)
     with _tls_server(expired) as arguments:
         monkeypatch.setattr("sys.argv", arguments)
-        with pytest.raises(TooFewPartiesError, match="No node can connect"):
+        with pytest.raises(FedkdError, match="No node can connect"):
             server_app.federate(None, Context(), page=False)
     record = RunRecord.load(tmp_path / "out" / "runs" / "5" / "record.json")
     assert record.status == "failed"
-    assert "got 0 valid replies of 2. No node can connect: the server's certificate" in record.reason
+    assert f"{error} No node can connect: the server's certificate" in record.reason
