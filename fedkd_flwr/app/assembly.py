@@ -51,7 +51,7 @@ from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
-from fedkd_flwr.strategies.loop import ExchangeStrategy
+from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
 from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
@@ -308,7 +308,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy: type[ExchangeStrategy] = load_class(config.card.strategy)
+    strategy = strategy_of(load_class(config.card.strategy))
     return strategy.assemble(
         collaborators,
         config=config.own,
