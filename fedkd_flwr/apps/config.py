@@ -86,11 +86,11 @@ class RunConfig(Config):
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
     """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
     missing: str = setting("", only=_TABLE)
-    """Further words for an empty cell, with commas. Empty cells, NA, n/a and ? are known."""
+    """Further words for an empty cell, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are known."""
     dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
-    limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
-    """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
+    limits: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
+    """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
     public_path: str = setting("", path=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)

@@ -158,7 +158,9 @@ def read_user_table(
             found = look(frame, label=label, rules=rules, command=next_command, rare=rare)
         about_file = [ColumnNote(name="", read_as="file", note=text) for text in said]
         looked = replace(found, notes=(*about_file, *found.notes))
-        labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
+        labelled = np.array(
+            [text is not None for text in column_texts(frame[label], rules.of_column(label, frame.columns).missing)]
+        )
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
     classes = schema.classes if schema is not None else looked.classes if looked is not None else ()
