@@ -74,9 +74,10 @@ def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
     if not sample:
         return None
     unread = {way: Reading(dates=way).distinct(sample)[1] for way in DATES}
-    best = min(unread, key=lambda way: int(unread[way].sum()))
+    by_fit = sorted(unread, key=lambda way: int(unread[way].sum()))
+    best = by_fit[0]
     ways, left = [best], unread[best]
-    for way in () if best in ("time", "duration") else ("iso", "day-first", "month-first", "named", "compact"):
+    for way in () if best in ("time", "duration") else (one for one in by_fit if one not in ("time", "duration")):
         rival = way.endswith("-first") and any(one.endswith("-first") for one in ways)
         if not rival and (left & ~unread[way]).any():
             ways.append(way)
@@ -86,13 +87,15 @@ def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
         other = next((rivals[way] for way in ways if way in rivals), "")
         if not other or 5 * (left & unread[other]).sum() > len(sample):
             return None
-        day, month = (sample[int(np.argmax(unread[one]))] for one in ("month-first", "day-first"))
+        orders = ("day-first", "month-first"), ("month-first", "day-first")
+        day, month = (sample[int(np.argmax(~unread[one] & unread[no]))] for one, no in orders)
         seen = f"the day first in {day!r} and the month first in {month!r}"
         raise Question(explain(f"column {name!r}", "hold dates in one order", seen), {}, {"drop": name})
     if best == "duration":
-        units = {re.sub(r"[\d.\s]+", " ", text).strip().removesuffix("s") for text in sample}
+        read = [text for text, bad in zip(sample, left, strict=True) if not bad]
+        units = {re.sub(r"[\d.\s]+", " ", text).strip().removesuffix("s") for text in read}
         # cells of one unit are plain numbers, and 34m and 41w may be a man and a woman
-        return None if (len(units) == 1 and ":" not in sample[0]) or units <= {*"mwfd"} else Reading(dates=best)
+        return None if (len(units) == 1 and ":" not in read[0]) or units <= {*"mwfd"} else Reading(dates=best)
     ordered = next((way for way in ways if way.endswith("-first")), None)
     if ordered is not None:
         dates = [text for text, bad in zip(sample, unread[ordered], strict=True) if not bad]

@@ -244,10 +244,12 @@ def _look_at_label(
     said = []
     if words:
         number = sum(text is not None for text in emptied)
-        lost = f"{counted(number, 'row')} that hold {short_list(words, 3)}, which missing calls empty"
+        lost = f"{counted(number, 'row')} with {short_list(list(map(repr, words)), 3)}, which missing calls empty"
         if len(classes) < 2:
             way_out = f"In one other column only: missing=COLUMN:{words[0]}."
-            raise DataError(explain(f"label column {label!r}", "keep two classes or more", f"none for {lost}", way_out))
+            raise DataError(
+                explain(f"label column {label!r}", "keep two classes or more", f"{len(classes)} beside {lost}", way_out)
+            )
         said.append(f"no label for {lost}")
     if missing := len(texts) - known:
         first = int(np.flatnonzero(codes < 0)[0]) + 1
@@ -256,7 +258,8 @@ def _look_at_label(
     if few := [f"{name!r} ({counted(number, 'row')})" for name, number in counts.items() if number < rare]:
         said.append(
             f"rare: {short_list(sorted(few), 5)}, so figures of it say little, and most parties hold none"
-            " (model-params=class_weight=balanced weighs it up; compare with --by balanced-accuracy)"
+            " (give forests, trees and logistic regression model-params=class_weight=balanced, and compare runs with"
+            " --by balanced-accuracy)"
         )
     alike = {name.casefold() for name in classes}
     if len(alike) < len(classes):
