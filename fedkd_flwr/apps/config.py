@@ -445,7 +445,7 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
         As for `parse_run_config`.
     """
     known = {key: name for name, key in NodeConfig.keys().items()}
-    for key, value in values.items():
+    for key in values:
         if key not in known:
             raise ConfigError(_unknown("node config key", key, values, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})

@@ -92,10 +92,10 @@ def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
         seen = f"the day first in {day!r} and the month first in {month!r}"
         raise Question(explain(f"column {name!r}", "hold dates in one order", seen), {}, {"drop": name})
     if best == "duration":
-        read = [text for text, bad in zip(sample, left, strict=True) if not bad]
-        units = {re.sub(r"[\d.\s]+", " ", text).strip().removesuffix("s") for text in read}
+        units = [re.fullmatch(r"[\d.]+\s*([^\W\d]+)", text) for text in np.array(sample, dtype=object)[~left]]
+        kinds = {found[1].removesuffix("s") if found else ":" for found in units}
         # cells of one unit are plain numbers, and 34m and 41w may be a man and a woman
-        return None if (len(units) == 1 and ":" not in read[0]) or units <= {*"mwfd"} else Reading(dates=best)
+        return None if (len(kinds) == 1 and ":" not in kinds) or kinds <= {*"mwfd"} else Reading(dates=best)
     ordered = next((way for way in ways if way.endswith("-first")), None)
     if ordered is not None:
         dates = [text for text, bad in zip(sample, unread[ordered], strict=True) if not bad]

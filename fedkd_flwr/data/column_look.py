@@ -46,7 +46,7 @@ _NAME_OF_ID = re.compile(
 )
 _NAME_OF_DATE = re.compile(r"(?i)date|datum|day|tag$|fecha|birth|geburt|admi|aufnahme|discharge|dob")
 _PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
-_SENTINEL = re.compile(r"-1|-9+|99+|-99+\.9+|99+\.9+")
+_SENTINEL = re.compile(r"-1|-9+(\.9+)?|99+")
 
 
 @dataclass(kw_only=True)

@@ -246,10 +246,11 @@ def _look_at_label(
         number = sum(text is not None for text in emptied)
         lost = f"{counted(number, 'row')} with {short_list(list(map(repr, words)), 3)}, which missing calls empty"
         if len(classes) < 2:
-            way_out = f"In one other column only: missing=COLUMN:{words[0]}."
-            raise DataError(
-                explain(f"label column {label!r}", "keep two classes or more", f"{len(classes)} beside {lost}", way_out)
+            seen, way_out = (
+                f"{len(classes)} beside {lost}",
+                f"For one column alone: missing=COLUMN:{words[0]}.",
             )
+            raise DataError(explain(f"label column {label!r}", "keep two classes or more", seen, way_out))
         said.append(f"no label for {lost}")
     if missing := len(texts) - known:
         first = int(np.flatnonzero(codes < 0)[0]) + 1
