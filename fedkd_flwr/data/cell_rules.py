@@ -164,8 +164,8 @@ def signs_of_numbers(texts: list[str], numbers: NDArray[np.float64]) -> NumberSi
     return NumberSigns([text for text in texts if text not in MISSING])
 
 
-def number_rule(texts: list[str], decimal: str) -> tuple[Reading, NumberSigns]:
-    """Return the rule by which texts are numbers, as far as the signs in them say, and these signs."""
+def number_rule(texts: list[str], decimal: str) -> Reading:
+    """Return the rule by which texts are numbers, as far as the signs in them say."""
     signs = NumberSigns(texts[:_SAMPLE])
     if len(texts) > _SAMPLE and not signs["comma"] and (signs["comma?"] or signs["point?"]):
         signs = NumberSigns(texts)
@@ -184,4 +184,4 @@ def number_rule(texts: list[str], decimal: str) -> tuple[Reading, NumberSigns]:
         decimal, thousands = ".", "," if signs["comma?"] else ""
     if signs.groups and not thousands:
         thousands = min(signs.groups)
-    return Reading(decimal=decimal, thousands=thousands, unit=signs.unit), signs
+    return Reading(decimal=decimal, thousands=thousands, unit=signs.unit)

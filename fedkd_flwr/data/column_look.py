@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.cell_rules import (
-    NumberSigns,
-    Question,
-    are_compact_dates,
-    date_rule,
-    number_rule,
-    signs_of_numbers,
-)
-from fedkd_flwr.data.cells import Cells, Mask
+from fedkd_flwr.data.cell_rules import Question, are_compact_dates, date_rule, number_rule, signs_of_numbers
+from fedkd_flwr.data.cells import Cells
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
-from fedkd_flwr.data.reading import EMPTY_WORDS, LIMIT, PLAIN, Reading, in_words
+from fedkd_flwr.data.found_column import FEW_TEXTS, ColumnLook
+from fedkd_flwr.data.reading import EMPTY_WORDS, Reading
 from fedkd_flwr.data.rules import Rules, mark
-from fedkd_flwr.data.written import ends_of_range
+from fedkd_flwr.data.tried_rule import read_by, shape_of
 from fedkd_flwr.errors import DataError, explain, printable
 
-__all__ = ["ColumnLook", "look_at_column"]
+__all__ = ["look_at_column"]
 
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 30  # too few rows to tell an identifier from a category
 _FEW_EACH = 5  # rows of a category of which a model learns little, where there are many
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
-_FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
-_FEW_TEXTS = 20  # more different words among numbers are not listed
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
 _REPEATED = 3  # cells of one number that may stand for "no value"
@@ -47,61 +38,6 @@ _NAME_OF_ID = re.compile(
 _NAME_OF_DATE = re.compile(r"(?i)date|datum|day|tag$|fecha|birth|geburt|admi|aufnahme|discharge|dob")
 _PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
 _SENTINEL = re.compile(r"-1|-9+(\.9+)?|99+")
-
-
-@dataclass(kw_only=True)
-class ColumnLook:
-    """One column while it is looked at."""
-
-    name: str
-    kind: str = "numeric"  # or categorical, text, left out
-    reading: Reading = PLAIN
-    categories: tuple[str, ...] = ()
-    shapes: Counter[str] = field(default_factory=NumberSigns)  # of its numbers
-    looked: Callable[[str], ColumnLook] | None = None  # looks again, once the file's decimal sign is known
-    repaired: int = 0
-    missing: int = 0
-    notes: list[str] = field(default_factory=list)
-    example: str = ""  # the first cell that needs a rule
-    identifies: bool = False
-    useless: bool = False  # a note says that the user may drop it
-    problem: str = ""
-    choices: dict[str, dict[str, str]] = field(default_factory=dict)  # what a cell may mean -> rules that say so
-    change: dict[str, str] = field(default_factory=dict)  # rules that solve the problem
-
-    @property
-    def read_as(self) -> str:
-        """What the column became, in words."""
-        if self.kind == "categorical":
-            return f"{len(self.categories):,} categor{'y' if len(self.categories) == 1 else 'ies'}"
-        if self.kind != "numeric":
-            return self.kind
-        rule = self.reading
-        if rule.dates:
-            becomes = in_words(rule.dates).rpartition(" as ")[2]
-            return becomes if rule.dates == "time" else f"{becomes} ({rule.dates})"
-        words = [f"unit {rule.unit}"] if rule.unit else []
-        words += ["decimal comma"] if rule.decimal == "," else []
-        words += [f"thousands {rule.thousands!r}"] if rule.thousands else []
-        return f"numbers ({', '.join(words)})" if words else "numbers"
-
-    def may_drop(self, why: str) -> None:
-        """Note why a model may be better without this column."""
-        self.useless = True
-        self.notes.append(f"{why} ({mark('drop', self.name)} leaves it out)")
-
-    def leave_out(self, why: str, missing: int) -> ColumnLook:
-        """Leave the column out, and return it."""
-        self.kind, self.missing, self.repaired, self.change, self.notes = "left out", missing, 0, {}, [why]
-        return self
-
-    def words_rule(self, words: list[str]) -> str:
-        """Return the rule that reads some words of this column as empty; "" where a list cannot hold one of them."""
-        usable = 0 < len(words) <= _FEW_TEXTS and not any("," in word for word in (*words, self.name))
-        return ",".join(f"{self.name}:{word}" for word in words) if usable else ""
-
-
-# ------------------------------------------------------------------------------------------------------- one column
 
 
 def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLook:
@@ -125,7 +61,7 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         if not bad.any():
             seen.reading, numbers = dates, days
             seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
-            seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
+            seen.notes.append(f"all cells look like {shape_of('compact')}: read as {seen.read_as}")
     return _numeric(seen, numbers)
 
 
@@ -146,7 +82,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
             seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
             return _categorical(seen, cells)
-        _say_what_is_empty(seen, cells, nothing)
+        seen.say_empty(cells, nothing)
         seen.reading = replace(seen.reading, limits=rules.limits)
         seen.shapes = signs_of_numbers(cells.texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
@@ -159,73 +95,11 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
     except Question as asked:
         seen.problem, seen.choices, seen.change = asked.problem, asked.choices, asked.change
         return seen
-    signs = NumberSigns()
-    if found is None:
-        found, signs = number_rule(suspects, decimal)
-    return _read_by(seen, cells, replace(found, missing=rules.missing), rules, signs, nothing)
-
-
-@dataclass
-class _Tried:
-    """What a rule makes of the texts of a column."""
-
-    cells: Cells
-    reading: Reading
-
-    def __post_init__(self) -> None:
-        texts = self.cells.texts
-        self.numbers, self.bad = self.reading.distinct(texts)
-        bounds = [bool(LIMIT.match(text) or ends_of_range(text)) for text in texts]
-        self.limited: Mask = np.array(bounds, dtype=bool) & ~self.bad & bool(self.reading.limits)
-        self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.limited
-        known = self.good | self.bad | self.limited
-        self.share = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
-        self.distinct = len(np.unique(self.numbers[self.good]))
-        self.many = self.distinct >= _FEW_NUMBERS
-
-    @property
-    def reads(self) -> bool:
-        """Whether the column is one of numbers by this rule: all cells are, or nearly all of many different ones."""
-        if not self.good.any():
-            return False
-        ranges = self.limited.any() and not self.bad.any() and self.reading.limits != "number"
-        if not self.limited.any() and not self.bad.any():
-            return True
-        number = self.cells.number
-        if ranges and self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited):
-            return True
-        enough = self.many and 2 * number(self.good) >= number(self.bad)
-        return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
-
-
-def _read_by(
-    seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules, signs: NumberSigns, nothing: Mask
-) -> ColumnLook:
-    """Read the cells of a column by a rule; where too many do not fit it, as categories, and say so."""
-    tried = _Tried(cells, replace(reading, limits="" if reading.dates else rules.limits))
-    if not reading.dates and not rules.limits and tried.bad.any():
-        ways = [_Tried(cells, replace(reading, limits=way)) for way in ("number", "middle")]
-        with_limits = next((one for one in ways if one.limited.any() and one.reads), None)
-        tried = with_limits or (ways[0] if ways[0].limited.any() else tried)
-    if tried.reads:
-        words = cells.chosen(tried.bad)
-        seen.reading = replace(tried.reading, missing=(*reading.missing, *words))
-        _say_what_was_read(seen, tried)
-        _say_what_is_empty(seen, cells, nothing)
-        if not reading.dates:
-            seen.shapes = NumberSigns(cells.chosen(tried.good)) if signs else seen.shapes
-        return _numeric(seen, cells.rows(np.where(tried.bad, np.nan, tried.numbers)))
-    what = _shape_of(reading.dates) if reading.dates else "numbers"
-    enough = tried.many and 2 * cells.number(tried.good) >= cells.number(tried.bad)
-    if tried.good.any() and tried.share < (0.5 if enough else _FEW_WORDS):
-        _mixed(seen, tried, what)
-    elif tried.many and (tried.share <= 1 - _FEW_WORDS or _are_words(cells, tried.bad)):
-        _mixed(seen, tried, what)
-        seen.change = seen.change if _are_words(cells, tried.bad) else {}  # codes are categories, however many
-    return _categorical(seen, cells)
-
-
-# ---------------------------------------------------------------------------------------------------- what a column is
+    rule = replace(found or number_rule(suspects, decimal), missing=rules.missing)
+    if (read := read_by(seen, cells, rule, rules)) is None:
+        return _categorical(seen, cells)
+    seen.say_empty(cells, nothing)
+    return _numeric(seen, read)
 
 
 def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
@@ -314,7 +188,7 @@ def _categorical(seen: ColumnLook, cells: Cells) -> ColumnLook:
         seen.kind = "text"
         return seen
     pairs = np.array([bool(_PAIR.fullmatch(text)) for text in cells.texts], dtype=bool)
-    if many > _FEW_TEXTS and 5 * cells.number(pairs) >= 4 * known_rows:
+    if many > FEW_TEXTS and 5 * cells.number(pairs) >= 4 * known_rows:
         what = f"cells hold two numbers each: {cells.shown(pairs, 1)}: left out; as two columns they can be used"
         return seen.leave_out(what, seen.missing)
     return _names_or_categories(seen, distinct, known_rows)
@@ -361,71 +235,3 @@ def _are_codes(texts: list[str]) -> bool:
 def _leading_zero(texts: list[str]) -> str:
     """Return the first text with a zero before another digit, "" without one."""
     return next((text for text in texts if re.match(r"0\d", text)), "")
-
-
-def _are_words(cells: Cells, bad: Mask) -> bool:
-    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
-    return bool(bad.sum() <= _FEW_TEXTS) and not any(re.search(r"\d", text) for text in cells.chosen(bad))
-
-
-# --------------------------------------------------------------------------------------------------- what is said of it
-
-
-def _shape_of(dates: str) -> str:
-    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
-    return in_words(dates).rpartition(" as ")[0]
-
-
-def _say_what_was_read(seen: ColumnLook, tried: _Tried) -> None:
-    """Note which cells needed a rule, how many, and the first of them with its row."""
-    cells, rule = tried.cells, replace(seen.reading, missing=(), limits="")
-    _, plain_bad = PLAIN.distinct(cells.texts)
-    total = cells.number(tried.good | tried.limited | tried.bad)
-    needed = tried.good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
-    seen.repaired = cells.number(needed) + (cells.number(tried.limited) if seen.reading.limits != "missing" else 0)
-    if needed.any():
-        seen.example = cells.shown(needed, 1)
-        percent = 100 * cells.number(needed) // total
-        share = "all cells" if percent == 100 else f"{percent} %"
-        if rule.dates:
-            what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
-        elif rule.decimal == ",":
-            what = f"{share} look like decimal-comma numbers: read so ({mark('decimal', ',')})"
-        elif rule.unit and not rule.thousands:
-            what = f"{share} have the unit {rule.unit}: left out"
-        else:
-            what = f"{share} have the sign {rule.thousands!r} between thousands: read so"
-        seen.notes.append(what if percent == 100 else f"{what}; first {seen.example}")
-    if tried.limited.any():
-        way = seen.reading.limits
-        then = {"number": "as the limit itself", "middle": "as the middle of the range", "missing": "as empty"}[way]
-        other = "number" if way == "missing" else "missing"
-        done = f"read {then} ({mark('limits', way)}); {mark('limits', other)} does otherwise"
-        seen.notes.append(f"{_cells(cells.number(tried.limited))} no number: {cells.shown(tried.limited)}: {done}")
-    if tried.bad.any():
-        rule_of_words = seen.words_rule(cells.chosen(tried.bad))
-        said = f" ({mark('missing', rule_of_words)})" if rule_of_words else ""
-        what = "date" if rule.dates else "number"
-        shown = cells.shown(tried.bad)
-        seen.notes.append(f"{_cells(cells.number(tried.bad))} no {what}: {shown}: read as empty{said}")
-
-
-def _say_what_is_empty(seen: ColumnLook, cells: Cells, nothing: Mask) -> None:
-    """Note the known words for "no value" among numbers, such as a dash."""
-    if nothing.any():
-        seen.notes.append(f"{counted(cells.number(nothing), 'cell')} read as empty: {cells.shown(nothing)}")
-
-
-def _mixed(seen: ColumnLook, tried: _Tried, what: str) -> None:
-    """Note that a column holds numbers (or dates: ``what``) and words, and what would make it a column of numbers."""
-    cells, good = tried.cells, tried.good | tried.limited
-    percent = 100 * cells.number(good) // cells.number(good | tried.bad)
-    seen.notes.append(f"{percent} % of the cells are {what}, others are not: {cells.shown(tried.bad)}")
-    words = seen.words_rule(cells.chosen(tried.bad))
-    seen.change = {"missing": words} if words else {"drop": seen.name}
-    if words:
-        seen.notes[-1] += f" ({mark('missing', words)} reads them as empty, and the column as {what})"
-
-
-def _cells(number: int) -> str:
-    return f"{number:,} cell{' is' if number == 1 else 's are'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedkd_flwr.data.column_look import ColumnLook
+from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.errors import explain
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.data.column_look import ColumnLook, look_at_column
+from fedkd_flwr.data.column_look import look_at_column
 from fedkd_flwr.data.columns import MISSING, canonical, column_texts, counted, factorize, short_list, sorted_texts
 from fedkd_flwr.data.decimal_sign import one_decimal_sign
+from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import DATES, Reading
 from fedkd_flwr.data.rules import NO_RULES, Rules, spelt
 from fedkd_flwr.data.schema import Column

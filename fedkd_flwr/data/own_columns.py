@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.column_look import ColumnLook, look_at_column
+from fedkd_flwr.data.column_look import look_at_column
 from fedkd_flwr.data.columns import column_name, column_texts
 from fedkd_flwr.data.decimal_sign import one_decimal_sign
 from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.preprocessor import Preprocessor, without_bad_cells
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.rules import NO_RULES
