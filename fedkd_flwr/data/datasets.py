@@ -6,7 +6,7 @@ A deployed party reads its own file instead (`tables`). Encoding, scaling and im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Rules
+from fedkd_flwr.data.look import ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
@@ -105,59 +105,36 @@ def load_pool(
     synthetic_rows: int = 2000,
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
-    table: str = "",
-    label: str = "",
-    schema_path: str = "",
-    test_file: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
-    rules: Rules = NO_RULES,
-    command: Sequence[str] = (),
-    rare: int = 0,
     own_share: float = 0.0,
+    **of_table: Any,
 ) -> Pool:
-    """Load a named data set and split it at random from the seed.
-
-    In sets with an official test file, its rows are the test rows. In the others half of the rows become private, a
-    quarter public and a quarter test rows (``a9a`` and ``cod-rna``: 75, 12.5 and 12.5 %, as published). The split is
-    not stratified.
+    """Load a named data set and split it at random from the seed; the split is not stratified.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`.
-    seed : int
-        Seed of the run, from which the split and the synthetic data are derived.
+        One of `NAMES`. ``synthetic_rows``, ``..._features`` and ``..._classes`` are the size of ``synthetic``, and
+        ``of_table`` is for ``table``: what `read_user_table` takes.
     data_root : path
         Folder with the files of the sets that do not come with scikit-learn.
     num_public, num_test, num_private : int
-        How many rows of each kind; 0 for the default, which is all rows if public rows come from another data set.
+        How many rows of each kind; 0 for the default (docs/your-data.md).
     public_from : {"train", "test"}
-        Where public rows come from in sets with an official test file. With "test", half of that file is public
-        unless ``num_public`` says otherwise, the other half serves for testing, and all training rows are private.
-    synthetic_rows, synthetic_features, synthetic_classes : int
-        Size of the data set ``synthetic``.
-    table, label, schema_path, test_file : str
-        For ``table``: a user's labelled file and its label column; optionally a schema and a labelled test file.
-    rules, command, rare
-        For ``table``: as in `read_user_table`.
+        With "test", public rows are taken from the official test file, and all training rows are private.
     rows : mapping of str to ndarray of int, or None
-        Explicit row numbers of the source file: ``"public"``, ``"test"`` and, unless all others are meant,
-        ``"private"``. In sets with an official test file, ``"test"`` numbers rows of that file, and ``"public"`` rows
-        of the file that ``public_from`` names.
+        Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
+        file, if there is one) and, unless all others are meant, ``"private"``.
     label_space : {"private", "joint"}
-        For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
-        classes and after them the private ones.
-
+        As in `read_paired`, for the sets of `PAIRED`.
     own_share : float
         Share of a table's columns, drawn from the seed, that public rows are without: `Pool.own_columns`.
 
     Raises
     ------
-    ConfigError
-        If a setting is unknown, or out of range.
-    DataError
-        If a file is missing (code ``missing-file``), or more rows are asked for than there are.
+    ConfigError, DataError
+        If a setting is wrong, a file is missing (code ``missing-file``), or there are too few rows.
 
     Examples
     --------
@@ -168,43 +145,47 @@ def load_pool(
     check_choice("dataset", name, NAMES)
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
-    elif name == "table":
-        source = read_user_table(
-            table, label, schema_path=schema_path, test_file=test_file, rules=rules, command=command, rare=rare
-        )
-    elif name in EMBEDDED:
-        source = read_embedded(name)
-    elif name in PUBLISHED:
-        source = read_published(name, data_root)
     else:
-        source = read_paired(name, data_root, label_space=label_space)
+        source = _read_source(name, data_root, label_space, **of_table)
     if rows is not None and source.rows_left_out:
         seen = f"{source.rows_left_out} without one"
         way_out = "Give them a label or take them out: without them the others have other numbers."
         raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
-    if label_space != "private" and name not in PAIRED:
-        way_out = "One label space is all it has."
-        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
-    if source.public_table is not None and public_from == "train":
-        public_from = "other"
-    elif (
-        public_from not in ("train", "test")
-        or source.public_table is not None
-        or (public_from == "test" and source.test_y is None)
-    ):
-        seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    public_from = _public_file(source, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
-    split = (
-        _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
-        if rows is None
-        else _explicit_split(source, name, rows, public_from)
-    )
+    if rows is None:
+        split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
+    else:
+        split = _explicit_split(source, name, rows, public_from)
     if not own_share:
         return _make_pool(source, split, public_from)
     return _with_own_columns(source, split, public_from, name, own_share, derive_rng(seed, "own-columns"))
+
+
+def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str, **of_table: Any) -> Source:
+    if label_space != "private" and name not in PAIRED:
+        way_out = "One label space is all it has."
+        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+    if name == "table":
+        return read_user_table(**of_table)
+    if name in EMBEDDED:
+        return read_embedded(name)
+    if name in PUBLISHED:
+        return read_published(name, data_root)
+    return read_paired(name, data_root, label_space=label_space)
+
+
+def _public_file(source: Source, name: str, public_from: str) -> str:
+    """Return which file public rows are of: "train", "test", or "other", that of another data set."""
+    if source.public_table is not None and public_from == "train":
+        return "other"
+    known = ("train", "test") if source.test_y is not None and source.public_table is None else ("train",)
+    if public_from not in known or source.public_table is not None:
+        seen = f"{public_from!r} for {name!r}"
+        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+    return public_from
 
 
 def _with_own_columns(

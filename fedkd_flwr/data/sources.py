@@ -103,10 +103,9 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
 
 def read_user_table(
     table: str,
-    label: str,
+    label: str = "",
     *,
     schema_path: str = "",
-    test_file: str = "",
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
@@ -120,8 +119,8 @@ def read_user_table(
     ----------
     table, label : str
         The file and its label column.
-    schema_path, test_file : str
-        A schema, and a labelled file of test rows.
+    schema_path : str
+        A schema, if there is one.
     rules : Rules
         What the user says about the table.
     command : sequence of str
@@ -158,23 +157,14 @@ def read_user_table(
             found = look(frame, label=label, rules=rules, command=next_command, rare=rare)
         about_file = [ColumnNote(name="", read_as="file", note=text) for text in said]
         looked = replace(found, notes=(*about_file, *found.notes))
-        labelled = np.array(
-            [text is not None for text in column_texts(frame[label], rules.of_column(label, frame.columns).missing)]
-        )
+        words = rules.of_column(label, frame.columns).missing
+        labelled = np.array([text is not None for text in column_texts(frame[label], words)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
     classes = schema.classes if schema is not None else looked.classes if looked is not None else ()
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
     encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
-    test_table, test_y = None, None
-    if test_file:
-        test_table = read_table(test_file, label=label, num_features=frame.shape[1] - 1)
-        if label not in test_table.columns:
-            raise DataError(explain("label", f"be a column of {test_file}", label))
-        if schema is None and (other := image_shape(test_file)) != shape:
-            raise DataError(explain(f"images of {test_file}", f"have the shape of those of {table}, {shape}", other))
-        test_y = encoder.encode_labels(test_table.pop(label))
     y = encoder.encode_labels(frame.pop(label))
     return Source(
         table=frame,
@@ -183,8 +173,6 @@ def read_user_table(
         label=label,
         shape=shape,
         schema=schema,
-        test_table=test_table,
-        test_y=test_y,
         looked=looked,
         rows_left_out=left_out,
     )

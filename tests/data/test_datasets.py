@@ -189,19 +189,12 @@ def test_a_users_labelled_file_becomes_a_federation(user_file):
     assert _forest_accuracy(pool) == 1.0
 
 
-def test_a_users_test_file_and_schema_are_used(user_file):
+def test_a_users_schema_is_used(user_file):
     first = load_pool("table", seed=0, table=str(user_file), label="rich").public.schema
     schema = dataclasses.replace(first, columns=first.columns[::-1], classes=("yes", "no"))
     schema.write(user_file.parent / "schema.toml")
-    pool = load_pool(
-        "table",
-        seed=0,
-        table=str(user_file),
-        schema_path=str(user_file.parent / "schema.toml"),
-        test_file=str(user_file),
-        public_from="test",
-    )
-    _check_pool(pool, 80, 40, 40, 4)
+    pool = load_pool("table", seed=0, table=str(user_file), schema_path=str(user_file.parent / "schema.toml"))
+    _check_pool(pool, 40, 20, 20, 4)
     assert pool.public.schema == schema
 
 

@@ -77,7 +77,7 @@ def test_images_keep_their_shape_in_the_schema_and_in_a_simulation(tmp_path, sha
     public = load_public(tmp_path / "im.npz")
     assert public.shape == written
     np.testing.assert_array_equal(np.round(public.X * 255), X.reshape(40, -1))
-    pool = load_pool("table", seed=1, table=str(tmp_path / "im.npz"), label="kind", test_file=str(tmp_path / "im.npz"))
+    pool = load_pool("table", seed=1, table=str(tmp_path / "im.npz"), label="kind")
     assert pool.public.shape == written
     assert [note.read_as for note in pool.columns] == [found.notes[0].read_as, "label, 2 classes"]
 
@@ -90,14 +90,10 @@ def test_an_npz_file_of_other_arrays_than_pixels_is_a_table(tmp_path):
     assert look_at_file(tmp_path / "matrix.npz", label="y")[1].shape is None
 
 
-def test_images_with_channels_last_rules_for_columns_and_another_shape_of_test_images_are_refused(tmp_path):
+def test_images_with_channels_last_and_rules_for_columns_are_refused(tmp_path):
     _images(tmp_path / "im.npz")
     _images(tmp_path / "last.npz", (40, 8, 6, 3))
     with pytest.raises(DataError, match=r"channels, height, width\), got \(40, 8, 6, 3\).*X.transpose\(0, 3, 1, 2\)"):
         look_at_file(tmp_path / "last.npz", label="y")
     with pytest.raises(DataError, match="drop must be given for a table, not for images, got 'pixel-0'"):
         look_at_file(tmp_path / "im.npz", label="y", rules=Rules(drop=("pixel-0",)))
-    _images(tmp_path / "other.npz", (40, 3, 6, 8))
-    files = {"table": str(tmp_path / "im.npz"), "test_file": str(tmp_path / "other.npz")}
-    with pytest.raises(DataError, match=r"have the shape of those of .*im.npz, \(3, 8, 6\), got \(3, 6, 8\)"):
-        load_pool("table", seed=1, label="y", **files)
