@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.cell_rules import Question, are_compact_dates, date_rule, number_rule, signs_of_numbers
 from fedkd_flwr.data.cells import Cells
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
-from fedkd_flwr.data.found_column import FEW_TEXTS, ColumnLook
+from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, ColumnLook, excel_day
 from fedkd_flwr.data.reading import EMPTY_WORDS, Reading
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.data.tried_rule import read_by, shape_of
@@ -25,18 +25,17 @@ __all__ = ["look_at_column"]
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 30  # too few rows to tell an identifier from a category
-_FEW_EACH = 5  # rows of a category of which a model learns little, where there are many
+_FEW_EACH = 4  # rows of a category of which a model learns little, where there are many
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
 _REPEATED = 3  # cells of one number that may stand for "no value"
-_EXCEL_DAYS = range(25_569, 55_154)  # 1970 to 2050
 
 _NAME_OF_ID = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$"
 )
 _NAME_OF_DATE = re.compile(r"(?i)date|datum|day|tag$|fecha|birth|geburt|admi|aufnahme|discharge|dob")
-_PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
+_PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/:x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
 _SENTINEL = re.compile(r"-1|-9+(\.9+)?|99+")
 
 
@@ -55,7 +54,7 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         row = int(np.flatnonzero(bad)[0]) + 1
         found = f"{numbers[row - 1]} in row {row}"
         raise DataError(explain(f"column {name!r}", "hold finite numbers", found, "Correct them or leave them empty."))
-    if are_compact_dates(pd.unique(values[~np.isnan(numbers)])):
+    if are_compact_dates(np.asarray(pd.unique(values[~np.isnan(numbers)]))):
         dates = replace(seen.reading, dates="compact")
         days, bad = dates.parse(values)
         if not bad.any():
@@ -116,9 +115,9 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
     _say_what_stands_for_nothing(seen, known)
     if seen.missing or len(known) < _FEW_ROWS or not (known % 1 == 0).all():
         return seen
-    if low in _EXCEL_DAYS and high in _EXCEL_DAYS and low < high and _NAME_OF_DATE.search(seen.name):
-        day = pd.Timestamp("1899-12-30") + pd.Timedelta(days=int(known[0]))
-        seen.notes.append(f"days as Excel counts them ({known[0]:.0f} is {day:%Y-%m-%d})? They are read as numbers")
+    if low in EXCEL_DAYS and high in EXCEL_DAYS and low < high and _NAME_OF_DATE.search(seen.name):
+        day = f"{known[0]:.0f} is {excel_day(int(known[0]))}"
+        seen.notes.append(f"days as Excel counts them ({day})? They are read as numbers")
     # from 2**53 on a float is not exactly its whole number: it shows neither how many differ, nor the ends
     own, exact = len(np.unique(known)), max(-low, high) < 2**53
     counter, named = high - low + 1 == len(known) == own and exact, _is_named_as_id(seen.name)
@@ -199,7 +198,7 @@ def _names_or_categories(seen: ColumnLook, distinct: set[str], known_rows: int) 
     many = len(distinct)
     own = 10 * many >= 9 * known_rows and known_rows >= _FEW_ROWS
     own = own or (many > _MANY_CATEGORIES and 2 * many > known_rows)
-    if seen.change and ((own and "missing" in seen.change) or (not own and many > _MANY_MIXED)):
+    if seen.change and (seen.asks if own else many > _MANY_MIXED):
         rule = "hold numbers or a limited number of categories"
         problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts")
         # not within `explain`, which would escape the marks of the rules that are spelt later (`mark`)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 
 from fedkd_flwr.data.cell_rules import NumberSigns
 from fedkd_flwr.data.cells import Cells, Mask
@@ -12,7 +13,10 @@ from fedkd_flwr.data.columns import counted
 from fedkd_flwr.data.reading import PLAIN, Reading, in_words
 from fedkd_flwr.data.rules import mark
 
-__all__ = ["FEW_TEXTS", "ColumnLook"]
+__all__ = ["EXCEL_DAYS", "FEW_TEXTS", "ColumnLook", "excel_day"]
+
+EXCEL_DAYS = range(25_569, 55_154)
+"""1970 to 2050, as Excel counts days."""
 
 FEW_TEXTS = 20
 """More different words among numbers are not listed."""
@@ -34,6 +38,7 @@ class ColumnLook:
     example: str = ""  # the first cell that needs a rule
     identifies: bool = False
     useless: bool = False  # a note says that the user may drop it
+    asks: bool = False  # what does not fit its rule is no name, though nearly all cells may differ
     problem: str = ""
     choices: dict[str, dict[str, str]] = field(default_factory=dict)  # what a cell may mean -> rules that say so
     change: dict[str, str] = field(default_factory=dict)  # rules that solve the problem
@@ -73,3 +78,12 @@ class ColumnLook:
         """Return the rule that reads some words of this column as empty; "" where a list cannot hold one of them."""
         usable = 0 < len(words) <= FEW_TEXTS and not any("," in word for word in (*words, self.name))
         return ",".join(f"{self.name}:{word}" for word in words) if usable else ""
+
+
+def excel_day(number: int) -> str:
+    """Return the day that a number means in Excel.
+
+    >>> excel_day(44267)
+    '2021-03-12'
+    """
+    return f"{date.fromordinal(date(1899, 12, 30).toordinal() + number)}"

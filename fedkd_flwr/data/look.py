@@ -122,7 +122,8 @@ def look(
     command = command or _schema_command
     names = [str(name) for name in table.columns]
     _refuse_unknown(names, label, rules)
-    classes, notes = (), []
+    classes: tuple[str, ...] = ()
+    notes: list[ColumnNote] = []
     if label in names:
         classes, note = _look_at_label(table[label], label, rules.of_column(label, names), rare, needs_label)
         notes.append(note)

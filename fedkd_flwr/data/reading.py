@@ -34,6 +34,7 @@ DATES = {
     "day-first": "dates (12.03.2021) as days since 1970-01-01",
     "month-first": "dates (03/12/2021) as days since 1970-01-01",
     "named": "dates (12 March 2021) as days since 1970-01-01",
+    "month": "months (2021-03, 03/2021) as days since 1970-01-01",
     "compact": "dates (20210312) as days since 1970-01-01",
     "time": "times (13:45) as hours since midnight",
     "duration": "durations (1 day 02:30) as days",
@@ -91,6 +92,10 @@ _PATTERNS = {
         rf"(?:[^\W\d]+\.?,\s*)?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/. ]*(?:de )?)?(?P<name>[^\W\d]{{3,}})\.?[-/ ]*"
         rf"(?(day)|(?P<second_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s)(?:[, ]*|\sde\s)(?P<year>\d{{4}}|\d{{2}}){_TIME}"
     ),
+    "month": re.compile(
+        r"(?:(?P<year>\d{4})[-/](?P<month>\d{1,2})|"
+        rf"(?:(?P<second_month>\d{{1,2}})[-/]|(?P<name>[^\W\d]{{3,}})\.?[-/ ])(?P<second_year>\d{{4}})){_TIME}"
+    ),
     "compact": re.compile(
         r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})"
         r"(?:\.0|[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2}):?(?P<second>\d{2}(?:\.\d+)?)?(?P<zone>Z)?)?"
@@ -135,7 +140,7 @@ class Reading:
         The sign between groups of three digits; empty if there are none.
     unit : str
         A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
-    dates : {"", "iso", "day-first", "month-first", "named", "compact", "time", "duration"}
+    dates : {"", "iso", "day-first", "month-first", "named", "month", "compact", "time", "duration"}
         Cells are dates (days since 1970-01-01, in UTC where a zone is given), times (hours since midnight) or durations
         (days). A year of two digits lies within 1969 to 2068. Dates written in several ways are ``iso+day-first``.
     limits : {"", "number", "middle", "missing"}
@@ -361,7 +366,7 @@ class Reading:
     def _dates(self, texts: list[str]) -> NDArray[np.float64]:
         if "+" in self.dates:
             each = [replace(self, dates=way)._dates(texts) for way in self.dates.split("+")]
-            return np.fmax.reduce(each)  # no cell is read in two ways
+            return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
         if self.dates == "duration":
             return np.array([days_of_duration(text) for text in texts])
         pattern = _PATTERNS[self.dates]
@@ -453,8 +458,9 @@ def _number(text: str) -> float:
 
 def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     """Return year, month, day, hour, minute, second and hours east of UTC of a matched date or time."""
-    year = float(found.get("year") or 1970)
-    if len(found.get("year") or "1970") == 2:
+    digits = found.get("year") or found.get("second_year") or "1970"
+    year = float(digits)
+    if len(digits) == 2:
         year += 1900 if year >= 69 else 2000
     hour, half = float(found["hour"] or 0), (found.get("half") or "").lower()
     if half:
@@ -462,9 +468,10 @@ def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     zone = found.get("zone") or "Z"
     minutes = zone[3:].removeprefix(":") or "0"  # PostgreSQL writes hours only: +01
     east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + minutes) / 60
-    month, day = float(found.get("month") or 1), float(found.get("day") or found.get("second_day") or 1)
-    if "name" in found:
-        month = _MONTHS.get((found["name"] or "").casefold(), 0)
+    month = float(found.get("month") or found.get("second_month") or 1)
+    day = float(found.get("day") or found.get("second_day") or 1)
+    if name := found.get("name"):
+        month = _MONTHS.get(name.casefold(), 0)
     return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
 
 

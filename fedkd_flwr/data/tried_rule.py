@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.cell_rules import NumberSigns
 from fedkd_flwr.data.cells import Cells, Mask
-from fedkd_flwr.data.found_column import FEW_TEXTS, ColumnLook
+from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, ColumnLook, excel_day
 from fedkd_flwr.data.reading import LIMIT, PLAIN, Reading, in_words
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.data.written import ends_of_range
@@ -42,13 +42,12 @@ class TriedRule:
     @property
     def reads(self) -> bool:
         """Whether the column is one of numbers by this rule: all cells are, or nearly all of many different ones."""
-        if not self.good.any():
-            return False
         ranges = self.limited.any() and not self.bad.any() and self.reading.limits != "number"
         if not self.limited.any() and not self.bad.any():
-            return True
+            return bool(self.good.any())
         number = self.cells.number
-        if ranges and self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited):
+        beside = self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited)
+        if ranges and (beside or int(self.limited.sum()) > FEW_TEXTS):
             return True
         enough = self.many and 2 * number(self.good) >= number(self.bad)
         return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
@@ -127,8 +126,12 @@ def _mixed(seen: ColumnLook, tried: TriedRule, what: str) -> None:
     cells, good = tried.cells, tried.good | tried.limited
     percent = 100 * cells.number(good) // cells.number(good | tried.bad)
     seen.notes.append(f"{percent} % of the cells are {what}, others are not: {cells.shown(tried.bad)}")
+    first = cells.chosen(tried.bad)[0]
+    if tried.reading.dates and first.isdecimal() and int(first) in EXCEL_DAYS:
+        seen.notes[-1] += f" ({first} is {excel_day(int(first))} as Excel counts days)"
     words = seen.words_rule(cells.chosen(tried.bad))
     seen.change = {"missing": words} if words else {"drop": seen.name}
+    seen.asks = bool(words or tried.reading.dates)
     if words:
         seen.notes[-1] += f" ({mark('missing', words)} reads them as empty, and the column as {what})"
 

@@ -8,7 +8,7 @@ import re
 __all__ = ["days_of_duration", "ends_of_range"]
 
 _CLOCK = re.compile(
-    r"(?P<sign>-)?(?:(?P<days>\d+) ?(?:d|days?|Tage?)[, ] ?)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
+    r"(?P<sign>-)?(?:(?P<days>\d+) ?(?:d|days?|Tage?)[, ] ?)?(?P<plus>\+)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
     r"(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?"
 )
 _ISO = re.compile(
@@ -29,7 +29,7 @@ _UNITS = {  # in days
     for word in words.split()
 }
 
-_END = r"[+\-\u2212]?(?:\d|[.,]\d)[\d.,']*"
+_END = r"[+\-\u2212]?(?!0\d)(?:\d|[.,]\d)[\d.,']*"  # 030-12 is a code
 _RANGE = re.compile(
     rf"(?P<bracket>[\[(]\s*)?(?P<low>{_END})\s*(?(bracket),|(?:-|\u2013|\u2014|to|bis|\.\.))\s*"
     rf"(?P<high>{_END}(?(bracket)|(?:\s*[^\d\s\-].*)?))(?(bracket)\s*[\])])"
@@ -53,7 +53,10 @@ def days_of_duration(text: str) -> float:
     """
     if found := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = (float(found[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
-        return (-1 if found["sign"] else 1) * (days + (hours + minutes / 60 + seconds / 3600) / 24)
+        clock = (hours + minutes / 60 + seconds / 3600) / 24
+        if found["plus"]:  # pandas writes minus two hours as -1 days +22:00:00
+            return clock - days if found["sign"] else clock + days
+        return -(days + clock) if found["sign"] else days + clock
     if found := _ISO.fullmatch(text):
         return sum(float(number) * _UNITS[unit] for unit, number in found.groupdict().items() if number)
     parts = _PART.findall(text)
