@@ -114,12 +114,10 @@ def load_pool(
 
     Parameters
     ----------
-    name : str
-        One of `NAMES`. ``synthetic_rows``, ``..._features`` and ``..._classes`` are the size of ``synthetic``, and
-        ``of_table`` is for ``table``: what `read_user_table` takes.
-    data_root : path
-        Folder with the files of the sets that do not come with scikit-learn.
-    num_public, num_test, num_private : int
+    name, data_root : str, path
+        One of `NAMES`, and the folder with the files of `PUBLISHED`. ``synthetic_...`` are the sizes of ``synthetic``,
+        and ``of_table`` is for ``table``: what `read_user_table` takes.
+    num_... : int
         How many rows of each kind; 0 for the default (docs/your-data.md).
     public_from : {"train", "test"}
         With "test", public rows are taken from the official test file, and all training rows are private.
@@ -136,21 +134,14 @@ def load_pool(
     ConfigError, DataError
         If a setting is wrong, a file is missing (code ``missing-file``), or there are too few rows.
 
-    Examples
-    --------
-    >>> pool = load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85)
-    >>> pool.X.shape, pool.public.X.shape, pool.X_test.shape
-    ((85, 30), (370, 30), (114, 30))
+    >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
+    (85, 30)
     """
     check_choice("dataset", name, NAMES)
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     else:
         source = _read_source(name, data_root, label_space, **of_table)
-    if rows is not None and source.rows_left_out:
-        seen = f"{source.rows_left_out} without one"
-        way_out = "Give them a label or take them out: without them the others have other numbers."
-        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
     public_from = _public_file(source, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
@@ -260,53 +251,50 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     )
 
 
+def _lengths(source: Source) -> dict[str, int]:
+    """Return how many rows each file has: "train", the official "test" file, and the public rows of another set."""
+    tables = {"train": source.y, "test": source.test_y, "other": source.public_table}
+    return {name: len(rows) for name, rows in tables.items() if rows is not None}
+
+
 def _random_split(
     source: Source, name: str, sizes: dict[str, int], public_from: str, rng: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
     """Return random row numbers of each part: one permutation per file, cut into the parts."""
-    train = rng.permutation(len(source.y))
-    share = (1.0 - source.private_share) / 2
-    if source.test_y is None:
-        public = sizes["public"] or round(len(train) * share)
-        test = sizes["test"] or round(len(train) * share)
-        private = sizes["private"] or len(train) - public - test
-        _check_enough(name, "rows", len(train), public=public, test=test, private=private)
-        return {"test": train[:test], "public": train[test : test + public], "private": _last(train, private)}
-    official = rng.permutation(len(source.test_y))
-    if source.public_table is not None:
-        other = rng.permutation(len(source.public_table))
-        public = sizes["public"] or len(other)
-        test, private = sizes["test"] or len(official), sizes["private"] or len(train)
-        _check_enough(name, "public rows", len(other), public=public)
-        _check_enough(name, "official test rows", len(official), test=test)
-        _check_enough(name, "training rows", len(train), private=private)
-        return {"public": other[:public], "private": train[:private], "test": official[:test]}
-    if public_from == "test":
-        public = sizes["public"] or len(official) // 2
-        test = sizes["test"] or len(official) - public
-        private = sizes["private"] or len(train)
-        _check_enough(name, "official test rows", len(official), public=public, test=test)
-        _check_enough(name, "training rows", len(train), private=private)
-        return {"public": official[:public], "test": _last(official, test), "private": train[:private]}
-    public = sizes["public"] or round(len(train) * share)
-    test = sizes["test"] or len(official)
-    private = sizes["private"] or len(train) - public
-    _check_enough(name, "training rows", len(train), public=public, private=private)
-    _check_enough(name, "official test rows", len(official), test=test)
-    return {"public": train[:public], "private": _last(train, private), "test": official[:test]}
+    official = source.test_y is not None
+    parts = {"train": ["private"], "test": ["test"]} if official else {"train": ["test", "private"]}
+    parts.setdefault(public_from, []).insert(-1, "public")
+    words = {"train": "training rows" if official else "rows", "test": "official test rows", "other": "public rows"}
+    split: dict[str, NDArray[np.int64]] = {}
+    for file, length in _lengths(source).items():
+        order, counts = rng.permutation(length), {}
+        *first, last = parts[file]
+        for part in first:
+            default = length // 2 if file == "test" else round(length * (1.0 - source.private_share) / 2)
+            counts[part] = sizes[part] or default
+        counts[last] = sizes[last] or length - sum(counts.values())
+        _check_enough(name, words[file], length, **{part: counts[part] for part in sizes if part in counts})
+        at = 0
+        for part in first:
+            split[part] = order[at : at + counts[part]]
+            at += counts[part]
+        split[last] = order[length - counts[last] :] if first else order[: counts[last]]
+    return split
 
 
 def _explicit_split(
     source: Source, name: str, rows: Mapping[str, NDArray[np.integer]], public_from: str
 ) -> dict[str, NDArray[np.int64]]:
     """Return the given row numbers after checking them; private rows are all the others if they are not given."""
+    if source.rows_left_out:
+        seen = f"{source.rows_left_out} without one"
+        way_out = "Give them a label or take them out: without them the others have other numbers."
+        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
     if not {"public", "test"} <= rows.keys() <= {"public", "test", "private"}:
         raise DataError(explain("rows", "have 'public', 'test' and perhaps 'private'", ", ".join(rows)))
     split = {key: np.asarray(numbers, dtype=np.int64) for key, numbers in rows.items()}
     own_file = {"private": "train", "public": public_from, "test": "train" if source.test_y is None else "test"}
-    lengths = {"train": len(source.y), "test": 0 if source.test_y is None else len(source.test_y)}
-    if source.public_table is not None:
-        lengths["other"] = len(source.public_table)
+    lengths = _lengths(source)
     if "private" not in split:
         used = [split[key] for key in split if own_file[key] == "train"]
         split["private"] = np.setdiff1d(np.arange(lengths["train"]), np.concatenate([*used, []]))
@@ -330,10 +318,6 @@ def _check_enough(name: str, what: str, available: int, **wanted: int) -> None:
     if sum(wanted.values()) > available:
         rule, seen = f"be at most the {available} {what} of {name!r}", f"{sum(wanted.values())} ({asked})"
         raise DataError(explain(f"num-{', num-'.join(wanted)} together", rule, seen, "Ask for fewer rows."))
-
-
-def _last(order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    return order[len(order) - count :]
 
 
 def _take(table: _SomeTable, rows: NDArray[np.int64]) -> _SomeTable:

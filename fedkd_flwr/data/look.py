@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.column_look import look_at_column
-from fedkd_flwr.data.columns import MISSING, canonical, column_texts, counted, factorize, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_texts, counted, factorize, missing_texts, short_list, sorted_texts
 from fedkd_flwr.data.decimal_sign import one_decimal_sign
 from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import DATES, Reading
@@ -98,16 +98,10 @@ def look(
 
     Parameters
     ----------
-    table : DataFrame
-        Raw values, as `read_table` returns them.
-    label : str
-        The label column; it may be absent.
-    rules : Rules
-        What the user says.
-    command : callable
-        Returns the complete next command for rules in words; by default that of ``fedkd schema TABLE``.
-    spell : callable
-        Returns one rule as it stands in that command, given its key and value.
+    table, label : DataFrame, str
+        Raw values, as `read_table` returns them, and the label column, which may be absent.
+    command, spell : callable
+        Return the complete next command for rules in words, and one rule in it, given its key and value.
     rare : int
         A class of fewer rows is named.
     needs_label : bool
@@ -140,9 +134,7 @@ def look(
     changes = _changes(seen, rules)
     _refuse_problems(seen, changes, command, spell)
     notes += [_note_of(one, spell) for one in seen]
-    if strange := _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules):
-        said = f"missing: no cell of the table is {' or '.join(map(repr, strange))}"
-        notes.append(ColumnNote(name="", read_as="file", note=said))
+    notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
     order = {"": -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, useless=True)
     return Look(
@@ -285,29 +277,28 @@ def _refuse_no_classes(classes: tuple[str, ...], known: int, label: str) -> None
         raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
 
 
-def _words_of_no_cell(table: pd.DataFrame, seen: list[ColumnLook], rules: Rules) -> list[str]:
-    """Return the words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
+def _words_of_no_cell(table: pd.DataFrame, seen: list[ColumnLook], rules: Rules) -> list[ColumnNote]:
+    """Return a note on words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
     names = [str(name) for name in table.columns]
     readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
-    found: set[str] = set()
-    for name in names if rules.missing else ():
-        of_column = {word: replace(rules, missing=(word,)).of_column(name, names).missing for word in rules.missing}
-        own = {word: words[0] for word, words in of_column.items() if words and word not in found}
-        values, plain = table[name], readings.get(name)
-        if values.dtype.kind in "iuf" and plain is not None:
-            distinct = values.dropna().unique()
-            found |= {
-                w for w, text in own.items() if np.isnan(replace(plain, missing=(text,)).parse(distinct)[0]).any()
-            }
-            continue
-        distinct = factorize(values)[1]
-        known = {str(value).strip() for value in distinct} | ({*map(canonical, distinct)} if plain is None else set())
-        texts = [text for text in known if text not in MISSING and text is not None]
-        for word, text in own.items():
-            by_number = plain is not None and replace(plain, missing=(text,)).calls_empty(texts).any()
-            if by_number or not known.isdisjoint((text, canonical(text) or text)):
-                found.add(word)
-    return [word for word in rules.missing if word not in found]
+    left = list(rules.missing)
+    for name in names if left else ():
+        distinct = factorize(table[name])[1]
+        texts = {str(value).strip() for value in distinct} | {*column_texts(distinct)}
+        for word in left.copy():
+            own = replace(rules, missing=(word,)).of_column(name, names).missing
+            if own and (not texts.isdisjoint(missing_texts(own)) or _empties(readings.get(name), own, distinct)):
+                left.remove(word)
+    said = f"missing: no cell of the table is {' or '.join(map(repr, left))}"
+    return [ColumnNote(name="", read_as="file", note=said)] if left else []
+
+
+def _empties(reading: Reading | None, words: tuple[str, ...], distinct: Any) -> bool:
+    """Tell whether words read a number of a column as empty, in whatever spelling."""
+    if reading is None:
+        return False
+    numbers, emptied = (replace(reading, missing=some).parse(distinct)[0] for some in ((), words))
+    return not np.array_equal(numbers, emptied, equal_nan=True)
 
 
 def _changes(seen: list[ColumnLook], rules: Rules, *, useless: bool = False) -> dict[str, str]:
