@@ -33,44 +33,20 @@ NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """One data set, split into the private rows of all parties, the public rows and the common test rows.
+    """One data set, split into the private rows of all parties, the public rows and the common test rows."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, num_features), float32
-        Private training rows of all parties together; `partition` deals them.
-    y : ndarray of shape (n,), int16
-        Their labels.
-    X_test, y_test : ndarrays of shapes (num_test, num_features), (num_test,)
-        The common test rows.
-    public : PublicSet
-        The public rows, with their true labels in ``public.y``.
-    rows : ndarray of shape (n,), int64
-        Number of each private row in the training file (of ``wine-type`` after dropping duplicates).
-    texts, test_texts : ndarrays of shapes (n, 1), (num_test, 1), object, or None
-        The texts of ``X`` and ``X_test``, if the schema has text columns.
-    columns : tuple of ColumnNote
-        What was done to each column of a user's table.
-    next_command : str
-        The complete command that follows what they suggest; empty if nothing.
-    own_columns : tuple of str
-        Columns that the public rows and the schema are without, to be dealt to single parties.
-    own_table, own_test_table : DataFrame or None
-        Their raw values in the private and the test rows.
-    """
-
-    X: NDArray[Any]
+    X: NDArray[Any]  # private training rows of all parties together, float32; `partition` deals them
     y: NDArray[np.int16]
-    X_test: NDArray[Any]
+    X_test: NDArray[Any]  # the common test rows
     y_test: NDArray[np.int16]
-    public: PublicSet
-    rows: NDArray[np.int64]
-    texts: NDArray[np.object_] | None = None
+    public: PublicSet  # with the true labels in `public.y`
+    rows: NDArray[np.int64]  # number of each private row in the training file (`wine-type`: without duplicates)
+    texts: NDArray[np.object_] | None = None  # of `X`, shape (n, 1), if the schema has text columns
     test_texts: NDArray[np.object_] | None = None
-    columns: tuple[ColumnNote, ...] = ()
-    next_command: str = ""
-    own_columns: tuple[str, ...] = ()
-    own_table: pd.DataFrame | None = None
+    columns: tuple[ColumnNote, ...] = ()  # what was done to each column of a user's table
+    next_command: str = ""  # the complete command that follows what they suggest
+    own_columns: tuple[str, ...] = ()  # columns that public rows and schema are without, to be dealt to single parties
+    own_table: pd.DataFrame | None = None  # their raw values in the private rows
     own_test_table: pd.DataFrame | None = None
 
     def as_read_by(self, model: Any) -> Pool:

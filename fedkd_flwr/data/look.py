@@ -33,48 +33,25 @@ _MANY_DAYS = 10  # a label with more days as classes is a date
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNote:
-    """What was done to one column.
+    """What was done to one column."""
 
-    Parameters
-    ----------
-    name : str
-        The column; empty for the file itself.
-    read_as : str
-        What it became, in words.
-    repaired, missing : int
-        Cells that a rule had to read (a decimal comma, a date, ...), and cells without a value.
-    note : str
-        What its owner should know; empty if nothing.
-    """
-
-    name: str
-    read_as: str
-    repaired: int = 0
-    missing: int = 0
-    note: str = ""
+    name: str  # empty for the file itself
+    read_as: str  # what it became, in words
+    repaired: int = 0  # cells that a rule had to read: a decimal comma, a date, ...
+    missing: int = 0  # cells without a value
+    note: str = ""  # what its owner should know
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """What was found in a table.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        The feature columns, with the categories of the whole table.
-    classes : tuple of str
-        The values of the label column; empty without one.
-    id_column : str or None
-        The column that is no feature.
-    notes : tuple of ColumnNote
-        What was done, for each column.
-    command : str
-        The complete next command, which drops the columns that were left out and those that notes call identifiers or
-        of little use; empty if it were this one.
+    ``command`` is the complete next command. It drops the columns that were left out and those that notes call
+    identifiers or of little use, and is empty if it were the same as this one.
     """
 
-    columns: tuple[Column, ...]
-    classes: tuple[str, ...]
+    columns: tuple[Column, ...]  # the features, with the categories of the whole table
+    classes: tuple[str, ...]  # the values of the label column; empty without one
     id_column: str | None
     notes: tuple[ColumnNote, ...]
     command: str

@@ -15,32 +15,15 @@ __all__ = ["NO_RULES", "Rules", "mark", "spelt"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the user says about a table; what is left empty is found by looking.
+    """What the user says about a table; what is left empty is found by looking."""
 
-    Parameters
-    ----------
-    id_column : str
-        A column that is no feature.
-    drop, text : tuple of str
-        Columns to leave out; columns of free text.
-    decimal : {"", ".", ","}
-        The sign before the decimals; the other one then stands between thousands.
-    missing : tuple of str
-        Further words for an empty cell, in every column, or as ``age:-999`` in one.
-    dates : {"", "day-first", "month-first"}
-        How dates are read whose order is not clear.
-    limits : {"", "number", "middle", "missing"}
-        What ``<0.5`` is: the number 0.5, the middle between 0 and it, or an empty cell; and ``30-39`` its middle or an
-        empty cell. Empty: the number, and the middle of ranges, where such cells are found.
-    """
-
-    id_column: str = ""
+    id_column: str = ""  # a column that is no feature
     drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    decimal: str = ""
-    missing: tuple[str, ...] = ()
-    dates: str = ""
-    limits: str = ""
+    text: tuple[str, ...] = ()  # columns of free text
+    decimal: str = ""  # the sign before the decimals; the other one then stands between thousands
+    missing: tuple[str, ...] = ()  # further words for an empty cell, in every column, or as age:-999 in one
+    dates: str = ""  # "day-first" or "month-first": how dates are read whose order is not clear
+    limits: str = ""  # as in `Reading`; empty: the number 0.5 of <0.5, and where 30-39 is found the middle of both
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_column", column_name(self.id_column))
