@@ -113,11 +113,12 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
     if seen.reading.dates:
         return seen
     _say_what_stands_for_nothing(seen, known)
-    if seen.missing or len(known) < _FEW_ROWS or not (known % 1 == 0).all():
-        return seen
-    if low in EXCEL_DAYS and high in EXCEL_DAYS and low < high and _NAME_OF_DATE.search(seen.name):
+    whole = bool((known % 1 == 0).all())
+    if whole and EXCEL_DAYS[0] <= low < high <= EXCEL_DAYS[-1] and _NAME_OF_DATE.search(seen.name):
         day = f"{known[0]:.0f} is {excel_day(int(known[0]))}"
         seen.notes.append(f"days as Excel counts them ({day})? They are read as numbers")
+    if seen.missing or len(known) < _FEW_ROWS or not whole:
+        return seen
     # from 2**53 on a float is not exactly its whole number: it shows neither how many differ, nor the ends
     own, exact = len(np.unique(known)), max(-low, high) < 2**53
     counter, named = high - low + 1 == len(known) == own and exact, _is_named_as_id(seen.name)

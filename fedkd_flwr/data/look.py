@@ -173,7 +173,7 @@ def look_at_images(
     notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
     classes: tuple[str, ...] = ()
     if labels is not None:
-        classes, note = _look_at_label(labels, label, rules, rare, needs_label)
+        classes, note = _look_at_label(labels, label, rules.of_column(label, [label]), rare, needs_label)
         notes.append(note)
     return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="")
 
@@ -217,10 +217,7 @@ def _look_at_label(
         number = sum(text is not None for text in emptied)
         lost = f"{counted(number, 'row')} with {short_list(list(map(repr, words)), 3)}, which missing calls empty"
         if len(classes) < 2:
-            seen, way_out = (
-                f"{len(classes)} beside {lost}",
-                f"For one column alone: missing=COLUMN:{words[0]}.",
-            )
+            seen, way_out = f"{len(classes)} beside {lost}", f"For one column alone: missing=COLUMN:{words[0]}."
             raise DataError(explain(f"label column {label!r}", "keep two classes or more", seen, way_out))
         said.append(f"no label for {lost}")
     if missing := len(texts) - known:
