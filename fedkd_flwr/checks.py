@@ -5,6 +5,7 @@ The whole package uses these. True, False and NaN are not numbers; NumPy's scala
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Collection
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "number_rule"]
+__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "nearest", "number_rule"]
 
 
 def check_whole(
@@ -144,6 +145,16 @@ def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigErro
     if not isinstance(value, bool):
         raise error(explain(name, "be true or false", value))
     return value
+
+
+def nearest(word: str, known: Collection[str]) -> list[str]:
+    """Return the known word that was probably meant, or none: one with two letters swapped, else the one most alike.
+
+    >>> nearest("lable", ["table", "label"]), nearest("modl", ["table", "model"]), nearest("x", ["table"])
+    (['label'], ['model'], [])
+    """
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
+    return sorted(swapped & set(known))[:1] or difflib.get_close_matches(word, known, n=1)
 
 
 def _within(value: int, least: int, most: int | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -24,19 +24,35 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, factorize
+from fedkd_flwr.data.written import days_of_duration, ends_of_range
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["DATES", "EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "readable_numbers"]
+__all__ = ["DATES", "EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "in_words", "readable_numbers"]
 
 DATES = {
     "iso": "dates (2021-03-12) as days since 1970-01-01",
     "day-first": "dates (12.03.2021) as days since 1970-01-01",
     "month-first": "dates (03/12/2021) as days since 1970-01-01",
     "named": "dates (12 March 2021) as days since 1970-01-01",
+    "month": "months (2021-03, 03/2021) as days since 1970-01-01",
     "compact": "dates (20210312) as days since 1970-01-01",
     "time": "times (13:45) as hours since midnight",
+    "duration": "durations (1 day 02:30) as days",
 }
 """The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
+
+_ALONE = ("time", "duration")  # of these two no other way is read beside them
+
+
+def in_words(dates: str) -> str:
+    """Return what a rule for dates reads, and what becomes of it, in words.
+
+    >>> in_words("iso+day-first")
+    'dates (2021-03-12) or dates (12.03.2021) as days since 1970-01-01'
+    """
+    *others, last = (DATES[way] for way in dates.split("+"))
+    return " or ".join([*(one.partition(" as ")[0] for one in others), last])
+
 
 EMPTY_WORDS = frozenset(
     {
@@ -76,6 +92,10 @@ _PATTERNS = {
     "named": re.compile(
         rf"(?:[^\W\d]+\.?,\s*)?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/. ]*(?:de )?)?(?P<name>[^\W\d]{{3,}})\.?[-/ ]*"
         rf"(?(day)|(?P<second_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s)(?:[, ]*|\sde\s)(?P<year>\d{{4}}|\d{{2}}){_TIME}"
+    ),
+    "month": re.compile(
+        r"(?:(?P<year>\d{4})[-/](?P<month>\d{1,2})|"
+        rf"(?:(?P<second_month>\d{{1,2}})[-/]|(?P<name>[^\W\d]{{3,}})\.?[-/ ])(?P<second_year>\d{{4}})){_TIME}"
     ),
     "compact": re.compile(
         r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})"
@@ -121,11 +141,12 @@ class Reading:
         The sign between groups of three digits; empty if there are none.
     unit : str
         A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
-    dates : {"", "iso", "day-first", "month-first", "named", "compact", "time"}
-        Cells are dates (days since 1970-01-01, in UTC where a zone is given) or times (hours since midnight). A year of
-        two digits lies within 1969 to 2068.
-    limits : {"", "number", "missing"}
-        What ``<0.5`` is: no number, the number 0.5, or an empty cell.
+    dates : {"", "iso", "day-first", "month-first", "named", "month", "compact", "time", "duration"}
+        Cells are dates (days since 1970-01-01, in UTC where a zone is given), times (hours since midnight) or durations
+        (days). A year of two digits lies within 1969 to 2068. Dates written in several ways are ``iso+day-first``.
+    limits : {"", "number", "middle", "missing"}
+        What ``<0.5`` is: no number, the number 0.5, the middle between 0 and it, or an empty cell. With the last two
+        ``30-39`` and ``80+`` are read as well: as 34.5 and 80, or as empty cells.
     missing : tuple of str
         Further texts that mean "no value"; also in columns of categories and texts. One that is a number, such as -999,
         means it in every spelling (-999.0), and where a file holds it as a number.
@@ -141,6 +162,8 @@ class Reading:
     (array([1.5, 0.5, nan, nan]), array([False, False, False,  True]))
     >>> Reading(dates="day-first").parse(["02.01.1970", "2.1.70 12:00"])[0]
     array([1. , 1.5])
+    >>> Reading(limits="middle", unit="years").parse(["< 1 year", "2-3 years", "9 years", "10+ years"])[0]
+    array([ 0.5,  2.5,  9. , 10. ])
     """
 
     decimal: str = "."
@@ -153,8 +176,11 @@ class Reading:
     def __post_init__(self) -> None:
         check_choice("decimal", self.decimal, (".", ","), error=DataError)
         check_choice("thousands", self.thousands, ("", ",", ".", "'", " "), error=DataError)
-        check_choice("dates", self.dates, ("", *DATES), error=DataError)
-        check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)
+        for way in (ways := self.dates.split("+") if self.dates else ()):
+            check_choice("dates", way, tuple(DATES), error=DataError)
+        if len(ways) > 1 and (len({*ways} - {*_ALONE}) < len(ways) or {"day-first", "month-first"} <= {*ways}):
+            raise DataError(explain("dates", "name ways of which one cell fits no two", self.dates))
+        check_choice("limits", self.limits, ("", "number", "middle", "missing"), error=DataError)
         if self.thousands == self.decimal:
             raise DataError(explain("thousands", "differ from decimal", self.thousands))
 
@@ -172,10 +198,10 @@ class Reading:
         >>> Reading(decimal=",", unit="mg/l", limits="number").words
         'decimal comma; with or without the unit mg/l; a limit such as <0.5 is its number'
         """
-        shape, _, becomes = DATES.get(self.dates, "").partition(" as ")
+        shape, _, becomes = in_words(self.dates).partition(" as ") if self.dates else ("",) * 3
         first = f", the {self.dates.partition('-')[0]} first" if self.dates.endswith("-first") else ""
         thousands = {" ": "space", "'": "apostrophe", ".": "point", ",": "comma"}.get(self.thousands, "")
-        limit = {"number": "its number", "missing": "no value"}.get(self.limits, "")
+        limit = {"number": "its number", "middle": "half of it", "missing": "no value"}.get(self.limits, "")
         found = [
             f"{shape}{first}, as {becomes}" if shape else "",
             "decimal comma" if self.decimal == "," else "",
@@ -204,7 +230,7 @@ class Reading:
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
             numbers[_among(array, self._named[0])] = np.nan
-            if self.dates not in ("", "time") and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+            if self.dates not in ("", *_ALONE) and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
                 bad = np.isinf(numbers)
                 numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
                 return numbers, bad
@@ -212,12 +238,12 @@ class Reading:
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
             empty = np.isnat(array)
-            fits = self.dates not in ("", "time")
+            fits = self.dates not in ("", *_ALONE)
             empty |= _among(days, self._named[1])
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
         if array.dtype.kind == "m":  # durations: days as dates are, hours as times are
             days = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "D"))
-            fits = self.dates in ("", "time")
+            fits = self.dates in ("", *_ALONE)
             return days * 24 if self.dates == "time" else days, ~np.isnan(days) & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
@@ -248,7 +274,7 @@ class Reading:
             named = self._are_named(texts, found)
             numbers[where], bad[where] = np.where(named, np.nan, found), np.isnan(found) & ~named
             if self.limits == "missing":
-                below = [i for i, text in zip(where, texts, strict=True) if LIMIT.match(text)]
+                below = [i for i, text in zip(where, texts, strict=True) if self._is_bound(text)]
                 numbers[below] = np.where(bad[below], np.inf, np.nan)
         return numbers, bad | np.isinf(numbers)
 
@@ -258,9 +284,9 @@ class Reading:
             number = float(value)
             if number in self._named[0]:
                 return math.nan
-            of_date = self.dates not in ("", "time") and math.isfinite(number) and number >= _DIGITS_OF_DATE
+            of_date = self.dates not in ("", *_ALONE) and math.isfinite(number) and number >= _DIGITS_OF_DATE
             return str(int(number)) if of_date else number
-        if isinstance(value, date) and self.dates not in ("", "time"):
+        if isinstance(value, date) and self.dates not in ("", *_ALONE):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
                 return math.nan if (days := _days(value)) in self._named[1] else days
         if isinstance(value, bytes):
@@ -284,7 +310,7 @@ class Reading:
     @cached_property
     def _named(self) -> tuple[frozenset[float], frozenset[float]]:
         """The words of ``missing`` that are numbers: as a cell holds a number, and as a cell spells it (or a date)."""
-        words = [word.strip() for word in self.missing if word.strip() and not LIMIT.match(word.strip())]
+        words = [word.strip() for word in self.missing if word.strip() and not self._is_bound(word.strip())]
         if not words:
             return frozenset(), frozenset()
         numbers = Reading()._numbers(words) if self.dates else self._numbers(words)
@@ -302,16 +328,26 @@ class Reading:
             same = _among(found, spelt)
             if self.dates:
                 same |= _among(Reading()._numbers(texts), numbers)
-            named |= same & [not LIMIT.match(text) for text in texts]
+            named |= same & [not self._is_bound(text) for text in texts]
         return named
+
+    def _is_bound(self, text: str) -> bool:
+        """Tell whether a text is no exact number but a limit, or where these are read a range."""
+        return bool(LIMIT.match(text) or (self.limits in ("middle", "missing") and ends_of_range(text)))
 
     def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
+        if self.limits in ("middle", "missing") and any(ends := [ends_of_range(text) for text in texts]):
+            sides = zip(*(end or (text, text) for end, text in zip(ends, texts, strict=True)), strict=True)
+            low, high = (replace(self, limits="")._numbers(list(side)) for side in sides)
+            return np.where(low <= high, (low + high) / 2, np.nan)
         if self.limits:
             texts = [LIMIT.sub("", text, count=1) if text[0] in "<>≤≥" else text for text in texts]
         texts = [text.replace("\u2212", "-") for text in texts]  # the minus that is no hyphen
         if self.unit:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
+            if self.unit[-1] == "s" and self.unit[:-1].isalpha():  # 1 year beside 2 years
+                texts = [text.removesuffix(self.unit[:-1]).strip() for text in texts]
         if self.thousands == " ":
             grouped = re.compile(r"[+-]?\d{1,3}( \d{3})+(?!\d).*")
             plain = [_SPACES.sub(" ", text) for text in texts]
@@ -329,6 +365,11 @@ class Reading:
         return np.array([_number(text) for text in texts]) if numbers is None else numbers
 
     def _dates(self, texts: list[str]) -> NDArray[np.float64]:
+        if "+" in self.dates:
+            each = [replace(self, dates=way)._dates(texts) for way in self.dates.split("+")]
+            return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
+        if self.dates == "duration":
+            return np.array([days_of_duration(text) for text in texts])
         pattern = _PATTERNS[self.dates]
         found = [pattern.fullmatch(normalize("NFC", text)) for text in texts]
         parts = np.array([(-1.0,) * 7 if one is None else _parts(one.groupdict()) for one in found])
@@ -372,7 +413,7 @@ def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[
         if np.isinf(numbers[row]) and reading.limits != "missing":
             rule, way_out = "hold finite numbers", "Correct it or leave it empty."
         else:
-            rule = f"hold {DATES[reading.dates]}" if reading.dates else "hold numbers"
+            rule = f"hold {in_words(reading.dates)}" if reading.dates else "hold numbers"
             now = f"dates {reading.dates}" if reading.dates else f"decimal {reading.decimal!r}"
             way_out = "Write dates as in training, or empty" if reading.dates else "Correct or empty"
             way_out += " such cells; or let fedkd schema PUBLIC_FILE write how this column is to be read"
@@ -418,8 +459,9 @@ def _number(text: str) -> float:
 
 def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     """Return year, month, day, hour, minute, second and hours east of UTC of a matched date or time."""
-    year = float(found.get("year") or 1970)
-    if len(found.get("year") or "1970") == 2:
+    digits = found.get("year") or found.get("second_year") or "1970"
+    year = float(digits)
+    if len(digits) == 2:
         year += 1900 if year >= 69 else 2000
     hour, half = float(found["hour"] or 0), (found.get("half") or "").lower()
     if half:
@@ -427,9 +469,10 @@ def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     zone = found.get("zone") or "Z"
     minutes = zone[3:].removeprefix(":") or "0"  # PostgreSQL writes hours only: +01
     east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + minutes) / 60
-    month, day = float(found.get("month") or 1), float(found.get("day") or found.get("second_day") or 1)
-    if "name" in found:
-        month = _MONTHS.get((found["name"] or "").casefold(), 0)
+    month = float(found.get("month") or found.get("second_month") or 1)
+    day = float(found.get("day") or found.get("second_day") or 1)
+    if name := found.get("name"):
+        month = _MONTHS.get(name.casefold(), 0)
     return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
 
 

@@ -103,7 +103,7 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
 
 def read_user_table(
     table: str,
-    label: str,
+    label: str = "",
     *,
     schema_path: str = "",
     rules: Rules = NO_RULES,
@@ -120,7 +120,7 @@ def read_user_table(
     table, label : str
         The file and its label column.
     schema_path : str
-        A schema.
+        A schema, if there is one.
     rules : Rules
         What the user says about the table.
     command : sequence of str
@@ -151,7 +151,8 @@ def read_user_table(
 
         frame, looked = read_and_look(table, label, rules, command=next_command, rare=max(rare, 10))
         classes, shape = looked.classes, looked.shape
-        labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
+        words = rules.of_column(label, frame.columns).missing
+        labelled = np.array([text is not None for text in column_texts(frame[label], words)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
     if len(classes) < 2:

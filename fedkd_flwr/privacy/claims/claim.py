@@ -43,6 +43,8 @@ BASES = ("proven", "assumed sensitivity", "estimated sensitivity", "none")
 
 _SENSITIVITIES = {"worst-case": "proven", "assumed": "assumed sensitivity", "estimated": "estimated sensitivity"}
 
+_SOME_UNITS = 100  # a delta of 1 in so many or fewer is too large for any federation
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyClaim:
@@ -123,10 +125,18 @@ class PrivacyClaim:
 
 
 def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
-    """Return a warning where delta is so large that a mechanism could expose one unit entirely."""
-    if num_units is None or not delta >= 1 / max(num_units, 1):
+    """Return a warning where delta is so large that a mechanism could expose one unit entirely.
+
+    Where nobody says how many units there are, it warns from 1 in `_SOME_UNITS` on.
+    """
+    if not delta >= 1 / max(_SOME_UNITS if num_units is None else num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
+    if num_units is None:
+        return (
+            f"Warning: delta {delta:.3g} is at least 1 in {math.ceil(1 / delta):,} {noun}: where there are as many or "
+            f"more, a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
+        )
     return (
         f"Warning: delta {delta:.3g} is at least 1 in {num_units:,}, the number of {noun}: "
         f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
