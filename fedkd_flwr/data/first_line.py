@@ -23,12 +23,15 @@ def is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
 
     A word above numbers is a name. A number is a value if it lies among those below it, a text if it stands there
     again or is written in the same way (``2021-03-12``, ``E11``). Whole numbers in equal steps are names (2019, 2020,
-    2021), and so are four or more in rising or falling order of which most lie outside of the values below.
+    2021), and so are four or more in rising or falling order of which most lie outside of the values below. So are x1,
+    x2, x3, even above cells such as a0.
 
     >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
     >>> is_row(["67", "well"], below), is_row(["age", "well"], below), is_row(["2019", "2020"], below)
     (True, False, False)
     """
+    if _count_up(cells):
+        return False
     values_like = names_like = inside = alike_numbers = 0
     numbers: list[float] = []
     for i, cell in enumerate(cells):
@@ -56,6 +59,14 @@ def is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
 
 def _number(text: str) -> float:
     return float(text.replace(",", "."))
+
+
+def _count_up(cells: Sequence[str]) -> bool:
+    """Tell whether three neighbours are one word with numbers in steps of one."""
+    found = [re.fullmatch(r"(\D+)(\d{1,9})", cell) for cell in cells]
+    ends = [(one[1], int(one[2])) if one else None for one in found]
+    threes = zip(ends, ends[1:], ends[2:], strict=False)
+    return any(a and (b, c) == ((a[0], a[1] + 1), (a[0], a[1] + 2)) for a, b, c in threes)
 
 
 def _is_written_like(cell: str, texts: set[str]) -> bool:

@@ -165,6 +165,7 @@ _HEADER = {
     "words above words": "ward,outcome\nnorth,ill\nsouth,well\nnorth,ill\nsouth,ill\n",
     "words above texts of each row": "name,remark\nAnn,good\nBob,bad\nCy,none\n",
     "a name with a digit": "q1,q2,q3\nyes,no,yes\nno,no,yes\nyes,yes,no\nno,no,no\n",
+    "names that count up above cells written so": "c0,c1,c2,y\na1,b0,c2,yes\na9,b1,c1,no\na0,b1,c0,yes\na1,b0,c1,no\n",
     "a name that is also a category": "male,age\nmale,33\nfemale,34\n",
     "no name for the row numbers": ",age,ward\n0,5,n\n1,6,s\n",
 }
