@@ -73,19 +73,7 @@ def column_name(name: str) -> str:
 
 
 def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
-    """Return the canonical texts of a column, with None for missing values.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Raw values of any type.
-    missing : collection of str
-        Further texts that mean "no value".
-
-    Returns
-    -------
-    ndarray of shape (n,), object
-    """
+    """Return the canonical texts of a column, None where a value is missing or one of the words ``missing``."""
     codes, uniques = factorize(values)
     words = missing_texts(missing)
     # code -1 (missing) indexes the additional last slot, which holds None

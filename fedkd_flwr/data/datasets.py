@@ -99,11 +99,6 @@ def load_pool(
     label_space : {"private", "joint"}
         As in `read_paired`, for the sets of `PAIRED`.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If a setting is wrong, a file is missing (code ``missing-file``), or there are too few rows.
-
     >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
     (85, 30)
     """

@@ -23,21 +23,11 @@ __all__ = ["Encoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """Turns raw rows into the features that a model was trained on.
-
-    Parameters
-    ----------
-    schema : Schema
-        Columns and class names.
-    preprocessor : Preprocessor, TextRows or None
-        As in `fedkd_flwr.data.public.PublicSet`: None where the raw numbers are the features.
-    fingerprint : str
-        The public set's, for the reader.
-    """
+    """Turns raw rows into the features that a model was trained on."""
 
     schema: Schema
-    preprocessor: Preprocessor | TextRows | None
-    fingerprint: str = ""
+    preprocessor: Preprocessor | TextRows | None  # as in `PublicSet`: None where the raw numbers are the features
+    fingerprint: str = ""  # the public set's, for the reader
 
     @classmethod
     def of(cls, public: PublicSet) -> Encoder:
@@ -76,13 +66,7 @@ class Encoder:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Encoder:
-        """Return the encoder that `to_bytes` wrote; the bytes may come from anybody.
-
-        Raises
-        ------
-        ModelBytesError
-            If they are no encoder, or one of another version of preprocessing.
-        """
+        """Return the encoder that `to_bytes` wrote. The bytes may come from anybody: else `ModelBytesError`."""
         try:
             plain = json.loads(data)
             if plain["preprocessing"] != PREPROCESSING_VERSION:

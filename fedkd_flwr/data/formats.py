@@ -50,17 +50,9 @@ Rows = slice | NDArray[np.intp]
 def read_libsvm(
     path: str | os.PathLike[str], *, num_features: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Read a LIBSVM file, gzipped or not, as a dense matrix and its labels.
+    """Read a LIBSVM file, gzipped or not, as a dense float32 matrix and its labels.
 
-    Returns
-    -------
-    X : ndarray of shape (n, num_features), float32
-    y : ndarray of shape (n,), float64
-
-    Raises
-    ------
-    DataError
-        If it is not a LIBSVM file, or has more features than ``num_features``.
+    Raises `DataError` if it is no such file, or has more features than ``num_features``.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -80,13 +72,7 @@ def read_libsvm(
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an NPZ file; Python objects in it are refused and never unpickled.
-
-    Raises
-    ------
-    DataError
-        If it is not an NPZ file of plain arrays.
-    """
+    """Return the arrays of an NPZ file; Python objects in it are a `DataError` and never unpickled."""
     path = Path(path)
     try:
         # opened here, because NumPy leaves the file open if it is not an archive
@@ -114,11 +100,6 @@ def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
     """Return (channels, height, width) of the images in an NPZ file, None where a file holds a table.
 
     Images are a uint8 array ``X`` of shape (n, height, width) or (n, channels, height, width).
-
-    Raises
-    ------
-    DataError
-        If the channels come last.
     """
     path = Path(path).expanduser()
     if path.suffix.lower() != ".npz":
@@ -163,10 +144,7 @@ def content(path: str | os.PathLike[str]) -> bytes:
 
 
 def max_unpacked() -> int:
-    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default.
-
-    Raises `DataError` if that is no number above 0.
-    """
+    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default."""
     said = os.environ.get(_LIMIT_NAME, "") or str(MAX_UNPACKED_GB)
     try:
         gigabytes = float(said)

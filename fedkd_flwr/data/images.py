@@ -33,13 +33,7 @@ _TORCHVISION = {
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return a file's bytes, decompressed if they are gzip or xz.
-
-    Raises
-    ------
-    DataError
-        If the compressed file is damaged or incomplete.
-    """
+    """Return a file's bytes, decompressed if they are gzip or xz."""
     data = Path(path).read_bytes()
     try:
         if data[:2] == b"\x1f\x8b":

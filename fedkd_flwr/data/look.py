@@ -99,8 +99,8 @@ def look(
     Raises
     ------
     DataError
-        If a rule names no column, the label holds no classes, or a column can be read in more than one way. The message
-        ends with the complete next command.
+        With the complete next command, if a rule names no column, the label holds no classes, or cells can be read in
+        two ways.
     """
     command = command or _schema_command
     names = [str(name) for name in table.columns]
@@ -174,15 +174,7 @@ def look_at_images(
     rare: int = _RARE,
     needs_label: bool = True,
 ) -> Look:
-    """Return what was found in a file of images, whose pixels need no look; parameters and errors as `look`.
-
-    Parameters
-    ----------
-    labels : Series or None
-        The label column, if there is one.
-    shape : tuple of int
-        (channels, height, width) of an image.
-    """
+    """Return what was found in a file of images of a ``shape``, whose pixels need no look; else as `look`."""
     if given := [key for key in rules.words() if key != "missing"]:
         way_out = "Leave it out: all pixels are read as they are."
         raise DataError(explain(given[0], "be given for a table, not for images", rules.words()[given[0]], way_out))

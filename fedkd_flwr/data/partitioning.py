@@ -65,44 +65,29 @@ def partition(
     ----------
     y : ndarray of shape (n,), int
         Labels of the pool.
-    name : str
-        One of `NAMES`.
+    name, seed : str, int
+        One of `NAMES`, and the seed of the run.
     num_parties : int
         How many parties; 0 with ``file`` means as many as the file lists.
-    seed : int
-        Seed of the run.
-    alpha : float
-        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ.
-    second_alpha : float
-        Concentration by which ``dirichlet`` deals half of the rows, drawn at random, the other half by ``alpha``
-        (FedCT, Table 2); 0: all by ``alpha``.
+    alpha, second_alpha : float
+        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
+        one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
     classes_per_party, shards_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
         The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
         with ``inner-dirichlet`` the pool must be large enough.
-    class_order : {"rarest-first", "frequent-first", "label"}
-        The order in which ``dirichlet`` deals classes.
-    path, index : path, int
-        For ``file``: the NPZ file, and which of its partitions; arrays ``party_<index>_<party>`` hold row numbers.
-    rows : ndarray of shape (n,), int, or None
-        For ``file``: the source file's row number of each row of the pool (``Pool.rows``). If None, the file lists
-        positions in ``y``.
+    class_order : str
+        One of `CLASS_ORDERS`, for ``dirichlet``.
+    path, index, rows
+        For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
+        source file's row number of each row of the pool. If None, the file lists positions in ``y``.
 
     Returns
     -------
     list of ndarray of int64
         For each party its positions in ``y``, ascending; no position is dealt twice. Party i of ``size-skewed`` is the
         i-th smallest.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is unknown or out of range.
-    DataError
-        If there are too few rows, or the file does not fit the pool.
-    MissingExtraError
-        If flwr-datasets is not installed (all but ``iid``, ``dirichlet`` and ``file``).
 
     Examples
     --------
@@ -158,18 +143,7 @@ def _flwr_partitioner(
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
-    """Return the row numbers of the public and test rows that a partition file lists.
-
-    Returns
-    -------
-    dict
-        ``{"public": ..., "test": ...}``, as `load_pool` takes them.
-
-    Raises
-    ------
-    DataError
-        If the file is missing or has no such arrays.
-    """
+    """Return the row numbers of the public and test rows that a partition file lists, as `load_pool` takes them."""
     arrays = _read_npz(path)
     split = {part: arrays.get(f"{part}_{index}") for part in ("public", "test")}
     found = {part: numbers.astype(np.int64) for part, numbers in split.items() if numbers is not None}

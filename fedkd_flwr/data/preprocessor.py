@@ -51,13 +51,7 @@ class Preprocessor:
         self._terms: dict[str, TermWeights] = {}
 
     def fit(self, table: Table, schema: Schema) -> Preprocessor:
-        """Learn medians, means, deviations and words from the public rows; return self.
-
-        Raises
-        ------
-        DataError
-            If a column is missing, holds numbers too large to average, or is a text column without a word.
-        """
+        """Learn medians, means, deviations and words from the public rows; return self."""
         check_columns(table, schema)
         self._schema = schema
         self._numeric, self._terms = {}, {}
@@ -81,23 +75,14 @@ class Preprocessor:
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt from the public rows as plain values; `restored` makes the same features, bit by bit.
-
-        They are each numeric column's median, mean and deviation, and the words and weights of each text column.
-        """
+        """Return what was learnt from the public rows as plain values; `restored` makes the same features of it."""
         self._fitted()
         terms = {name: weights.state() for name, weights in self._terms.items()}
         return {"numeric": {name: list(values) for name, values in self._numeric.items()}, "terms": terms}
 
     @classmethod
     def restored(cls, schema: Schema, state: Mapping[str, Any]) -> Preprocessor:
-        """Return the preprocessor that `state` described, for this schema.
-
-        Raises
-        ------
-        ValueError, TypeError, KeyError
-            If it is none: another column is described than the schema has, or a number is not finite.
-        """
+        """Return the preprocessor of a schema and `state`; ValueError, TypeError or KeyError if it is none."""
         made = cls()
         made._schema = schema
         kinds = {} if schema.shape is not None else {column.name: column.kind for column in schema.columns}
@@ -134,17 +119,7 @@ class Preprocessor:
         return tuple(names)
 
     def transform(self, table: Table) -> NDArray[np.float32]:
-        """Return the features of raw rows; columns that the schema does not name are ignored.
-
-        Returns
-        -------
-        ndarray of shape (n, num_features), float32, C-contiguous
-
-        Raises
-        ------
-        DataError
-            If columns are missing, or a value of a numeric column is not a finite number.
-        """
+        """Return the features of raw rows, float32; columns that the schema does not name are ignored."""
         schema = self._fitted()
         check_columns(table, schema)
         if schema.shape is not None:
@@ -208,17 +183,7 @@ def column_of(table: Table, name: str, j: int) -> Any:
 
 
 def pixels_of(table: Table, schema: Schema) -> NDArray[np.uint8]:
-    """Return the pixels of a table of images.
-
-    Returns
-    -------
-    ndarray of shape (n, pixels), uint8
-
-    Raises
-    ------
-    DataError
-        If a value is not a whole number within 0 to 255.
-    """
+    """Return the pixels of a table of images, uint8; `DataError` if one is no whole number within 0 to 255."""
     array = table if isinstance(table, np.ndarray) else table[list(schema.column_names)].to_numpy()
     if array.dtype == np.uint8:
         return array

@@ -47,30 +47,14 @@ _DIGITS = [str(digit) for digit in range(10)]
 
 
 def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
-    """Read one of the sets of `PUBLISHED` below ``data_root``.
-
-    Raises
-    ------
-    DataError
-        If a file is missing (code ``missing-file``) or damaged.
-    """
+    """Read one of the sets of `PUBLISHED` below ``data_root``."""
     return PUBLISHED[name](_Files(name, data_root))
 
 
 def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: str) -> Source:
     """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels.
 
-    Parameters
-    ----------
-    label_space : {"private", "joint"}
-        The private classes alone, or the public classes and after them the private ones.
-
-    Raises
-    ------
-    ConfigError
-        If the label space is unknown.
-    DataError
-        As `read_published`.
+    ``label_space`` is "private", the private classes alone, or "joint": the public classes and after them those.
     """
     check_choice("label-space", label_space, ("private", "joint"))
     public_name, private_name, chosen = PAIRED[name]

@@ -133,31 +133,6 @@ _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 class Reading:
     """The rules of one column; by default a cell is a number with a decimal point, or empty.
 
-    Parameters
-    ----------
-    decimal : {".", ","}
-        The sign before the decimals.
-    thousands : {"", ",", ".", "'", " "}
-        The sign between groups of three digits; empty if there are none.
-    unit : str
-        A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
-    dates : {"", "iso", "day-first", "month-first", "named", "month", "compact", "time", "duration"}
-        Cells are dates (days since 1970-01-01, in UTC where a zone is given), times (hours since midnight) or durations
-        (days). A year of two digits lies within 1969 to 2068. Dates written in several ways are ``iso+day-first``.
-    limits : {"", "number", "middle", "missing"}
-        What ``<0.5`` is: no number, the number 0.5, the middle between 0 and it, or an empty cell. With the last two
-        ``30-39`` and ``80+`` are read as well: as 34.5 and 80, or as empty cells.
-    missing : tuple of str
-        Further texts that mean "no value"; also in columns of categories and texts. One that is a number, such as -999,
-        means it in every spelling (-999.0), and where a file holds it as a number.
-
-    Raises
-    ------
-    DataError
-        If a rule is unknown, or two of them contradict each other.
-
-    Examples
-    --------
     >>> Reading(decimal=",", limits="number").parse(["1,5", "<0,5", "", "old"])
     (array([1.5, 0.5, nan, nan]), array([False, False, False,  True]))
     >>> Reading(dates="day-first").parse(["02.01.1970", "2.1.70 12:00"])[0]
@@ -166,11 +141,16 @@ class Reading:
     array([ 0.5,  2.5,  9. , 10. ])
     """
 
-    decimal: str = "."
-    thousands: str = ""
-    unit: str = ""
+    decimal: str = "."  # or ","
+    thousands: str = ""  # the sign between groups of three digits: , or . or ' or a space
+    unit: str = ""  # may stand before or behind each number, as % or mg/l; it is left out: 12 % is 12
+    # One of `DATES`, or several, as in iso+day-first. A zone is counted in UTC, and 2-digit years are 1969 to 2068.
     dates: str = ""
+    # What <0.5 is: "" no number, "number" 0.5, "middle" of 0 and it, or "missing": an empty cell. With the last two
+    # 30-39 and 80+ are read as well: as 34.5 and 80, or as empty cells.
     limits: str = ""
+    # Further texts that mean "no value", of categories too. One that is a number, such as -999, means it in every
+    # spelling (-999.0), and where a file holds it as a number.
     missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -215,16 +195,7 @@ class Reading:
     def parse(self, values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the numbers of a column, NaN for empty cells, and which cells are neither a number nor empty.
 
-        Parameters
-        ----------
-        values : array-like of shape (n,)
-            Raw values of any type.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n,), float64
-            NaN or an infinity where a cell is bad.
-        bad : ndarray of shape (n,), bool
+        The number of such a bad cell is NaN or an infinity.
         """
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
         if array.dtype.kind in "biuf":
@@ -390,22 +361,7 @@ PLAIN = Reading()
 
 
 def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[np.float64]:
-    """Return a numeric column as float64, with NaN for missing values.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Numbers, dates, or texts that spell them.
-    name : str
-        The column's name, for the message.
-    reading : Reading
-        How its cells are read.
-
-    Raises
-    ------
-    DataError
-        If a text is not a number, or a number is infinite.
-    """
+    """Return a numeric column as float64, NaN where a value is missing; `DataError` names what is no number."""
     numbers, bad = reading.parse(values)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])

@@ -44,13 +44,7 @@ def _rules(reading: Reading) -> list[tuple[str, Any]]:
 
 
 def row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:
-    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes.
-
-    Raises
-    ------
-    DataError
-        If columns are missing, or a value does not fit its column.
-    """
+    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes."""
     check_columns(table, schema)
     label = _numbered(column_texts(table[schema.label]))
     if schema.shape is not None:

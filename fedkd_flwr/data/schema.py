@@ -36,27 +36,13 @@ MAX_TERMS = 2000  # default number of TF-IDF columns of a text column, 8 kB a ro
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One feature column.
-
-    Parameters
-    ----------
-    name : str
-        The column's name in the files.
-    kind : {"numeric", "categorical", "text"}
-        What its values mean.
-    categories : tuple of str
-        The texts a categorical column may hold.
-    max_terms : int
-        Upper bound of the TF-IDF columns made of a text column; see `fedkd_flwr.data.text`.
-    reading : Reading
-        How its cells are read; columns of categories and texts have further words for "no value" only.
-    """
+    """One feature column."""
 
     name: str
     kind: Literal["numeric", "categorical", "text"]
     categories: tuple[str, ...] = ()
-    max_terms: int = MAX_TERMS
-    reading: Reading = PLAIN
+    max_terms: int = MAX_TERMS  # at most so many TF-IDF columns are made of a text column
+    reading: Reading = PLAIN  # columns of categories and texts have further words for "no value" only
 
     def __post_init__(self) -> None:
         kinds = ("numeric", "categorical", "text")
@@ -72,42 +58,18 @@ class Column:
 class Schema:
     """What every party and the server agree on before a run.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        Feature columns in the order models see them. Empty for images.
-    classes : tuple of str
-        At least two class names; a label is a position in this tuple.
-    label : str
-        Name of the label column in a party's file.
-    id_column : str or None
-        A column that is neither feature nor label.
-    shape : tuple of int or None
-        For images (channels, height, width). The features are then the pixels ``pixel-0``, ... from 0 to 255.
-    header : str
-        The line of names that CSV files lack; "" where they have one.
-    encoding : str
-        Encoding of lines of CSV files that are no UTF-8; "" for Windows-1252.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two classes, or names repeat.
-
-    Examples
-    --------
     >>> schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
     >>> schema.encode_labels([" yes", "no"]).tolist()
     [1, 0]
     """
 
-    columns: tuple[Column, ...]
-    classes: tuple[str, ...]
-    label: str = "label"
-    id_column: str | None = None
-    shape: tuple[int, ...] | None = None
-    header: str = ""
-    encoding: str = ""
+    columns: tuple[Column, ...]  # the features in the order models see them; empty for images
+    classes: tuple[str, ...]  # at least two; a label is a position among them
+    label: str = "label"  # the label column in a party's file
+    id_column: str | None = None  # neither feature nor label
+    shape: tuple[int, ...] | None = None  # (channels, height, width) of images: pixel-0, ... hold 0 to 255
+    header: str = ""  # the line of names that CSV files lack
+    encoding: str = ""  # of lines of CSV files that are no UTF-8; empty: Windows-1252
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
@@ -141,21 +103,9 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def encode_labels(self, values: Any) -> NDArray[np.int16]:
-        """Return positions in ``classes`` for raw label values.
+        """Return positions in ``classes``, int16, for raw labels; ``"1"``, ``1`` and ``1.0`` are equal.
 
-        Parameters
-        ----------
-        values : array-like of shape (n,)
-            Texts or numbers, compared as trimmed text; ``"1"``, ``1`` and ``1.0`` are equal.
-
-        Returns
-        -------
-        ndarray of shape (n,), int16
-
-        Raises
-        ------
-        DataError
-            If a label is missing (code ``wrong-data``) or not a class of the schema (``class-outside-schema``).
+        `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
         """
         texts, known = column_texts(values), self._class_numbers
         distinct = set(texts.tolist())
@@ -211,13 +161,7 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
-        """Read a schema from a TOML file.
-
-        Raises
-        ------
-        DataError
-            If the file is missing (code ``missing-file``), is not TOML, or is not a schema of this version.
-        """
+        """Read a schema from a TOML file; `DataError` if it is missing (code ``missing-file``) or no schema."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -231,13 +175,7 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str, path: str | os.PathLike[str] = "schema.toml") -> Schema:
-        """Return the schema of TOML text; ``path`` is where it stood, for the messages.
-
-        Raises
-        ------
-        DataError
-            If it is not TOML, or not a schema of this version.
-        """
+        """Return the schema of TOML text; ``path`` is where it stood, for the messages."""
         path = Path(path)
         try:
             data = tomllib.loads(text)

@@ -71,13 +71,7 @@ def _categories_of(column: Column, public_rows: pd.DataFrame) -> Column:
 
 
 def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
-    """Draw a classification problem from the seed, so hard that a forest learns most of it but not all.
-
-    Raises
-    ------
-    DataError
-        If there are too few features for the number of classes (2 ** features < classes), or too few rows.
-    """
+    """Draw a classification problem from the seed, so hard that a forest learns most of it but not all."""
     from sklearn.datasets import make_classification
 
     if not (classes >= 2 and features >= 2 and 2**features >= classes):
@@ -117,22 +111,14 @@ def read_user_table(
 
     Parameters
     ----------
-    table, label : str
-        The file and its label column.
-    schema_path : str
-        A schema, if there is one.
+    table, label, schema_path : str
+        The file, its label column, and a schema, if there is one.
     rules : Rules
         What the user says about the table.
     command : sequence of str
         The further words of the command that the user gave, for the complete next one: ``("algorithm=fedkt",)``.
     rare : int
         A class with fewer rows is named, or one with fewer than ten.
-
-    Raises
-    ------
-    DataError
-        If a file or the label column is missing, there are fewer than two classes, or a column can be read in more than
-        one way.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")

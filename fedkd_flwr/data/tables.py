@@ -77,12 +77,9 @@ def read_table(
 
     Parameters
     ----------
-    path : path
-        The file.
     schema : Schema or None
-        The schema that the file should fit. It names the label column, and says of text files whether they have a
-        header line, in which encoding they are, and of LIBSVM files, which may omit the last columns, how many there
-        are.
+        What the file should fit. It names the label column, the header line and encoding of texts, and how many columns
+        a LIBSVM file has, which may omit the last ones.
     label, header, encoding : str
         Without a schema: the name of the label column for formats without names, and as in `csv_table`.
     lenient : bool
@@ -94,10 +91,7 @@ def read_table(
     Raises
     ------
     DataError
-        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind, a column
-        name is repeated, or a line has too many or too few values.
-    MissingExtraError
-        If a Parquet file is given and pyarrow is not installed.
+        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind.
     """
     path = require_file(path)
     wanted: tuple[str, ...] = ()
@@ -176,21 +170,11 @@ def _kind(path: Path, wanted: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class UsableRows:
-    """A party's own file, as far as it can be used.
+    """A party's own file, as far as it can be used."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (num_rows, num_features)
-        All rows of the file, zeros (or empty texts) where a row cannot be used.
-    y : ndarray of shape (num_rows,), int16
-        Their labels; -1 where a row cannot be used.
-    fault : Exception or None
-        Why some rows cannot be used, or all; None where each can.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[np.int16]
-    fault: Exception | None = None
+    X: NDArray[Any]  # all rows of the file, zeros (or empty texts) where a row cannot be used
+    y: NDArray[np.int16]  # their labels, -1 where a row cannot be used
+    fault: Exception | None = None  # why some rows cannot be used, or all
 
     @property
     def num_rows(self) -> int:
@@ -248,26 +232,10 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 def load_party_table(
     path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
 ) -> tuple[NDArray[Any], NDArray[np.int16]]:
-    """Read a party's own file as features and labels, encoded by the public schema.
+    """Read a party's own file as features (n, num_features) and labels (n,), int16, encoded by the public schema.
 
-    Parameters
-    ----------
-    path : path
-        The private file, with the schema's label column.
-    schema : Schema
-        The public schema.
-    preprocessor : Preprocessor, TextRows or None
-        The preprocessor of the public set, as the party's model reads it.
-
-    Returns
-    -------
-    X : ndarray of shape (n, num_features), float32; texts have shape (n, 1), object
-    y : ndarray of shape (n,), int16
-
-    Raises
-    ------
-    DataError
-        If a column or a label is missing, a label is not a class of the schema, or a value does not fit its column.
+    ``preprocessor`` is that of the public set, as the party's model reads it. Raises `DataError` if a column or a label
+    is missing, a label is not a class of the schema, or a value does not fit its column.
     """
     table = read_table(path, schema)
     if schema.label not in table.columns:
@@ -288,18 +256,11 @@ def load_public(
 
     Parameters
     ----------
-    path : path
-        The public file.
-    schema_path : path or None
-        The schema; ``schema.toml`` beside the public file by default.
+    path, schema_path : path
+        The public file, and the schema: ``schema.toml`` beside it by default.
     labels : str
         A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one
         with classes of its own.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, the rows do not fit the schema, or the column ``labels`` is missing or incomplete.
     """
     path = require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")

@@ -24,22 +24,10 @@ __all__ = ["TermWeights", "TextRows", "text_values"]
 
 
 def text_values(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
-    r"""Return the values of a text column, the same from every file format and operating system.
+    r"""Return the values of a text column as ``str`` objects, the same from every file format and operating system.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Raw values of any type. White space at both ends is removed; numbers get their canonical text.
-    missing : collection of str
-        Further texts that mean "no value".
+    White space at both ends is removed, numbers get their canonical text, and a missing value is the empty text.
 
-    Returns
-    -------
-    ndarray of shape (n,), object
-        Every value a ``str``, empty if it is missing.
-
-    Examples
-    --------
     >>> text_values([" so good\r\nagain ", None, "NA"]).tolist()
     ['so good\nagain', '', '']
     """
@@ -70,13 +58,7 @@ class TermWeights:
         self._vectorizer: Any = None
 
     def fit(self, texts: NDArray[np.object_], *, max_terms: int, name: str) -> TermWeights:
-        """Learn words and weights from the public texts; return self.
-
-        Raises
-        ------
-        DataError
-            If no public text holds a word.
-        """
+        """Learn words and weights from the public texts; return self. `DataError` if no public text holds a word."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = TfidfVectorizer().build_analyzer()
@@ -115,17 +97,7 @@ class TermWeights:
 class TextRows:
     """Turns each raw row into one text: a line for each text column in the schema's order, without empty ones.
 
-    Models that read texts use it in place of a `Preprocessor`. It learns nothing.
-
-    Parameters
-    ----------
-    schema : Schema
-        A schema with a column of kind ``text``.
-
-    Raises
-    ------
-    ConfigError
-        If the schema has no such column.
+    Models that read texts use it in place of a `Preprocessor`. It learns nothing, and needs a column of kind ``text``.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -137,13 +109,7 @@ class TextRows:
         self.schema = schema
 
     def transform(self, table: Any) -> NDArray[np.object_]:
-        """Return the texts, an array of shape (n, 1) of ``str`` objects.
-
-        Raises
-        ------
-        DataError
-            If a text column is missing.
-        """
+        """Return the texts, an array of shape (n, 1) of ``str`` objects."""
         names = self.schema.text_columns
         words = {column.name: column.reading.missing for column in self.schema.columns}
         if isinstance(table, np.ndarray):

@@ -36,16 +36,10 @@ def infer_schema(
 
     Parameters
     ----------
-    table : DataFrame
-        The public rows.
     classes : sequence of str
         Class names; by default the sorted values of the label column, which the table must then have.
-    label : str
-        Name of the label column.
-    id_column : str or None
-        A column to leave out.
-    text_columns : sequence of str
-        Columns that are text, whatever their values are.
+    id_column, text_columns
+        A column to leave out, and columns that are text, whatever their values are.
 
     Raises
     ------
@@ -80,13 +74,7 @@ def look_at_file(
 def read_and_look(
     path: str | Path, label: str, rules: Rules, *, needs_label: bool = True, **how: Any
 ) -> tuple[pd.DataFrame, Look]:
-    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`.
-
-    Raises
-    ------
-    DataError
-        As `read_table` and `look` do, and where a label column is needed and there is none.
-    """
+    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`."""
     said: list[str] = []
     table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
     if needs_label and label not in table.columns:
