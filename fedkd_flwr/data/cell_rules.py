@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import MISSING
-from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, Reading
+from fedkd_flwr.data.dates import ALONE, DATES
+from fedkd_flwr.data.reading import EMPTY_WORDS, Reading
 from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.errors import explain
 
@@ -77,7 +78,7 @@ def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
     by_fit = sorted(unread, key=lambda way: int(unread[way].sum()))
     best = by_fit[0]
     ways, left = [best], unread[best]
-    for way in () if best in ("time", "duration") else (one for one in by_fit if one not in ("time", "duration")):
+    for way in () if best in ALONE else (one for one in by_fit if one not in ALONE):
         rival = way.endswith("-first") and any(one.endswith("-first") for one in ways)
         if not rival and (left & ~unread[way]).any():
             ways.append(way)

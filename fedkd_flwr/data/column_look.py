@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.cell_rules import Question, are_compact_dates, date_rule, number_rule, signs_of_numbers
-from fedkd_flwr.data.cells import Cells
+from fedkd_flwr.data.cell_rules import (
+    NumberSigns,
+    Question,
+    are_compact_dates,
+    date_rule,
+    number_rule,
+    signs_of_numbers,
+)
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
-from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, ColumnLook, excel_day
-from fedkd_flwr.data.reading import EMPTY_WORDS, Reading
+from fedkd_flwr.data.dates import in_words
+from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
+from fedkd_flwr.data.reading import EMPTY_WORDS, LIMIT, PLAIN, Reading, ends_of_range
 from fedkd_flwr.data.rules import Rules, mark
-from fedkd_flwr.data.tried_rule import read_by, shape_of
 from fedkd_flwr.errors import DataError, explain, printable
 
 __all__ = ["look_at_column"]
@@ -26,6 +32,7 @@ _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 30  # too few rows to tell an identifier from a category
 _FEW_EACH = 4  # rows of a category of which a model learns little, where there are many
+_FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
 _FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
 _LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
@@ -60,7 +67,7 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         if not bad.any():
             seen.reading, numbers = dates, days
             seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
-            seen.notes.append(f"all cells look like {shape_of('compact')}: read as {seen.read_as}")
+            seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
     return _numeric(seen, numbers)
 
 
@@ -95,7 +102,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
         seen.problem, seen.choices, seen.change = asked.problem, asked.choices, asked.change
         return seen
     rule = replace(found or number_rule(suspects, decimal), missing=rules.missing)
-    if (read := read_by(seen, cells, rule, rules)) is None:
+    if (read := _read_by(seen, cells, rule, rules)) is None:
         return _categorical(seen, cells)
     seen.say_empty(cells, nothing)
     return _numeric(seen, read)
@@ -235,3 +242,122 @@ def _are_codes(texts: list[str]) -> bool:
 def _leading_zero(texts: list[str]) -> str:
     """Return the first text with a zero before another digit, "" without one."""
     return next((text for text in texts if re.match(r"0\d", text)), "")
+
+
+@dataclass
+class _TriedRule:
+    """What a rule makes of the texts of a column."""
+
+    cells: Cells
+    reading: Reading
+
+    def __post_init__(self) -> None:
+        texts = self.cells.texts
+        self.numbers, self.bad = self.reading.distinct(texts)
+        bounds = [bool(LIMIT.match(text) or ends_of_range(text)) for text in texts]
+        self.limited: Mask = np.array(bounds, dtype=bool) & ~self.bad & bool(self.reading.limits)
+        self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.limited
+        known = self.good | self.bad | self.limited
+        self.share = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
+        self.distinct = len(np.unique(self.numbers[self.good]))
+        self.many = self.distinct >= _FEW_NUMBERS
+
+    @property
+    def reads(self) -> bool:
+        """Whether the column is one of numbers by this rule: all cells are, or nearly all of many different ones."""
+        ranges = self.limited.any() and not self.bad.any() and self.reading.limits != "number"
+        if not self.limited.any() and not self.bad.any():
+            return bool(self.good.any())
+        number = self.cells.number
+        beside = self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited)
+        if ranges and (beside or int(self.limited.sum()) > FEW_TEXTS):
+            return True
+        enough = self.many and 2 * number(self.good) >= number(self.bad)
+        return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
+
+
+def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> NDArray[np.float64] | None:
+    """Read the cells of a column by a rule, and say so; return each row's number, None where too many do not fit it."""
+    tried = _TriedRule(cells, replace(reading, limits="" if reading.dates else rules.limits))
+    if not reading.dates and not rules.limits and tried.bad.any():
+        ways = [_TriedRule(cells, replace(reading, limits=way)) for way in ("number", "middle")]
+        with_limits = next((one for one in ways if one.limited.any() and one.reads), None)
+        tried = with_limits or (ways[0] if ways[0].limited.any() else tried)
+    if tried.reads:
+        words = cells.chosen(tried.bad)
+        seen.reading = replace(tried.reading, missing=(*reading.missing, *words))
+        _say_what_was_read(seen, tried)
+        if not reading.dates:
+            seen.shapes = NumberSigns(cells.chosen(tried.good))
+        return cells.rows(np.where(tried.bad, np.nan, tried.numbers))
+    what = _shape_of(reading.dates) if reading.dates else "numbers"
+    enough = tried.many and 2 * cells.number(tried.good) >= cells.number(tried.bad)
+    if tried.good.any() and tried.share < (0.5 if enough else _FEW_WORDS):
+        _mixed(seen, tried, what)
+    elif tried.many and (tried.share <= 1 - _FEW_WORDS or _are_words(cells, tried.bad)):
+        _mixed(seen, tried, what)
+        seen.change = seen.change if _are_words(cells, tried.bad) else {}  # codes are categories, however many
+    return None
+
+
+def _are_words(cells: Cells, bad: Mask) -> bool:
+    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
+    return bool(bad.sum() <= FEW_TEXTS) and not any(re.search(r"\d", text) for text in cells.chosen(bad))
+
+
+def _shape_of(dates: str) -> str:
+    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
+    return in_words(dates).rpartition(" as ")[0]
+
+
+def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
+    """Note which cells needed a rule, how many, and the first of them with its row."""
+    cells, rule = tried.cells, replace(seen.reading, missing=(), limits="")
+    _, plain_bad = PLAIN.distinct(cells.texts)
+    total = cells.number(tried.good | tried.limited | tried.bad)
+    needed = tried.good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
+    seen.repaired = cells.number(needed) + (cells.number(tried.limited) if seen.reading.limits != "missing" else 0)
+    if needed.any():
+        seen.example = cells.shown(needed, 1)
+        percent = 100 * cells.number(needed) // total
+        share = "all cells" if percent == 100 else f"{percent} %"
+        if rule.dates:
+            what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
+        elif rule.decimal == ",":
+            what = f"{share} look like decimal-comma numbers: read so ({mark('decimal', ',')})"
+        elif rule.unit and not rule.thousands:
+            what = f"{share} have the unit {rule.unit}: left out"
+        else:
+            what = f"{share} have the sign {rule.thousands!r} between thousands: read so"
+        seen.notes.append(what if percent == 100 else f"{what}; first {seen.example}")
+    if tried.limited.any():
+        way = seen.reading.limits
+        then = {"number": "as the limit itself", "middle": "as the middle of the range", "missing": "as empty"}[way]
+        other = "number" if way == "missing" else "missing"
+        done = f"read {then} ({mark('limits', way)}); {mark('limits', other)} does otherwise"
+        seen.notes.append(f"{_cells(cells.number(tried.limited))} no number: {cells.shown(tried.limited)}: {done}")
+    if tried.bad.any():
+        rule_of_words = seen.words_rule(cells.chosen(tried.bad))
+        said = f" ({mark('missing', rule_of_words)})" if rule_of_words else ""
+        what = "date" if rule.dates else "number"
+        shown = cells.shown(tried.bad)
+        seen.notes.append(f"{_cells(cells.number(tried.bad))} no {what}: {shown}: read as empty{said}")
+
+
+def _mixed(seen: ColumnLook, tried: _TriedRule, what: str) -> None:
+    """Note that a column holds numbers (or dates: ``what``) and words, and what would make it a column of numbers."""
+    cells, good = tried.cells, tried.good | tried.limited
+    percent = 100 * cells.number(good) // cells.number(good | tried.bad)
+    seen.notes.append(f"{percent} % of the cells are {what}, others are not: {cells.shown(tried.bad)}")
+    first = cells.chosen(tried.bad)[0]
+    if tried.reading.dates and first.isdecimal() and int(first) in EXCEL_DAYS:
+        seen.notes[-1] += f" ({first} is {excel_day(int(first))} as Excel counts days)"
+    words = seen.words_rule(cells.chosen(tried.bad))
+    seen.change = {"missing": words} if words else {"drop": seen.name}
+    seen.asks = bool(words or tried.reading.dates)
+    if words:
+        seen.notes[-1] += f" ({mark('missing', words)} reads them as empty, and the column as {what})"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell{' is' if number == 1 else 's are'}"

@@ -25,10 +25,10 @@ from fedkd_flwr.data.columns import (
     short_list,
     sorted_texts,
 )
-from fedkd_flwr.data.decimal_sign import one_decimal_sign
+from fedkd_flwr.data.dates import ALONE, DATES
 from fedkd_flwr.data.found_column import ColumnLook
-from fedkd_flwr.data.reading import DATES, Reading
-from fedkd_flwr.data.rules import NO_RULES, Rules, spelt
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain, printable
 
@@ -121,7 +121,7 @@ def look(
         else look_at_column(table[name], name, own)
         for name, own in rules_of.items()
     ]
-    seen = one_decimal_sign(seen, rules)
+    seen = _one_decimal_sign(seen, rules)
     changes = _changes(seen, rules)
     _refuse_problems(seen, changes, command, spell)
     for one in seen:
@@ -137,6 +137,38 @@ def look(
         notes=tuple(sorted(notes, key=lambda note: order[note.name])),
         command=command(following) if following != rules.words() else "",
     )
+
+
+def _one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
+    """Read the columns whose commas or points may mean two things as the other columns of the file are read."""
+    comma = any(one.kind == "numeric" and one.reading.decimal == "," for one in seen)
+    point = any(one.kind == "numeric" and (one.shapes["point"] or one.shapes["thousands-comma"]) for one in seen)
+    of_file = rules.decimal or ("," if comma else "." if point else "")
+    done = []
+    for one in seen:
+        if one.kind != "numeric" or one.reading.dates or one.problem:
+            done.append(one)
+            continue
+        shapes = one.shapes
+        unclear = bool(shapes["comma?"]) and not (shapes["comma"] or shapes["thousands-comma"] or shapes["point"])
+        if one.looked is not None and of_file == "," and shapes["point?"] and not shapes["point"]:
+            one = one.looked(",")
+        elif one.looked is not None and of_file == "," and not shapes["point"] and one.reading.decimal == ".":
+            one.reading = replace(one.reading, decimal=",")  # whole numbers here; another silo may have decimals
+        elif one.looked is not None and shapes["point?"] and not shapes["point"] and not rules.decimal:
+            other = mark("decimal", ",")
+            one.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
+        elif unclear and not of_file:
+            rule = "hold numbers that can be read in one way"
+            one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
+            one.choices = {
+                "If 1,234 there means 1.234": {"decimal": ","},
+                "If 1,234 means one thousand": {"decimal": "."},
+            }
+        elif unclear and of_file == "," and one.reading.thousands == ",":
+            one.reading = replace(one.reading, decimal=",", thousands="")
+        done.append(one)
+    return done
 
 
 def _refuse_unknown(names: list[str], label: str, rules: Rules) -> None:
@@ -279,7 +311,7 @@ def _refuse_no_classes(classes: tuple[str, ...], known: int, label: str) -> None
     decimals = any(re.fullmatch(r"[+-]?\d+[.,]\d+", text) for text in classes)
     days = ""
     if len(classes) > _MANY_DAYS:
-        ways = (way for way in DATES if way not in ("time", "duration"))
+        ways = (way for way in DATES if way not in ALONE)
         days = next((way for way in ways if not Reading(dates=way).distinct([*classes])[1].any()), "")
     if days or (len(classes) > 20 and (2 * len(classes) > known or (decimals and len(classes) > 30))):
         seen = f"{len(classes):,} different {'days' if days else 'values'} in {known:,} rows"

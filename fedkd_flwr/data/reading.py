@@ -11,7 +11,7 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -24,108 +24,33 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, factorize
-from fedkd_flwr.data.written import days_of_duration, ends_of_range
+from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, in_words
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["DATES", "EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "in_words", "readable_numbers"]
-
-DATES = {
-    "iso": "dates (2021-03-12) as days since 1970-01-01",
-    "day-first": "dates (12.03.2021) as days since 1970-01-01",
-    "month-first": "dates (03/12/2021) as days since 1970-01-01",
-    "named": "dates (12 March 2021) as days since 1970-01-01",
-    "month": "months (2021-03, 03/2021) as days since 1970-01-01",
-    "compact": "dates (20210312) as days since 1970-01-01",
-    "time": "times (13:45) as hours since midnight",
-    "duration": "durations (1 day 02:30) as days",
-}
-"""The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
-
-_ALONE = ("time", "duration")  # of these two no other way is read beside them
-
-
-def in_words(dates: str) -> str:
-    """Return what a rule for dates reads, and what becomes of it, in words.
-
-    >>> in_words("iso+day-first")
-    'dates (2021-03-12) or dates (12.03.2021) as days since 1970-01-01'
-    """
-    *others, last = (DATES[way] for way in dates.split("+"))
-    return " or ".join([*(one.partition(" as ")[0] for one in others), last])
-
+__all__ = ["EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "ends_of_range", "readable_numbers"]
 
 EMPTY_WORDS = frozenset(
-    {
-        "-",
-        "--",
-        "---",
-        "\u2212",
-        "–",
-        "—",
-        ".",
-        "..",
-        "...",
-        "n.a.",
-        "n. a.",
-        "k.a.",
-        "k. a.",
-        "na",
-        "n/a",
-        "nan",
-        "none",
-        "null",
-        "nil",
-        "missing",
-    }
+    {"-", "--", "---", "\u2212", "–", "—", ".", "..", "...", "n.a.", "n. a.", "k.a.", "k. a."}
+    | {"na", "n/a", "nan", "none", "null", "nil", "missing"}
 )
 """Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
 
 LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+\-\u2212]?[\d.,])")
 """The start of a value below or above a limit: ``<0.5``."""
 
-_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?\s*(?P<half>[AaPp][Mm])?"
-_TIME = rf"(?:[T ,]\s*{_CLOCK}\s*(?P<zone>Z|[+-]\d{{2}}(?::?\d{{2}})?)?)?"
-_PATTERNS = {
-    "iso": re.compile(rf"(?P<year>\d{{4}})([-/.])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}"),
-    "day-first": re.compile(rf"(?P<day>\d{{1,2}})([-/.])(?P<month>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
-    "month-first": re.compile(rf"(?P<month>\d{{1,2}})([-/.])(?P<day>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
-    "named": re.compile(
-        rf"(?:[^\W\d]+\.?,\s*)?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/. ]*(?:de )?)?(?P<name>[^\W\d]{{3,}})\.?[-/ ]*"
-        rf"(?(day)|(?P<second_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s)(?:[, ]*|\sde\s)(?P<year>\d{{4}}|\d{{2}}){_TIME}"
-    ),
-    "month": re.compile(
-        r"(?:(?P<year>\d{4})[-/](?P<month>\d{1,2})|"
-        rf"(?:(?P<second_month>\d{{1,2}})[-/]|(?P<name>[^\W\d]{{3,}})\.?[-/ ])(?P<second_year>\d{{4}})){_TIME}"
-    ),
-    "compact": re.compile(
-        r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})"
-        r"(?:\.0|[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2}):?(?P<second>\d{2}(?:\.\d+)?)?(?P<zone>Z)?)?"
-    ),
-    "time": re.compile(_CLOCK),
-}
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (  # English, German, French, Spanish, Italian, Dutch
-            "jan january januar jän jänner janvier janv ene enero gen gennaio januari",
-            "feb february februar feber fév févr février febrero febbraio februari",
-            "mar march märz mär mrz mars marzo maart mrt",
-            "apr april avr avril abr abril aprile",
-            "may mai mayo mag maggio mei",
-            "jun june juni juin junio giu giugno",
-            "jul july juli juil juillet julio lug luglio",
-            "aug august août aout ago agosto augustus",
-            "sep sept september septembre septiembre set settembre",
-            "oct october okt oktober octobre octubre ott ottobre",
-            "nov november novembre noviembre",
-            "dec december dez dezember déc décembre dic diciembre dicembre",
-        ),
-        1,
-    )
-    for name in names.split()
-}
-_EPOCH = date(1970, 1, 1).toordinal()
 _DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312, in a column of other dates none
+_END = r"[+\-\u2212]?(?!0\d)(?:\d|[.,]\d)[\d.,']*"  # 030-12 is a code
+_RANGE = re.compile(
+    rf"(?P<bracket>[\[(]\s*)?(?P<low>{_END})\s*(?(bracket),|(?:-|\u2013|\u2014|to|bis|\.\.))\s*"
+    rf"(?P<high>{_END}(?(bracket)|(?:\s*[^\d\s\-].*)?))(?(bracket)\s*[\])])"
+)
+_BELOW = re.compile(
+    r"(?:<=?|≤|under |below |less than |up to |unter |bis )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
+)
+_ABOVE = re.compile(
+    r"(?:>=?|≥|over |above |more than |at least |über |ab )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
+)
+_OR_MORE = re.compile(rf"(?P<end>{_END})\s*(?:\+|and over|and older|or more|or older|und mehr|und älter)(?P<unit>.*)")
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 
 
@@ -158,7 +83,7 @@ class Reading:
         check_choice("thousands", self.thousands, ("", ",", ".", "'", " "), error=DataError)
         for way in (ways := self.dates.split("+") if self.dates else ()):
             check_choice("dates", way, tuple(DATES), error=DataError)
-        if len(ways) > 1 and (len({*ways} - {*_ALONE}) < len(ways) or {"day-first", "month-first"} <= {*ways}):
+        if len(ways) > 1 and (len({*ways} - {*ALONE}) < len(ways) or {"day-first", "month-first"} <= {*ways}):
             raise DataError(explain("dates", "name ways of which one cell fits no two", self.dates))
         check_choice("limits", self.limits, ("", "number", "middle", "missing"), error=DataError)
         if self.thousands == self.decimal:
@@ -201,7 +126,7 @@ class Reading:
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
             numbers[_among(array, self._named[0])] = np.nan
-            if self.dates not in ("", *_ALONE) and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+            if self.dates not in ("", *ALONE) and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
                 bad = np.isinf(numbers)
                 numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
                 return numbers, bad
@@ -209,12 +134,12 @@ class Reading:
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
             empty = np.isnat(array)
-            fits = self.dates not in ("", *_ALONE)
+            fits = self.dates not in ("", *ALONE)
             empty |= _among(days, self._named[1])
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
         if array.dtype.kind == "m":  # durations: days as dates are, hours as times are
             days = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "D"))
-            fits = self.dates in ("", *_ALONE)
+            fits = self.dates in ("", *ALONE)
             return days * 24 if self.dates == "time" else days, ~np.isnan(days) & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
@@ -255,11 +180,11 @@ class Reading:
             number = float(value)
             if number in self._named[0]:
                 return math.nan
-            of_date = self.dates not in ("", *_ALONE) and math.isfinite(number) and number >= _DIGITS_OF_DATE
+            of_date = self.dates not in ("", *ALONE) and math.isfinite(number) and number >= _DIGITS_OF_DATE
             return str(int(number)) if of_date else number
-        if isinstance(value, date) and self.dates not in ("", *_ALONE):
+        if isinstance(value, date) and self.dates not in ("", *ALONE):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
-                return math.nan if (days := _days(value)) in self._named[1] else days
+                return math.nan if (days := days_of_date(value)) in self._named[1] else days
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()
@@ -336,28 +261,31 @@ class Reading:
         return np.array([_number(text) for text in texts]) if numbers is None else numbers
 
     def _dates(self, texts: list[str]) -> NDArray[np.float64]:
-        if "+" in self.dates:
-            each = [replace(self, dates=way)._dates(texts) for way in self.dates.split("+")]
-            return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
-        if self.dates == "duration":
-            return np.array([days_of_duration(text) for text in texts])
-        pattern = _PATTERNS[self.dates]
-        found = [pattern.fullmatch(normalize("NFC", text)) for text in texts]
-        parts = np.array([(-1.0,) * 7 if one is None else _parts(one.groupdict()) for one in found])
-        year, month, day, hour, minute, second, zone = parts.T
-        hours = hour + minute / 60 + second / 3600
-        good = (hour >= 0) & (hour <= 24) & (hours <= 24) & (minute < 60) & (second < 61)
-        if self.dates == "time":
-            return np.where(good, hours, np.nan)
-        good &= (month >= 1) & (month <= 12)
-        first = ((np.where(good, year, 1970) - 1970) * 12 + np.where(good, month, 1) - 1).astype("datetime64[M]")
-        days = first.astype("datetime64[D]").astype(np.float64) + day - 1
-        good &= (day >= 1) & (days < (first + 1).astype("datetime64[D]").astype(np.float64))
-        return np.where(good, days + (hours - zone) / 24, np.nan)
+        each = [days_of_texts(texts, way) for way in self.dates.split("+")]
+        return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
 
 
 PLAIN = Reading()
 """Numbers with a decimal point."""
+
+
+def ends_of_range(text: str) -> tuple[str, str] | None:
+    """Return the texts of the two ends of a range or bound, None if the text is neither.
+
+    What has no lower end begins at 0 unless it is negative, and what has no upper end stays at its bound.
+
+    >>> [ends_of_range(text) for text in ("30-39 kg", "[30, 40)", "<0.5", "10+ years", "30")]
+    [('30', '39 kg'), ('30', '40'), ('0', '0.5'), ('10 years', '10 years'), None]
+    """
+    if found := _RANGE.fullmatch(text):
+        return found["low"], found["high"].strip()
+    if found := _BELOW.fullmatch(text):
+        return ("0" if found["end"][0] not in "-\u2212" else found["end"]), found["end"]
+    if found := _ABOVE.fullmatch(text):
+        return found["end"], found["end"]
+    if found := _OR_MORE.fullmatch(text):
+        return (f"{found['end']}{found['unit']}",) * 2
+    return None
 
 
 def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[np.float64]:
@@ -411,31 +339,3 @@ def _number(text: str) -> float:
         return float(text if "_" not in text else "no number")
     except ValueError:
         return np.nan
-
-
-def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
-    """Return year, month, day, hour, minute, second and hours east of UTC of a matched date or time."""
-    digits = found.get("year") or found.get("second_year") or "1970"
-    year = float(digits)
-    if len(digits) == 2:
-        year += 1900 if year >= 69 else 2000
-    hour, half = float(found["hour"] or 0), (found.get("half") or "").lower()
-    if half:
-        hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else -1.0
-    zone = found.get("zone") or "Z"
-    minutes = zone[3:].removeprefix(":") or "0"  # PostgreSQL writes hours only: +01
-    east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + minutes) / 60
-    month = float(found.get("month") or found.get("second_month") or 1)
-    day = float(found.get("day") or found.get("second_day") or 1)
-    if name := found.get("name"):
-        month = _MONTHS.get(name.casefold(), 0)
-    return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
-
-
-def _days(value: date) -> float:
-    """Return days since 1970-01-01 of a date that a file holds as a date."""
-    if not isinstance(value, datetime):
-        return float(value.toordinal() - _EPOCH)
-    value = value.astimezone(UTC) if value.tzinfo else value
-    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return value.toordinal() - _EPOCH + seconds / 86_400
