@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
@@ -123,11 +122,11 @@ def short_list(names: Sequence[object], limit: int = 12) -> str:
     return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
 
 
-def require_distinct(names: list[str], path: Path) -> None:
-    """Refuse a file in which two columns have the same name."""
+def require_distinct(what: str, names: Sequence[str]) -> None:
+    """Refuse names of columns or classes of which two are the same."""
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        seen = f"{', '.join(repeated)} more than once"
-        raise DataError(explain(f"columns of {path}", "have distinct names", seen, "Rename them."))
+        seen = f"{short_list(repeated)} more than once"
+        raise DataError(explain(what, "have distinct names", seen, "Rename them."))
 
 
 def counted(number: int, what: str) -> str:

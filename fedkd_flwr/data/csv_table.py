@@ -17,7 +17,7 @@ from fedkd_flwr.data.columns import column_name, counted, require_distinct, shor
 from fedkd_flwr.data.first_line import is_row, refuse_text_above
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["csv_table", "encoding_of", "stated_header"]
+__all__ = ["csv_table", "encoding_of"]
 
 _SEPARATORS = ",;\t|"
 _ENCODINGS = (
@@ -36,7 +36,7 @@ def csv_table(
     lenient: bool,
     notes: list[str],
 ) -> pd.DataFrame:
-    """Return the table that the bytes of a CSV file hold, all values as texts.
+    """Return the table of texts that the bytes of a CSV file hold; its ``attrs`` have the header line that it lacks.
 
     Parameters
     ----------
@@ -49,12 +49,14 @@ def csv_table(
     wanted : sequence of str
         Columns that the schema names.
     data, path, lenient, notes
-        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`, errors too.
+        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
     text, before = _below_sep(text)  # lines above the header
+    stated = ""
     if header not in ("", "yes"):
-        text, before = f"{header if wanted else _stated(header, text)}\n{text}", before - 1
+        stated = header if wanted else _stated(header, text)
+        text, before = f"{stated}\n{text}", before - 1
     header_line = _first_line(text)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
@@ -74,20 +76,15 @@ def csv_table(
         elif longer:
             notes.append("every row ends in one more separator, with nothing behind it: left out")
         _refuse_wrong_lines(wrong, path, separator, len(names), len(table))
-    require_distinct(names, path)
+    require_distinct(f"columns of {path}", names)
     table.columns = pd.Index(names)
     for name, written in zip(names, found, strict=True):
         if not written and not lenient and (table[name].str.strip() == "").all():
             table = table.drop(columns=name)
         elif not written:
             notes.append(f"the header gives no name to column {name.rpartition('-')[2]}: it is called {name!r}")
+    table.attrs["header"] = stated
     return table
-
-
-def stated_header(data: bytes, path: Path, *, header: str, encoding: str) -> str:
-    """Return the line of names that `csv_table` reads where a file lacks it, for a schema: ``column-1,column-2``."""
-    text = _decoded(data, path, encoding=encoding, lenient=True, notes=[])
-    return "" if header in ("", "yes") else _stated(header, _below_sep(text)[0])
 
 
 def encoding_of(name: str, names: Sequence[str]) -> str:
@@ -214,12 +211,11 @@ def _csv_rows(
 ) -> tuple[pd.DataFrame, list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the rows below the header, and of those without a value for each name: line, and how many they have.
 
-    Rows that have all values and one more separator, with nothing behind it, are read, and told of by themselves.
-
-    Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
-    open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone.
-    A wrong row has all its values in each column, and an additional separator, so that it fits no schema. A blank line
-    is no row, but where there is one column: there it is an empty cell, except at the end.
+    Rows with one more separator, and nothing behind it, are read, and listed apart. Lines are read one by one, because
+    what one row holds must not decide how another is read. Only where a quote stays open does a row go on, as far as
+    the whole of it is well formed and has all values: else that line is wrong alone. A wrong row has all its values in
+    each column, and an additional separator, so that it fits no schema. A blank line is no row, but where there is one
+    column: there it is an empty cell, except at the end.
     """
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
     whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")

@@ -87,8 +87,7 @@ def load_pool(
     Parameters
     ----------
     name, data_root : str, path
-        One of `NAMES`, and the folder with the files of `PUBLISHED`. ``synthetic_...`` are the sizes of ``synthetic``,
-        and ``of_table`` is for ``table``: what `read_user_table` takes.
+        One of `NAMES`, and the folder with the files of `PUBLISHED`.
     num_... : int
         How many rows of each kind; 0 for the default (docs/your-data.md).
     public_from : {"train", "test"}
@@ -96,8 +95,8 @@ def load_pool(
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
-    label_space : {"private", "joint"}
-        As in `read_paired`, for the sets of `PAIRED`.
+    label_space, of_table
+        As in `read_paired`, and for ``table`` what `read_user_table` takes.
 
     >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
     (85, 30)

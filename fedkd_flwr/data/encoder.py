@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.preprocessor import Preprocessor, Table
-from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, raw_matrix
+from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, features_of
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
@@ -49,7 +49,7 @@ class Encoder:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as features; raises `DataError` as `Preprocessor.transform` does."""
-        return raw_matrix(table, self.schema) if self.preprocessor is None else self.preprocessor.transform(table)
+        return features_of(table, self.schema, self.preprocessor)
 
     def to_bytes(self) -> bytes:
         """Return the encoder as JSON. Numbers keep every bit."""

@@ -91,7 +91,7 @@ def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: in
 def refuse_text_above(text: str, path: Path, cells: Callable[[str, str], Sequence[str]], before: int) -> None:
     """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins.
 
-    ``cells`` returns the cells of a line, given it and the separator; ``before`` lines stand above the text.
+    ``cells`` returns the cells of a line, given its separator too; ``before`` lines stand above the text.
     """
     lines = text.split("\n", _LINES)[:_LINES]
     later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]

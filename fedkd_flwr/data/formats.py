@@ -66,8 +66,7 @@ def read_libsvm(
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
         way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
-    if (size := 8 * X.shape[0] * X.shape[1]) > (limit := max_unpacked()):
-        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
+    _check_size(8 * X.shape[0] * X.shape[1], path, f" ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
     return X.toarray().astype(np.float32), y
 
 
@@ -79,8 +78,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         with path.open("rb") as file:
             with zipfile.ZipFile(file) as archive:
                 unpacked = sum(member.file_size for member in archive.infolist())
-            if unpacked > (limit := max_unpacked()):
-                _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+            _check_size(unpacked, path)
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 found = {key: arrays[key] for key in arrays}
@@ -160,6 +158,11 @@ def _refuse_large(path: Path, limit: int, seen: str) -> NoReturn:
     raise DataError(explain(f"file {path}", f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})", seen, way_out))
 
 
+def _check_size(size: int, path: str | os.PathLike[str], shape: str = "") -> None:
+    if size > (limit := max_unpacked()):
+        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB{shape}")
+
+
 def _unzipped(data: bytes, path: Path) -> bytes:
     """Return what a gzip file unpacks to, as long as that is no more than it may be."""
     limit, size = max_unpacked(), 0
@@ -212,9 +215,8 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
         unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
-    require_distinct(names, path)
-    if unpacked > (limit := max_unpacked()):
-        _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+    require_distinct(f"columns of {path}", names)
+    _check_size(unpacked, path)
     try:
         read = pyarrow.parquet.read_table(path, partitioning=None)
         try:

@@ -85,22 +85,11 @@ def look(
 ) -> Look:
     """Look at each column of a table: find what it is, and by which rules its cells are read.
 
-    Parameters
-    ----------
-    table, label : DataFrame, str
-        Raw values, as `read_table` returns them, and the label column, which may be absent.
-    command, spell : callable
-        Return the complete next command for rules in words, and one rule in it, given its key and value.
-    rare : int
-        A class of fewer rows is named.
-    needs_label : bool
-        Rows without a label are left out by the caller.
+    The label column may be absent. ``command`` and ``spell`` return the complete next command for rules in words, and
+    one rule in it. A class with fewer than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
+    a label out.
 
-    Raises
-    ------
-    DataError
-        With the complete next command, if a rule names no column, the label holds no classes, or cells can be read in
-        two ways.
+    A `DataError` ends with the complete next command: a rule names no column, or cells can be read in two ways.
     """
     command = command or _schema_command
     names = [str(name) for name in table.columns]

@@ -59,16 +59,14 @@ def partition(
     index: int = 0,
     rows: NDArray[np.integer] | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Deal the rows of a pool to parties.
+    """Deal the rows of a pool, whose labels are ``y``, to parties: return the positions of each, ascending.
 
     Parameters
     ----------
-    y : ndarray of shape (n,), int
-        Labels of the pool.
     name, seed : str, int
-        One of `NAMES`, and the seed of the run.
+        One of `NAMES`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
     num_parties : int
-        How many parties; 0 with ``file`` means as many as the file lists.
+        0 with ``file`` means as many as the file lists.
     alpha, second_alpha : float
         Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
         one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
@@ -83,14 +81,6 @@ def partition(
         For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
         source file's row number of each row of the pool. If None, the file lists positions in ``y``.
 
-    Returns
-    -------
-    list of ndarray of int64
-        For each party its positions in ``y``, ascending; no position is dealt twice. Party i of ``size-skewed`` is the
-        i-th smallest.
-
-    Examples
-    --------
     >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
     >>> sorted(np.concatenate(parts).tolist())
     [0, 1, 2, 3]
@@ -101,8 +91,7 @@ def partition(
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
     if not len(y) >= num_parties:
-        rule = f"be at least one for each of {num_parties} parties"
-        raise DataError(explain("private rows", rule, len(y)), code=Code.NO_ROWS)
+        raise DataError(explain("private rows", f"be at least {num_parties}, one a party", len(y)), code=Code.NO_ROWS)
     if name in ("dirichlet", "inner-dirichlet"):
         alphas = (alpha, second_alpha) if second_alpha and name == "dirichlet" else (alpha,)
         return _dirichlet(name, y, num_parties, seed, alphas, min_rows, class_order)

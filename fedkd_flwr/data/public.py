@@ -32,6 +32,7 @@ __all__ = [
     "Table",
     "check_classes",
     "check_test_rows",
+    "features_of",
     "fingerprint",
     "make_public_set",
     "raw_matrix",
@@ -130,9 +131,7 @@ class PublicSet:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return other raw rows as features like ``X``."""
-        if self.preprocessor is None:
-            return raw_matrix(table, self.schema)
-        return self.preprocessor.transform(table)
+        return features_of(table, self.schema, self.preprocessor)
 
 
 def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: int = 0) -> None:
@@ -162,21 +161,10 @@ def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicS
 def make_public_set(
     table: Table, schema: Schema, *, y: NDArray[np.int16] | None = None, scale: bool = True
 ) -> PublicSet:
-    """Fit the preprocessing on public rows and return them as a `PublicSet`.
+    """Fit the preprocessing on raw public rows and return them as a `PublicSet`.
 
-    Parameters
-    ----------
-    table, schema : DataFrame or ndarray, Schema
-        Raw public rows.
-    y : array of shape (num_public,), integers, or None
-        The true labels, if they are known: places in the schema's classes, `UNKNOWN` (-1) where one is not.
-    scale : bool
-        False leaves numeric columns unscaled, for binary features; all columns must then be numeric.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, columns are missing, a value does not fit its column, or ``y`` holds no such labels.
+    ``y`` are the true labels, if they are known: places in the schema's classes, `UNKNOWN` (-1) where one is not.
+    ``scale=False`` leaves numeric columns unscaled, for binary features; all columns must then be numeric.
     """
     if len(table) == 0:
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
@@ -188,12 +176,17 @@ def make_public_set(
         y = y.astype(np.int16, copy=False)
     table, parsed = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, parsed) if scale else None
-    X = raw_matrix(table, parsed) if preprocessor is None else preprocessor.transform(table)
+    X = features_of(table, parsed, preprocessor)
     texts = TextRows(schema).transform(table) if schema.text_columns else None
     digest = _digest(table, parsed, schema.to_toml())
     if preprocessor is not None:
         preprocessor = Preprocessor.restored(schema, preprocessor.state())
     return PublicSet(X=X, fingerprint=digest, schema=schema, preprocessor=preprocessor, y=y, texts=texts)
+
+
+def features_of(table: Table, schema: Schema, preprocessor: Preprocessor | TextRows | None) -> NDArray[Any]:
+    """Return raw rows as features: as a preprocessor makes them, or without one as they are."""
+    return raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
 
 
 def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:

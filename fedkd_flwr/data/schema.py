@@ -12,7 +12,6 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_name, column_texts, require_distinct, short_list
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.errors import Code, DataError, explain
 
@@ -80,8 +79,8 @@ class Schema:
         texts = [canonical(name) for name in self.classes]
         if None in texts:
             raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
-        _check_distinct("classes", [text for text in texts if text is not None])
-        _check_distinct("columns", [column.name for column in self.columns])
+        require_distinct("classes", [text for text in texts if text is not None])
+        require_distinct("columns", [column.name for column in self.columns])
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
 
@@ -248,12 +247,6 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
     words = f"of column {item.get('name')!r} in {path}"
     given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
     return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
-
-
-def _check_distinct(what: str, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(explain(what, "be distinct", f"{short_list(repeated)} more than once"))
 
 
 def _toml(value: str | list[Any]) -> str:

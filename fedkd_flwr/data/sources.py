@@ -109,16 +109,8 @@ def read_user_table(
     Without a schema the classes come from the file, and so does how each column is read (`look`), because the operator
     of a simulation holds all rows anyway. Rows without a label are then left out.
 
-    Parameters
-    ----------
-    table, label, schema_path : str
-        The file, its label column, and a schema, if there is one.
-    rules : Rules
-        What the user says about the table.
-    command : sequence of str
-        The further words of the command that the user gave, for the complete next one: ``("algorithm=fedkt",)``.
-    rare : int
-        A class with fewer rows is named, or one with fewer than ten.
+    ``command`` are the further words of the command that the user gave, for the complete next one. A class with fewer
+    than ``rare`` rows is named, or one with fewer than ten.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
-from fedkd_flwr.data.csv_table import csv_table, encoding_of, stated_header
+from fedkd_flwr.data.csv_table import csv_table, encoding_of
 from fedkd_flwr.data.formats import (
     Rows,
     content,
@@ -32,7 +32,7 @@ from fedkd_flwr.data.formats import (
     require_pyarrow,
     table_of_npz,
 )
-from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
+from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
@@ -40,7 +40,6 @@ from fedkd_flwr.errors import Code, DataError, FedkdError, explain
 
 __all__ = [
     "UsableRows",
-    "header_of",
     "label_way_out",
     "load_party_table",
     "load_public",
@@ -67,13 +66,8 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
-    | suffix | columns |
-    |---|---|
-    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; comma, semicolon, tab or bar between values |
-    | ``.parquet`` | as in the file (extra ``parquet``) |
-    | ``.npz`` | from ``X``: ``x0``, ... for a matrix, ``pixel-0``, ... for images; from ``y``, if any: ``label`` |
-    | ``.libsvm``, ``.svm`` (also ``.gz``) | ``f1``, ``f2``, ... and ``label`` |
-    | ``.txt``, ``.data``, ``.dat``, ``.tab``, ``.test`` (also ``.gz``) | as LIBSVM or CSV, whichever it holds |
+    docs/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in NPZ)
+    or ``f1``, ... (LIBSVM).
 
     Parameters
     ----------
@@ -87,11 +81,6 @@ def read_table(
         fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text.
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
-
-    Raises
-    ------
-    DataError
-        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind.
     """
     path = require_file(path)
     wanted: tuple[str, ...] = ()
@@ -130,13 +119,6 @@ def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool
     number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
     X, y = (read_libsvm_lines if lenient else read_libsvm)(path, num_features=number)
     return pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])]).assign(**{label: y})
-
-
-def header_of(path: str | os.PathLike[str], *, header: str, encoding: str) -> str:
-    """Return the line of names that a CSV file lacks, as a schema states it; "" for other files."""
-    path = require_file(path)
-    is_csv = header and _kind(path, ()) == "csv"
-    return stated_header(content(path), path, header=header, encoding=encoding) if is_csv else ""
 
 
 def label_way_out(label: str, names: Sequence[str]) -> str:
@@ -242,25 +224,17 @@ def load_party_table(
         rule, way_out = f"have the schema's label column {schema.label!r}", "Rename the column that holds the class."
         raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
-    X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
-    return X, y
+    return features_of(table, schema, preprocessor), y
 
 
 def load_public(
     path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
 ) -> PublicSet:
-    """Read the public file U and its schema, and fit the preprocessing.
+    """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 
     The schema's label column is not a feature. What stands there becomes ``y``, if it is labels of the schema or
-    nothing: the truth, which serves to measure and from which no algorithm learns.
-
-    Parameters
-    ----------
-    path, schema_path : path
-        The public file, and the schema: ``schema.toml`` beside it by default.
-    labels : str
-        A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one
-        with classes of its own.
+    nothing: the truth, which serves to measure and from which no algorithm learns. ``labels`` is a column of labels
+    that everybody may learn from (`PublicLabels`): that one, or another one with classes of its own.
     """
     path = require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
