@@ -236,6 +236,8 @@ def _plain_values(column: Any) -> pd.Series[Any]:
     """Return a column of Arrow's, with a text in place of each value that is none in Python."""
     with contextlib.suppress(Exception):
         return pd.Series(column.to_pandas(integer_object_nulls=True))
+    if hasattr(column.type, "index_type"):  # a dictionary is one for all rows
+        column = column.cast(column.type.value_type)
     values = np.full(len(column), "(unreadable)", dtype=object)
 
     def take(rows: Rows) -> None:
