@@ -26,28 +26,15 @@ def check_whole(
     way_out: str = "",
     error: type[FedkdError] = ConfigError,
 ) -> int:
-    """Return a whole number within ``least..most``.
+    """Return a whole number within ``least..most``, both included; raise ``error`` if the value is anything else.
 
     Parameters
     ----------
     name : str
         The value's name in the message.
-    value : object
-        The value to check.
-    least, most : int
-        Its range, both ends included; without an upper end if ``most`` is None.
     way_out : str
         What the reader can do about it, if the rule does not say it.
-    error : type
-        The class of error to raise.
 
-    Raises
-    ------
-    ConfigError
-        Or ``error``, if the value is anything else.
-
-    Examples
-    --------
     >>> check_whole("rounds", 3, 1)
     3
     """
@@ -68,24 +55,10 @@ def check_number(
     way_out: str = "",
     error: type[FedkdError] = ConfigError,
 ) -> float:
-    """Return a finite number within a range, as a float.
+    """Return a finite number within a range, as a float; the rest is as in `check_whole`.
 
-    Parameters
-    ----------
-    name, value, way_out, error
-        As in `check_whole`.
-    least, most : float
-        The range with its ends.
-    above, below : float
-        The range without its ends.
+    The range includes ``least`` and ``most``, and not ``above`` and ``below``.
 
-    Raises
-    ------
-    ConfigError
-        Or ``error``, if the value is not a number, not finite, or outside the range.
-
-    Examples
-    --------
     >>> check_number("quorum", 1, least=0, most=1)
     1.0
     """

@@ -64,12 +64,8 @@ def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
 def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
     """Return the rule for dates, times or durations that most texts fit, None if there is none.
 
-    Dates that are written in two ways are read in both, where no cell fits the two.
-
-    Raises
-    ------
-    Question
-        If day and month cannot be told apart, or stand in both orders.
+    Dates that are written in two ways are read in both, where no cell fits the two. It is a `Question` if day and month
+    cannot be told apart, or stand in both orders.
     """
     sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
     if not sample:

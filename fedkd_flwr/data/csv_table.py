@@ -46,10 +46,8 @@ def csv_table(
         "": its first line names the columns, and is refused where it looks like a row. "yes": it does, whatever it
         looks like. "none": there is no such line, and the columns are called column-1, column-2 and so on. Any other
         text is the line that the file lacks.
-    encoding : str
-        Of lines that are no UTF-8; Windows-1252 by default.
-    wanted : sequence of str
-        Columns that the schema names.
+    encoding, wanted
+        Of lines that are no UTF-8, Windows-1252 by default; and columns that the schema names.
     data, path, lenient, notes
         What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`.
     """

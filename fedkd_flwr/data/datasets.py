@@ -132,32 +132,27 @@ def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str,
 
 def _public_file(source: Source, name: str, public_from: str) -> str:
     """Return which file public rows are of: "train", "test", or "other", that of another data set."""
-    if source.public_table is not None and public_from == "train":
-        return "other"
-    known = ("train", "test") if source.test_y is not None and source.public_table is None else ("train",)
-    if public_from not in known or source.public_table is not None:
+    other = source.public_table is not None
+    if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
         raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
-    return public_from
+    return "other" if other else public_from
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
-    public_table, public_y = (test_table, test_y) if public_from == "test" else (source.table, source.y)
-    if source.public_table is not None and source.public_labels is not None:
-        known, rows = source.public_labels, split["public"]
-        labels = replace(known, y=known.y[rows])
-        public_rows = _take(source.public_table, rows)
-        truth = labels.y if labels.of_schema else None  # labels of digits are not true labels among letters
-        public = make_public_set(public_rows, source.schema_of(public_rows), y=truth, scale=source.scale)
-        public = replace(public, labels=labels)
-    else:
-        public_rows = _take(public_table, split["public"])
-        public = make_public_set(
-            public_rows, source.schema_of(public_rows), y=public_y[split["public"]], scale=source.scale
-        )
+    public_table, truth = (test_table, test_y) if public_from == "test" else (source.table, source.y)
+    known, rows = source.public_labels, split["public"]
+    if source.public_table is not None and known is not None:
+        public_table, truth = source.public_table, known.y
+    public_rows = _take(public_table, rows)
+    # labels of digits are not true labels among letters
+    y = truth[rows] if known is None or known.of_schema else None
+    public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
+    if known is not None:
+        public = replace(public, labels=replace(known, y=known.y[rows]))
     private, test = _take(source.table, split["private"]), _take(test_table, split["test"])
     reader = TextRows(public.schema) if public.schema.text_columns else None
     return Pool(

@@ -55,14 +55,8 @@ class Encoder:
         """Return the encoder as JSON. Numbers keep every bit."""
         state = self.preprocessor.state() if isinstance(self.preprocessor, Preprocessor) else None
         kind = "texts" if isinstance(self.preprocessor, TextRows) else "raw" if state is None else "features"
-        plain = {
-            "preprocessing": PREPROCESSING_VERSION,
-            "kind": kind,
-            "schema": self.schema.to_toml(),
-            "state": state,
-            "fingerprint": self.fingerprint,
-        }
-        return json.dumps(plain).encode()
+        plain = {"preprocessing": PREPROCESSING_VERSION, "kind": kind, "schema": self.schema.to_toml(), "state": state}
+        return json.dumps(plain | {"fingerprint": self.fingerprint}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Encoder:

@@ -87,9 +87,7 @@ def look(
 
     The label column may be absent. ``command`` and ``spell`` return the complete next command for rules in words, and
     one rule in it. A class with fewer than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
-    a label out.
-
-    A `DataError` ends with the complete next command: a rule names no column, or cells can be read in two ways.
+    a label out. A `DataError` ends with the complete next command.
     """
     command = command or _schema_command
     names = [str(name) for name in table.columns]

@@ -133,12 +133,10 @@ def _flwr_partitioner(
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
     """Return the row numbers of the public and test rows that a partition file lists, as `load_pool` takes them."""
-    arrays = _read_npz(path)
-    split = {part: arrays.get(f"{part}_{index}") for part in ("public", "test")}
-    found = {part: numbers.astype(np.int64) for part, numbers in split.items() if numbers is not None}
-    if len(found) < 2:
+    arrays, parts = _read_npz(path), ("public", "test")
+    if not {f"{part}_{index}" for part in parts} <= arrays.keys():
         raise DataError(_no_such_partition(path, index, arrays))
-    return found
+    return {part: arrays[f"{part}_{index}"].astype(np.int64) for part in parts}
 
 
 def _dirichlet(
@@ -231,9 +229,8 @@ def _deal(
     order = rng.permutation(len(labels))
     with warnings.catch_warnings():
         # our docstring says that draws are repeated and classes left out; datasets uses a deprecated pyarrow option
-        warnings.filterwarnings("ignore", message="The specified min_partition_size", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Classes: ", category=UserWarning)
-        warnings.filterwarnings("ignore", message="The sum of the partition_sizes", category=UserWarning)
+        said = "The specified min_partition_size|Classes: |The sum of the partition_sizes"
+        warnings.filterwarnings("ignore", message=said, category=UserWarning)
         warnings.filterwarnings("ignore", message="Specifying null_placement", category=FutureWarning)
         partitioner.dataset = Dataset.from_dict({"label": labels[order].astype(np.int64), "row": order})
         parts = [partitioner.load_partition(i).with_format("numpy")["row"][:] for i in range(num_parties)]
@@ -256,15 +253,13 @@ def _from_file(
     named = np.concatenate([arrays[key] for key in keys]).astype(np.int64)
     if len(np.unique(named)) != len(named):
         raise DataError(explain(f"partition {index} of {path}", "name each row once", "repeated row numbers"))
-    outside = np.setdiff1d(named, numbers)
-    if len(outside):
+    if len(outside := np.setdiff1d(named, numbers)):
         rule = f"name rows of the private pool ({len(numbers)} rows)"
         seen = f"{len(outside)} row numbers outside it (first: {outside[0]})"
         way_out = "Load the pool with the public and test rows of the same file."
         raise DataError(explain(f"partition {index} of {path}", rule, seen, way_out))
     by_number = np.argsort(numbers)
-    at = np.searchsorted(numbers, named, sorter=by_number)
-    positions = by_number[at]
+    positions = by_number[np.searchsorted(numbers, named, sorter=by_number)]
     cuts = np.cumsum([len(arrays[key]) for key in keys])[:-1]
     return [np.sort(part).astype(np.int64) for part in np.split(positions, cuts)]
 

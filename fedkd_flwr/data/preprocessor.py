@@ -32,13 +32,8 @@ class Preprocessor:
     | text | TF-IDF columns over the words of U's texts, see `fedkd_flwr.data.text`; a missing text is all zeros |
     | pixels (``schema.shape``) | one column per pixel, divided by 255 |
 
-    Examples
-    --------
-    >>> from fedkd_flwr.data.schema import Column, Schema
-    >>> schema = Schema(
-    ...     columns=(Column(name="age", kind="numeric"), Column(name="sex", kind="categorical", categories=("f", "m"))),
-    ...     classes=("no", "yes"),
-    ... )
+    >>> sex = Column(name="sex", kind="categorical", categories=("f", "m"))
+    >>> schema = Schema(columns=(Column(name="age", kind="numeric"), sex), classes=("no", "yes"))
     >>> public = pd.DataFrame({"age": [20, 40], "sex": ["f", "m"]})
     >>> private = pd.DataFrame({"sex": ["?", "m"], "age": [30, 50]})
     >>> Preprocessor().fit(public, schema).transform(private).tolist()

@@ -2,8 +2,6 @@
 
 The schema is the file ``schema.toml`` beside the public file U. Classes are never inferred from private rows: that
 would reveal a class which only one party has, and parties would disagree on what label 0 is.
-
-Write one from a public file with ``fedkd schema``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError, explain
 
@@ -86,8 +85,7 @@ def column_differences(table: pd.DataFrame, public: pd.DataFrame, schema: Schema
             continue
         sides = [table[column.name], public[column.name]]
         if column.kind == "numeric":
-            reading = column.reading or Reading()
-            numbers = [np.sort(np.nan_to_num(reading.parse(side)[0], nan=-np.inf)) for side in sides]
+            numbers = [np.sort(np.nan_to_num(column.reading.parse(side)[0], nan=-np.inf)) for side in sides]
             at = np.unique(np.concatenate(numbers))
             below = [np.searchsorted(one, at, side="right") / len(one) for one in numbers]
             distance = float(np.abs(below[0] - below[1]).max(initial=0.0))

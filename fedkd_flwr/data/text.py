@@ -44,13 +44,9 @@ class TermWeights:
     kept, ties in alphabetical order, because scikit-learn's own choice among ties depends on the machine. Languages
     without spaces between words need a model that reads raw text.
 
-    Examples
-    --------
     >>> weights = TermWeights().fit(np.array(["good film", "bad film"], dtype=object), max_terms=2, name="review")
-    >>> weights.terms
-    ('bad', 'film')
-    >>> weights.transform(np.array(["Film, film!", "secret"], dtype=object)).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
+    >>> weights.terms, weights.transform(np.array(["Film, film!", "secret"], dtype=object)).tolist()
+    (('bad', 'film'), [[0.0, 1.0], [0.0, 0.0]])
     """
 
     def __init__(self) -> None:

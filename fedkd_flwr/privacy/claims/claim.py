@@ -132,13 +132,10 @@ def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]
     if not delta >= 1 / max(_SOME_UNITS if num_units is None else num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
-    if num_units is None:
-        return (
-            f"Warning: delta {delta:.3g} is at least 1 in {math.ceil(1 / delta):,} {noun}: where there are as many or "
-            f"more, a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
-        )
+    share = f"{math.ceil(1 / delta):,} {noun}: where there are as many or more, "
+    share = share if num_units is None else f"{num_units:,}, the number of {noun}: "
     return (
-        f"Warning: delta {delta:.3g} is at least 1 in {num_units:,}, the number of {noun}: "
+        f"Warning: delta {delta:.3g} is at least 1 in {share}"
         f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
     )
 
