@@ -112,22 +112,16 @@ def _flwr_partitioner(
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
-        return partitioners.PathologicalPartitioner(
-            num_partitions=num_parties,
-            partition_by="label",
-            num_classes_per_partition=check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y))),
-            # the cited study's mode; every class is used if there are at least as many parties as classes
-            class_assignment_mode="first-deterministic",
-            seed=stream,
-        )
+        own = check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y)))
+        # the cited study's mode; every class is used if there are at least as many parties as classes
+        mode = "first-deterministic"
+        return partitioners.PathologicalPartitioner(num_parties, "label", own, class_assignment_mode=mode, seed=stream)
     if name == "shard":
         check_whole("shards-per-party", shards_per_party, 1)
         if not len(y) >= num_parties * shards_per_party:
             rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
             raise DataError(explain("private rows", rule, len(y)))
-        return partitioners.ShardPartitioner(
-            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
-        )
+        return partitioners.ShardPartitioner(num_parties, "label", shards_per_party, seed=stream)
     return partitioners.LinearPartitioner(num_parties)
 
 

@@ -131,15 +131,9 @@ def _adult(files: _Files) -> Source:
 
 def _a9a(files: _Files) -> Source:
     X, y = read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
+    labels, classes = _encode(y, ("-1", "1"), "label"), ("<=50K", ">50K")
     # 0/1 features stay as they are
-    return Source(
-        table=X,
-        y=_encode(y, ("-1", "1"), "label"),
-        classes=("<=50K", ">50K"),
-        label="income",
-        scale=False,
-        private_share=0.75,
-    )
+    return Source(table=X, y=labels, classes=classes, label="income", scale=False, private_share=0.75)
 
 
 def _cod_rna(files: _Files) -> Source:

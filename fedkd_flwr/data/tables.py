@@ -19,19 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
-from fedkd_flwr.data.formats import (
-    Rows,
-    content,
-    in_usable_parts,
-    read_libsvm,
-    read_libsvm_lines,
-    read_parquet,
-    require_file,
-    require_pyarrow,
-    table_of_npz,
-)
 from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema
@@ -82,7 +72,7 @@ def read_table(
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
     """
-    path = require_file(path)
+    path = formats.require_file(path)
     wanted: tuple[str, ...] = ()
     if schema is not None:
         label, header, encoding, wanted = schema.label, schema.header, schema.encoding, schema.column_names
@@ -93,12 +83,13 @@ def read_table(
             named = (*wanted, label) if schema is not None else ()
             said = [] if notes is None else notes
             table = csv_table(
-                content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
+                formats.content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
             )
         elif kind == "parquet":
-            table = read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
+            table = formats.read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
-            table = table_of_npz(path, label) if kind == "npz" else _of_libsvm(path, label, wanted, lenient=lenient)
+            is_npz = kind == "npz"
+            table = formats.table_of_npz(path, label) if is_npz else _of_libsvm(path, label, wanted, lenient=lenient)
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -117,7 +108,7 @@ def read_table(
 def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:
     known = all(map(_LIBSVM_NAME.fullmatch, wanted))  # columns may have been left out between them
     number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
-    X, y = (read_libsvm_lines if lenient else read_libsvm)(path, num_features=number)
+    X, y = (formats.read_libsvm_lines if lenient else formats.read_libsvm)(path, num_features=number)
     return pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])]).assign(**{label: y})
 
 
@@ -140,7 +131,7 @@ def _kind(path: Path, wanted: tuple[str, ...]) -> str:
     if suffix[0] in _TEXTS:
         if wanted:
             return "libsvm" if all(map(_LIBSVM_NAME.fullmatch, wanted)) else "csv"
-        lines = [line for line in content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
+        lines = [line for line in formats.content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
         return "libsvm" if any(map(_LIBSVM_LINE.fullmatch, lines)) else "csv"
     kind = _KINDS.get(suffix[0])
     if kind is None or (zipped and kind in ("parquet", "npz")):
@@ -172,9 +163,9 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     missing or locked file, an unknown suffix or missing pyarrow is an error: nothing that is in it.
     """
     schema = public.schema
-    kind = _kind(require_file(path), schema.column_names)
+    kind = _kind(formats.require_file(path), schema.column_names)
     if kind == "parquet":
-        require_pyarrow(Path(path))
+        formats.require_pyarrow(Path(path))
     try:
         X, y = load_party_table(path, schema, public.preprocessor)
         return UsableRows(X=X, y=y)
@@ -186,17 +177,17 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
         return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
     X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
 
-    def take(rows: Rows) -> None:
+    def take(rows: formats.Rows) -> None:
         labels = schema.encode_labels(table[schema.label].iloc[rows])
         X[rows] = public.features(table.iloc[rows])
         y[rows] = labels
 
-    def readable(rows: Rows) -> NDArray[np.bool_]:
+    def readable(rows: formats.Rows) -> NDArray[np.bool_]:
         part = table.iloc[rows]
         return schema.known_labels(part[schema.label]) & readable_rows(part, schema)
 
     if {schema.label, *schema.column_names} <= set(table.columns):
-        in_usable_parts(take, readable, len(table))
+        formats.in_usable_parts(take, readable, len(table))
     return UsableRows(X=X, y=y, fault=fault)
 
 
@@ -236,7 +227,7 @@ def load_public(
     nothing: the truth, which serves to measure and from which no algorithm learns. ``labels`` is a column of labels
     that everybody may learn from (`PublicLabels`): that one, or another one with classes of its own.
     """
-    path = require_file(path)
+    path = formats.require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
     table = read_table(path, schema)
     y = _truth(table[schema.label], schema) if schema.label in table.columns else None

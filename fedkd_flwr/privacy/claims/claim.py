@@ -70,11 +70,6 @@ class PrivacyClaim:
         Who has to be trusted, in words.
     notes : tuple of str
         Warnings that belong to the numbers.
-
-    Raises
-    ------
-    ConfigError
-        For an unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
     """
 
     unit: Literal["record", "party"]
@@ -125,10 +120,7 @@ class PrivacyClaim:
 
 
 def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
-    """Return a warning where delta is so large that a mechanism could expose one unit entirely.
-
-    Where nobody says how many units there are, it warns from 1 in `_SOME_UNITS` on.
-    """
+    """Return a warning where delta is so large, for so many units (None: `_SOME_UNITS`), that one could be exposed."""
     if not delta >= 1 / max(_SOME_UNITS if num_units is None else num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
