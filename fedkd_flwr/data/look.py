@@ -276,7 +276,8 @@ def _ask_about_label(
         seen = ", ".join(f"{counted(number, 'row')} with {word!r}" for word, number in found.items())
         rule = "tell a class from a missing label"
         way_out = f"If {' and '.join(map(repr, found))} is a class, write it otherwise in the file, such as no-value."
-        words = rules.words() | {"missing": ",".join((*rules.missing, *found))}
+        of_label = (word if "," in label else f"{label}:{word}" for word in found)  # other columns keep their notes
+        words = rules.words() | {"missing": ",".join((*rules.missing, *of_label))}
         asked = explain(f"label column {label!r}", rule, seen, way_out)
         raise DataError(f"{asked}\nIf it means that the label is missing: {command(words)}")
 
