@@ -1,14 +1,7 @@
 """Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file says.
 
-| name | each party gets |
-|---|---|
-| ``iid`` | an equal share at random |
-| ``dirichlet`` | a share ~ Dirichlet(alpha) of every class; none while above the average size (self-balancing) |
-| ``inner-dirichlet`` | as many rows as the others, its class shares ~ Dirichlet(alpha); a remainder is left out |
-| ``pathological`` | rows of ``classes_per_party`` classes; classes that no party was given are left out |
-| ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
-| ``size-skewed`` | a random share whose size grows with the party's number |
-| ``file`` | the rows that an NPZ file lists, for published partitions |
+docs/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and by
+``pathological`` (classes that no party was given).
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
 next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
@@ -29,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
+from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
@@ -263,12 +257,8 @@ def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:
-    keys = ", ".join(list(arrays)[:3])
-    return explain(
-        f"partition {index} of {Path(path)}",
-        f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
-        f"arrays {keys}, ... ({len(arrays)} in all)",
-    )
+    rule = f"have arrays public_{index}, test_{index}, party_{index}_00, ..."
+    return explain(f"partition {index} of {Path(path)}", rule, f"arrays {short_list([*arrays], 3)}")
 
 
 def _flwr_partitioners() -> Any:

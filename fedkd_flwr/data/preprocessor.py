@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
@@ -24,13 +24,9 @@ Table = pd.DataFrame | NDArray[Any]
 class Preprocessor:
     """Turns raw rows into features; everything is fitted on the public rows U.
 
-    | column | becomes |
-    |---|---|
-    | numeric | one column: missing values become U's median; then U's mean is subtracted and U's deviation divides |
-    | numeric, constant on U | one column: only the mean is subtracted |
-    | categorical | one 0/1 column per category of the schema; a missing or unknown value is all zeros |
-    | text | TF-IDF columns over the words of U's texts, see `fedkd_flwr.data.text`; a missing text is all zeros |
-    | pixels (``schema.shape``) | one column per pixel, divided by 255 |
+    An empty number becomes U's median; then U's mean is subtracted, and U's deviation divides, unless it is 0. A
+    category is one 0/1 column, all zeros where it is missing or unknown. Texts become TF-IDF columns, and pixels are
+    divided by 255.
 
     >>> sex = Column(name="sex", kind="categorical", categories=("f", "m"))
     >>> schema = Schema(columns=(Column(name="age", kind="numeric"), sex), classes=("no", "yes"))
@@ -167,8 +163,7 @@ def check_columns(table: Table, schema: Schema) -> None:
         return
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
-        shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-        seen, way_out = f"a table without {shown}", "Rename or add them; a column may be empty, not absent."
+        seen, way_out = f"a table without {short_list(missing, 8)}", "Rename or add them; empty ones may stand there."
         raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 
 

@@ -3,8 +3,7 @@
 Models of numbers (forests, boosting, the MLP) get TF-IDF columns. Their words and weights are learnt from the public
 texts alone, so every party computes the same columns, and a word that only one party uses never leaves it. Models that
 say ``takes_text = True`` (transformers) get the raw texts of a row joined to one, and no other column.
-
-A missing text is the empty text. `fedkd_flwr.data.columns.MISSING` lists what counts as missing.
+A missing text is the empty text.
 """
 
 from __future__ import annotations
