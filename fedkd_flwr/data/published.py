@@ -19,7 +19,7 @@ from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.public import PublicLabels
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.schema import labels_of
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.errors import Code, DataError, explain
 
@@ -115,15 +115,11 @@ def _comma_lines(text: str, columns: str) -> pd.DataFrame:
     return pd.DataFrame(np.array(rows, dtype=object), columns=names)
 
 
-def _encode(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
-    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
-
-
 def _adult(files: _Files) -> Source:
     texts = [files.text(f"adult/{name}") for name in ("adult.data", "adult.test")]
     table = pd.concat([_comma_lines(text, _ADULT) for text in texts], ignore_index=True)
     classes = ("<=50K", ">50K")
-    y = _encode(table.pop("income").str.rstrip("."), classes, "income")  # labels in adult.test end with a full stop
+    y = labels_of(table.pop("income").str.rstrip("."), classes, "income")  # labels in adult.test end with a full stop
     for name in ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"):
         table[name] = table[name].astype(np.int64)
     return Source(table=table, y=y, classes=classes, label="income")
@@ -131,19 +127,19 @@ def _adult(files: _Files) -> Source:
 
 def _a9a(files: _Files) -> Source:
     X, y = read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
-    labels, classes = _encode(y, ("-1", "1"), "label"), ("<=50K", ">50K")
+    labels, classes = labels_of(y, ("-1", "1"), "label"), ("<=50K", ">50K")
     # 0/1 features stay as they are
     return Source(table=X, y=labels, classes=classes, label="income", scale=False, private_share=0.75)
 
 
 def _cod_rna(files: _Files) -> Source:
     X, y = read_libsvm(files.need("cod-rna/cod-rna"), num_features=8)
-    return Source(table=X, y=_encode(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
+    return Source(table=X, y=labels_of(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
 
 
 def _mushroom(files: _Files) -> Source:
     table = _comma_lines(files.text("mushroom/agaricus-lepiota.data"), _MUSHROOM)
-    y = _encode(table.pop("class"), ("e", "p"), "class")
+    y = labels_of(table.pop("class"), ("e", "p"), "class")
     return Source(table=table, y=y, classes=("edible", "poisonous"), label="class")
 
 
@@ -154,7 +150,7 @@ def _wine_type(files: _Files) -> Source:
     table = pd.concat([red, white], ignore_index=True)
     table["type"] = ["red"] * len(red) + ["white"] * len(white)
     table = table.drop_duplicates(ignore_index=True)
-    y = _encode(table.pop("type"), ("red", "white"), "type")
+    y = labels_of(table.pop("type"), ("red", "white"), "type")
     return Source(table=table, y=y, classes=("red", "white"), label="type")
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
@@ -23,7 +22,7 @@ from fedkd_flwr.data.columns import canonical, column_name, column_texts, requir
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["Column", "Schema"]
+__all__ = ["Column", "Schema", "labels_of"]
 
 SCHEMA_VERSION = 1
 _MAX_CLASSES = 32767  # labels are int16
@@ -105,26 +104,23 @@ class Schema:
         `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
         """
         texts, known = column_texts(values), self._class_numbers
-        distinct = set(texts.tolist())
-        if None in distinct:
-            rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
+        codes = np.array([known.get(text, -1) for text in texts], dtype=np.int16)
+        if len(rows := np.flatnonzero(texts == None)):  # noqa: E711 - elementwise
             seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0] + 1})"
             way_out = "Leave out rows without a label."
             raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
-        unknown = sorted(distinct - known.keys())
-        if unknown:
-            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        if unknown := sorted(set(texts[codes < 0])):
             rule = f"hold only the schema's classes ({short_list(self.classes)})"
-            seen = f"{', '.join(map(repr, unknown[:5]))}{more} as value"
+            seen = f"{short_list(list(map(repr, unknown)), 5)} as value"
             way_out = "Correct the rows, or name the class in schema.toml at every party and the server."
             message = explain(f"label column {self.label!r}", rule, seen, way_out)
             raise DataError(message, code=Code.CLASS_OUTSIDE_SCHEMA)
-        return np.fromiter((known[text] for text in texts), dtype=np.int16, count=len(texts))
+        return codes
 
     def known_labels(self, values: Any) -> NDArray[np.bool_]:
         """Tell of each raw label whether `encode_labels` takes it."""
-        texts = pd.Series(column_texts(values), dtype=object)
-        return texts.isin(list(self._class_numbers)).to_numpy()
+        known = self._class_numbers
+        return np.array([text in known for text in column_texts(values)], dtype=bool)
 
     @property
     def _class_numbers(self) -> dict[str | None, int]:
@@ -181,6 +177,11 @@ class Schema:
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
         return _from_dict(data, path)
+
+
+def labels_of(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
+    """Return positions in ``classes`` for raw labels, as `Schema.encode_labels` does."""
+    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:

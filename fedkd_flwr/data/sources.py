@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_name, column_texts, sorted_texts
 from fedkd_flwr.data.look import NO_RULES, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.tables import label_way_out, read_table
 from fedkd_flwr.data.write_schema import infer_schema, read_and_look, schema_of
 from fedkd_flwr.errors import DataError, explain
@@ -135,8 +135,7 @@ def read_user_table(
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
-    y = encoder.encode_labels(frame.pop(label))
+    y = labels_of(frame.pop(label), classes, label)
     return Source(
         table=frame,
         y=y,

@@ -24,7 +24,7 @@ from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorte
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
 from fedkd_flwr.data.public import UNKNOWN, Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, FedkdError, explain
 
@@ -257,5 +257,4 @@ def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -
     classes = sorted_texts(column_texts(table[name]))
     if not len(classes) >= 2:
         raise DataError(explain(f"column {name!r}", "hold at least two classes", f"{len(classes)} in {path}"))
-    y = Schema(columns=(), classes=classes, label=name, shape=(1,)).encode_labels(table[name])
-    return PublicLabels(y=y, num_classes=len(classes))
+    return PublicLabels(y=labels_of(table[name], classes, name), num_classes=len(classes))

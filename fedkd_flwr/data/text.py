@@ -105,15 +105,13 @@ class TextRows:
 
     def transform(self, table: Any) -> NDArray[np.object_]:
         """Return the texts, an array of shape (n, 1) of ``str`` objects."""
-        names = self.schema.text_columns
-        words = {column.name: column.reading.missing for column in self.schema.columns}
         if isinstance(table, np.ndarray):
-            columns = [text_values(table[:, self.schema.column_names.index(name)], words[name]) for name in names]
-        else:
-            if missing := [name for name in names if name not in table.columns]:
-                rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
-                raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
-            columns = [text_values(table[name], words[name]) for name in names]
-        rows = np.empty((len(table), 1), dtype=object)
+            table = dict(zip(self.schema.column_names, table.T, strict=True))
+        elif missing := [name for name in self.schema.text_columns if name not in table.columns]:
+            rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
+            raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
+        texts = [column for column in self.schema.columns if column.kind == "text"]
+        columns = [text_values(table[column.name], column.reading.missing) for column in texts]
+        rows = np.empty((len(columns[0]), 1), dtype=object)
         rows[:, 0] = ["\n".join(filter(None, row)) for row in zip(*columns, strict=True)]
         return rows
