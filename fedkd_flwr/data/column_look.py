@@ -74,14 +74,14 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
 def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str) -> ColumnLook:
     cells = Cells.of(values)
     seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
-    empty = seen.reading.calls_empty(cells.texts)
-    if not cells.number(~empty):
+    numbers, unread = seen.reading.distinct(cells.texts)
+    words = MISSING.union(rules.missing)
+    nothing = np.array([text.casefold() in EMPTY_WORDS and text not in words for text in cells.texts], dtype=bool)
+    if not cells.number(unread | nothing | ~np.isnan(numbers)):
         return seen.leave_out("every cell is empty", len(values))
     if values.dtype.kind == "b":
         return _categorical(seen, cells)
-    numbers, unread = seen.reading.distinct(cells.texts)
     plain = cells.chosen(~np.isnan(numbers))
-    nothing = ~empty & ~unread & np.isnan(numbers)  # a dash among numbers
     compact = are_compact_dates(plain)
     if not compact and not unread.any() and plain:
         if _are_codes(plain):

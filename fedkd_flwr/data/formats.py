@@ -211,13 +211,8 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     pyarrow = require_pyarrow(path)
     try:
         meta = pyarrow.parquet.read_metadata(path)
-        names = [column_name(name) for name in pyarrow.parquet.read_schema(path).names]
-        unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
-    require_distinct(f"columns of {path}", names)
-    _check_size(unpacked, path)
-    try:
+        require_distinct(f"columns of {path}", [column_name(name) for name in pyarrow.parquet.read_schema(path).names])
+        _check_size(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)), path)
         read = pyarrow.parquet.read_table(path, partitioning=None)
         try:
             # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded

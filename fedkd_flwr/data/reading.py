@@ -195,14 +195,6 @@ class Reading:
             return True
         return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
 
-    def calls_empty(self, texts: list[str]) -> NDArray[np.bool_]:
-        """Tell which stripped texts of a column of numbers `MISSING` or ``missing`` names; not by `EMPTY_WORDS`."""
-        named = np.array([text in MISSING or text in self.missing for text in texts], dtype=bool)
-        if self.missing and not named.all():
-            rest = [text or "-" for text in texts]
-            named |= self._are_named(rest, self._dates(rest) if self.dates else self._numbers(rest))
-        return named
-
     @cached_property
     def _named(self) -> tuple[frozenset[float], frozenset[float]]:
         """The words of ``missing`` that are numbers: as a cell holds a number, and as a cell spells it (or a date)."""
