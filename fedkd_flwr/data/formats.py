@@ -23,7 +23,6 @@ __all__ = [
     "MAX_UNPACKED_GB",
     "Rows",
     "content",
-    "image_shape",
     "in_usable_parts",
     "max_unpacked",
     "read_libsvm",
@@ -92,27 +91,6 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
         raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"other members: {strange[:3]}"))
     return found
-
-
-def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """Return (channels, height, width) of the images in an NPZ file, None where a file holds a table.
-
-    Images are a uint8 array ``X`` of shape (n, height, width) or (n, channels, height, width).
-    """
-    path = Path(path).expanduser()
-    if path.suffix.lower() != ".npz":
-        return None
-    with zipfile.ZipFile(path) as archive, archive.open("X.npy") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-    if dtype != np.uint8 or len(shape) not in (3, 4):
-        return None
-    channels, height, width = shape[1:] if len(shape) == 4 else (1, *shape[1:])
-    if width <= _MOST_CHANNELS < channels:
-        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
-        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", shape, way_out))
-    return channels, height, width
 
 
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
@@ -243,7 +221,7 @@ def _plain_values(column: Any) -> pd.Series[Any]:
 
 
 def table_of_npz(path: Path, label: str) -> pd.DataFrame:
-    """Return the table of an NPZ file, as `fedkd_flwr.data.tables.read_table` does."""
+    """Return the table of an NPZ file, as `fedkd_flwr.data.tables.read_table` does; ``attrs`` has images' shape."""
     arrays = read_npz(path)
     if "X" not in arrays:
         raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
@@ -251,10 +229,23 @@ def table_of_npz(path: Path, label: str) -> pd.DataFrame:
     if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
         seen = f"X {X.shape}, y {None if y is None else y.shape}"
         raise DataError(explain(f"arrays of {path}", "have shapes (n, ...) and (n,)", seen))
-    prefix = "x" if X.ndim == 2 else "pixel-"
+    prefix, shape = "x" if X.ndim == 2 else "pixel-", _image_shape(X, path)
     X = X.reshape(len(X), -1)
     table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
-    return table if y is None else table.assign(**{label: y})
+    table = table if y is None else table.assign(**{label: y})
+    table.attrs["shape"] = shape
+    return table
+
+
+def _image_shape(X: NDArray[Any], path: Path) -> tuple[int, ...] | None:
+    """Return (channels, height, width) of images: uint8, (n, height, width) or (n, channels, height, width)."""
+    if X.dtype != np.uint8 or X.ndim not in (3, 4):
+        return None
+    channels, height, width = X.shape[1:] if X.ndim == 4 else (1, *X.shape[1:])
+    if width <= _MOST_CHANNELS < channels:
+        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
+        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", X.shape, way_out))
+    return channels, height, width
 
 
 def _with_characters(array: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import pandas as pd
 
 from fedkd_flwr.data.columns import column_name
-from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import label_way_out, read_table
@@ -69,7 +68,7 @@ def read_and_look(
     table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
     if needs_label and label not in table.columns:
         raise DataError(explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns))))
-    if shape := image_shape(path):
+    if shape := table.attrs.get("shape"):
         labels = table[label] if label in table.columns else None
         rare = {"rare": how["rare"]} if "rare" in how else {}
         return table, look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)

@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import load_public, load_usable_rows
+from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.data.write_schema import infer_schema, look_at_file
 from fedkd_flwr.errors import DataError
 
@@ -111,9 +110,9 @@ def test_images_keep_their_shape_in_the_schema_and_in_a_simulation(tmp_path, sha
 
 def test_an_npz_file_of_other_arrays_than_pixels_is_a_table(tmp_path):
     _images(tmp_path / "floats.npz", dtype=np.float32)
-    assert image_shape(tmp_path / "floats.npz") is None
+    assert read_table(tmp_path / "floats.npz").attrs["shape"] is None
     _images(tmp_path / "matrix.npz", (40, 6))
-    assert image_shape(tmp_path / "matrix.npz") is None
+    assert read_table(tmp_path / "matrix.npz").attrs["shape"] is None
     assert look_at_file(tmp_path / "matrix.npz", label="y")[1].shape is None
 
 
@@ -122,5 +121,8 @@ def test_images_with_channels_last_and_rules_for_columns_are_refused(tmp_path):
     _images(tmp_path / "last.npz", (40, 8, 6, 3))
     with pytest.raises(DataError, match=r"channels, height, width\), got \(40, 8, 6, 3\).*X.transpose\(0, 3, 1, 2\)"):
         look_at_file(tmp_path / "last.npz", label="y")
+    images = look_at_file(tmp_path / "im.npz", label="y")[1]
+    with pytest.raises(DataError, match=r"channels, height, width\), got \(40, 8, 6, 3\)"):
+        read_table(tmp_path / "last.npz", images)  # as many pixels, in another order: a silo's model learnt from these
     with pytest.raises(DataError, match="drop must be given for a table, not for images, got 'pixel-0'"):
         look_at_file(tmp_path / "im.npz", label="y", rules=Rules(drop=("pixel-0",)))
