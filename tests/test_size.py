@@ -17,7 +17,7 @@ LIMITS = {
     "checks": 141,
     "cli": 1_377,
     "clients": 3_721,
-    "data": 5_026,
+    "data": 5_000,
     "errors": 251,
     "files": 118,
     "json_values": 20,

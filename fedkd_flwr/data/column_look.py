@@ -11,14 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.cell_rules import (
-    NumberSigns,
-    Question,
-    are_compact_dates,
-    date_rule,
-    number_rule,
-    signs_of_numbers,
-)
+from fedkd_flwr.data import cell_rules
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
 from fedkd_flwr.data.dates import in_words
 from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
@@ -61,7 +54,7 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         row = int(np.flatnonzero(bad)[0]) + 1
         found = f"{numbers[row - 1]} in row {row}"
         raise DataError(explain(f"column {name!r}", "hold finite numbers", found, "Correct them or leave them empty."))
-    if are_compact_dates(np.asarray(pd.unique(values[~np.isnan(numbers)]))):
+    if cell_rules.are_compact_dates(np.asarray(pd.unique(values[~np.isnan(numbers)]))):
         dates = replace(seen.reading, dates="compact")
         days, bad = dates.parse(values)
         if not bad.any():
@@ -82,7 +75,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
     if values.dtype.kind == "b":
         return _categorical(seen, cells)
     plain = cells.chosen(~np.isnan(numbers))
-    compact = are_compact_dates(plain)
+    compact = cell_rules.are_compact_dates(plain)
     if not compact and not unread.any() and plain:
         if _are_codes(plain):
             what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
@@ -90,18 +83,18 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             return _categorical(seen, cells)
         seen.say_empty(cells, nothing)
         seen.reading = replace(seen.reading, limits=rules.limits)
-        seen.shapes = signs_of_numbers(cells.texts, numbers)
+        seen.shapes = cell_rules.signs_of_numbers(cells.texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
             seen.looked = lambda sign: _look_at_texts(values, name, rules, sign)
         if decimal != "," or not seen.shapes["point?"] or seen.shapes["point"]:
             return _numeric(seen, cells.rows(numbers))
     suspects = cells.chosen(unread) or [text for text in cells.texts if text not in MISSING]
     try:
-        found = Reading(dates="compact") if compact else date_rule(suspects, name, rules)
-    except Question as asked:
+        found = Reading(dates="compact") if compact else cell_rules.date_rule(suspects, name, rules)
+    except cell_rules.Question as asked:
         seen.problem, seen.choices, seen.change = asked.problem, asked.choices, asked.change
         return seen
-    rule = replace(found or number_rule(suspects, decimal), missing=rules.missing)
+    rule = replace(found or cell_rules.number_rule(suspects, decimal), missing=rules.missing)
     if (read := _read_by(seen, cells, rule, rules)) is None:
         return _categorical(seen, cells)
     seen.say_empty(cells, nothing)
@@ -288,7 +281,7 @@ def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> 
         seen.reading = replace(tried.reading, missing=(*reading.missing, *words))
         _say_what_was_read(seen, tried)
         if not reading.dates:
-            seen.shapes = NumberSigns(cells.chosen(tried.good))
+            seen.shapes = cell_rules.NumberSigns(cells.chosen(tried.good))
         return cells.rows(np.where(tried.bad, np.nan, tried.numbers))
     what = _shape_of(reading.dates) if reading.dates else "numbers"
     enough = tried.many and 2 * cells.number(tried.good) >= cells.number(tried.bad)

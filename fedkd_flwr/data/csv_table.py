@@ -344,10 +344,7 @@ def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: in
 
 
 def _refuse_text_above(text: str, path: Path, before: int) -> None:
-    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins.
-
-    Of the file, ``before`` lines stand above the text.
-    """
+    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins."""
     lines = text.split("\n", _LINES)[:_LINES]
     later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]
     sign = max(_SEPARATORS, key=lambda sign: min(line.count(sign) for line in later))

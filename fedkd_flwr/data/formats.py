@@ -10,7 +10,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ __all__ = [
 MAX_UNPACKED_GB = 4.0
 """Gigabytes that a compressed file may unpack to."""
 
-_MOST_CHANNELS = 4  # red, green, blue and what shines through
+_MOST_CHANNELS = 4  # RGBA
 _LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
 _DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
@@ -65,7 +65,8 @@ def read_libsvm(
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
         way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
-    _check_size(8 * X.shape[0] * X.shape[1], path, f" ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
+    size = 8 * X.shape[0] * X.shape[1]
+    _check_size(size, path, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
     return X.toarray().astype(np.float32), y
 
 
@@ -131,25 +132,21 @@ def max_unpacked() -> int:
     return round(gigabytes * 1e9)
 
 
-def _refuse_large(path: Path, limit: int, seen: str) -> NoReturn:
-    way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
-    raise DataError(explain(f"file {path}", f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})", seen, way_out))
-
-
-def _check_size(size: int, path: str | os.PathLike[str], shape: str = "") -> None:
+def _check_size(size: int, path: str | os.PathLike[str], seen: str = "") -> None:
     if size > (limit := max_unpacked()):
-        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB{shape}")
+        rule = f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})"
+        way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
+        raise DataError(explain(f"file {path}", rule, seen or f"{size / 1e9:.3g} GB", way_out))
 
 
 def _unzipped(data: bytes, path: Path) -> bytes:
     """Return what a gzip file unpacks to, as long as that is no more than it may be."""
-    limit, size = max_unpacked(), 0
-    if len(data) * _DEFLATE_RATIO > limit:  # counted first, so that a bomb takes no memory
+    size = 0
+    if len(data) * _DEFLATE_RATIO > max_unpacked():  # counted first, so that a bomb takes no memory
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             while chunk := file.read(2**20):
                 size += len(chunk)
-                if size > limit:
-                    _refuse_large(path, limit, f"more, from {len(data):,} bytes")
+                _check_size(size, path, f"more, from {len(data):,} bytes")
     return gzip.decompress(data)
 
 

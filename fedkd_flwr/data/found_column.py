@@ -26,7 +26,6 @@ EXCEL_DAYS = range(25_569, 55_154)
 FEW_TEXTS = 20
 """More different words among numbers are not listed."""
 
-
 Mask = NDArray[np.bool_]
 """Which of the distinct texts are meant."""
 

@@ -261,17 +261,14 @@ def _look_at_label(
     if len(alike) < len(classes):
         twins = [name for name in classes if sum(name.casefold() == other.casefold() for other in classes) > 1]
         said.append(f"classes {short_list(twins, 6)} differ only in case, and are different classes")
-    note = f"{short_list(classes, 6)}" + "".join(f"; {text}" for text in said)
+    note = "; ".join([short_list(classes, 6), *said])
     return classes, ColumnNote(name=label, read_as=f"label, {len(classes)} classes", missing=missing, note=note)
 
 
 def _ask_about_label(
     values: pd.Series[Any], label: str, rules: Rules, known: Rules, command: Callable[[Mapping[str, str]], str]
 ) -> None:
-    """Refuse a label such as NA, which may be a class or mean that there is none, until ``missing`` names it.
-
-    ``known`` are the rules of the label alone, ``rules`` those of the whole table.
-    """
+    """Refuse a label such as NA, which may be a class or mean that there is none, until ``missing`` names it."""
     if found := {word: number for word, number in missing_words(values).items() if word not in known.missing}:
         seen = ", ".join(f"{counted(number, 'row')} with {word!r}" for word, number in found.items())
         rule = "tell a class from a missing label"
@@ -332,10 +329,7 @@ def _empties(reading: Reading | None, words: tuple[str, ...], distinct: Any) -> 
 
 
 def _changes(seen: list[ColumnLook], rules: Rules, *, useless: bool = False) -> dict[str, str]:
-    """Return the rules in words that leave out what was left out, or looks like an identifier, on purpose.
-
-    With ``useless`` they leave out, too, each column of which a note says that it may be dropped.
-    """
+    """Return rules in words that leave out what was left out, looks like an identifier or, if so told, is useless."""
     words = rules.words()
     chosen = [one for one in seen if one.identifies or one.kind == "left out" or (useless and one.useless)]
     found = [one for one in chosen if "," not in one.name]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.columns import column_texts, short_list
 from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, column_of, pixels_of
 from fedkd_flwr.data.reading import PLAIN, column_numbers
 from fedkd_flwr.data.schema import Schema
@@ -43,7 +43,6 @@ __all__ = [
 UNKNOWN = -1
 """The true label of a public row that nobody has labelled."""
 
-_SHOWN = 8  # classes that a message names
 PREPROCESSING_VERSION = 2
 """Part of the fingerprint, because parties whose releases compute other features must not vote together."""
 
@@ -136,7 +135,7 @@ class PublicSet:
 
 def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: int = 0) -> None:
     """Refuse labels that are no whole numbers within ``least..len(classes) - 1``, and name the first such row."""
-    words = ", ".join(map(str, classes[:_SHOWN])) + ", ..." * (len(classes) > _SHOWN)
+    words = short_list(classes, 8)
     if y.dtype.kind not in "iu":
         way_out = f"Give each class by its place among the schema's: {words}."
         raise DataError(explain(name, "hold integers", f"dtype {y.dtype}", way_out))

@@ -25,7 +25,6 @@ from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]
 
-
 _ADULT = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
     "capital-gain capital-loss hours-per-week native-country income"

@@ -240,10 +240,9 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
     """Return the rules in a column's table, which must hold nothing that nobody reads."""
     rules = {rule.name for rule in fields(Reading)}
     known = {"name", "kind", "categories", "max-terms", *rules}
-    if unknown := sorted(item.keys() - known):
-        what = f"keys of column {item.get('name')!r} in {path}"
-        raise DataError(explain(what, f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     words = f"of column {item.get('name')!r} in {path}"
+    if unknown := sorted(item.keys() - known):
+        raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
     return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
 

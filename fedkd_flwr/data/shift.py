@@ -40,12 +40,9 @@ class Shift:
 def find_shift(X: NDArray[np.floating], X_public: NDArray[np.floating], *, rng: np.random.Generator) -> Shift:
     """Return how far private rows are from public ones, by a classifier of the two and cross-validation.
 
-    Both are features; of each side at most 2,000 rows are used, and fewer than `FEWEST_ROWS` are a `DataError`.
-
-    Notes
-    -----
-    The fit is the mean over public rows of the ratio of densities, private to public, at most 1: that mean is 1 if the
-    private rows' kinds all occur among the public rows.
+    Both are features; of each side at most 2,000 rows are used, and fewer than `FEWEST_ROWS` are a `DataError`. The fit
+    is the mean over public rows of the ratio of densities, private to public, at most 1: that mean is 1 if the private
+    rows' kinds all occur among the public rows.
     Source of the classifier test: Lopez-Paz and Oquab, "Revisiting classifier two-sample tests", ICLR 2017.
 
     >>> rng = np.random.default_rng(0)
