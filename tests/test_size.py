@@ -17,7 +17,7 @@ LIMITS = {
     "checks": 157,
     "cli": 1_169,
     "clients": 3_721,
-    "data": 5_429,
+    "data": 5_000,
     "errors": 251,
     "files": 118,
     "json_values": 20,
