@@ -44,7 +44,7 @@ LIMITS = {
     "wire": 1_234,
 }
 
-KINDS = (".py", ".html", ".css", ".md")  # of code: templates of pages are code too
+KINDS = (".py", ".md")  # of code: templates of pages are code too
 
 
 def _lines(room: str) -> int:
