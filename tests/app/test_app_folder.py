@@ -35,4 +35,4 @@ def test_every_file_of_the_package_is_one_that_a_flower_bundle_takes():
     """A page's template of another kind would be missing at the server, and no page would be written."""
     package = Path(made_by.__file__).parents[1]
     kinds = {path.suffix for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    assert kinds - {".py", ".md", ".toml", ".json"} <= {""}  # py.typed is for type checkers alone
+    assert kinds - {".py", ".md", ".toml", ".json"} <= {".typed"}  # py.typed is for type checkers alone

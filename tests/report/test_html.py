@@ -13,7 +13,7 @@ def test_text_and_attributes_are_escaped_by_default_whatever_a_template_does_wit
     escaped = "&lt;b&gt;&#34;&#39;&amp;\ufffd\ufffd"
     assert rendered("<p title='{{ x }}'>{{ x }}</p>", x=hostile) == f"<p title='{escaped}'>{escaped}</p>"
     joined = "{% from 'parts.html.md' import table %}{{ table(t) }}{{ ('a' ~ x) }}{{ [x, x] | join('<') }}"
-        "{{ x | capitalize }}"
+    joined += "{{ x | capitalize }}"
     text = rendered(joined, x=hostile, t=Table(hostile, [hostile], [[hostile]]))
     assert "<b>" not in text
     assert "\x1b" not in text
