@@ -36,7 +36,7 @@ API = {
     "privacy": "Noise, what it provably costs, claims and ledgers.",
     "data": "Schemas, public rows, data sets, and who holds what.",
     "models": "Any classifier over a fixed set of classes.",
-    "run_record": "What happened in a run.",
+    "record": "What happened in a run.",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 _IMPORT = re.compile(r"^from (fedkd_flwr\.[\w.]+) import (\w+) as \2$", re.MULTILINE)
