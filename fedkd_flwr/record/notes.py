@@ -68,7 +68,7 @@ class NoteCode(StrEnum):
 
 DOUBTS = (NoteCode.DISAGREES, NoteCode.BELOW_CHANCE)
 """Notes on a party whose answers the others, or known rows, do not confirm: a later one replaces an earlier one."""
-_SUBJECTS = ("class", "metrics", "model", "party", "text", "tool")
+_SUBJECTS = ("class", "metrics", "model", "party", "tool")
 
 
 @dataclass(frozen=True)

@@ -302,4 +302,4 @@ def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_
         assert "record.json is of an earlier moment" in caplog.text
     else:
         assert (record.status, record.rounds[-1].server_round) == ("failed", 2)
-        assert "the page was removed to make room" in record.notes[-1]
+        assert record.notes[-1].code == "record-in-place-of-page"
