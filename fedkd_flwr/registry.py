@@ -8,10 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["CARDS", "COMMANDS", "GROUPS", "load"]
+__all__ = ["CARDS", "CERTIFICATE", "COMMANDS", "DOOR", "GROUPS", "REHEARSAL", "load"]
 
 #: Modules of cards beside those of `fedkd_flwr.algorithms`.
 CARDS = ("fedkd_flwr.baselines.cards",)
+
+#: A node's door; what is wrong with a server's certificate; a rehearsal.
+DOOR = "fedkd_flwr.silo.egress:door_of"
+CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
+REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 
 _CLI = [
     "choose",

@@ -170,11 +170,8 @@ BESIDE = {"silo", "baselines", "audit"}
 STILL = {
     ("app.assembly", "silo.limits"),
     ("app.assembly", "silo.owner"),
-    ("app.client_app", "silo.egress"),
-    ("app.server_app", "silo.rehearsal"),
     ("app.submit", "silo.bundles"),
     ("app.try_models", "silo.limits"),
-    ("clients.egress", "silo.site_rules"),
     ("settings.config", "silo.site_rules"),
 }
 

@@ -105,7 +105,7 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
     again, _ = _run(_members(make=model), rounds=2, public_batch=20)
     for server_round in (1, 2):
         rows = strategy.exchange.rows(server_round).tolist()
-        assert rows == sorted(set(rows)) == again.rows(server_round).tolist()
+        assert rows == sorted(set(rows)) == again.exchange.rows(server_round).tolist()
         assert len(rows) == 20
 
 
@@ -437,4 +437,4 @@ def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):
 def test_more_rows_a_round_than_there_are_is_refused():
     with pytest.raises(ConfigError, match=r"public-batch must be at most 60 \(public rows\), got 61"):
         FedMD(config=FedMDConfig(public_batch=61), public=public_set(60))
-    assert FedMD(config=FedMDConfig(), public=public_set(60)).batch == 60
+    assert FedMD(config=FedMDConfig(), public=public_set(60)).exchange.batch == 60
