@@ -209,19 +209,9 @@ def _own_forest(v: _Values) -> str:
     )
 
 
-def _unknown_classes(v: _Values) -> str:
-    named = _list([repr(name) for name in v["classes"]])
-    return f"No party predicts {named} on any public row: nothing learnt from this vote can know it."
-
-
 def _class_of_one_party(v: _Values) -> str:
     becomes = "loses it" if v["kept"] is None else f"keeps {v['kept']} of them"
     return f"Only {v['party']} ever predicts {v['class']!r} ({count(v['rows'], 'public row')}): the vote {becomes}."
-
-
-def _lost_class(v: _Values) -> str:
-    who = f"{v['parties']} of {v['of']} parties"
-    return f"{who} predict {v['class']!r} ({count(v['rows'], 'public row')}): the vote loses it."
 
 
 _TRY = {
@@ -233,19 +223,6 @@ _TRY = {
 def _no_labels(v: _Values) -> str:
     way_out = f" Lower the quorum ({v['quorum']:g}), or use another consensus." if "quorum" in v else ""
     return f"The vote of round {v['server_round']} labels no public row.{way_out}"
-
-
-def _unused_rows(v: _Values) -> str:
-    why = "no party's students agree on them" if v["consistent"] else "no party voted on them"
-    return f"{v['rows']} of {v['of']} public rows train nothing: {why}."
-
-
-def _few_answers(v: _Values) -> str:
-    return (
-        f"Only {v['valid']} of {v['asked']} parties have a valid answer in round {v['server_round']}, fewer than "
-        f"min-parties ({v['min_parties']}). The result goes out all the same: beside noise at the server, what a party "
-        "holds may not decide whether there is one."
-    )
 
 
 def _continues(v: _Values) -> str:
@@ -286,16 +263,27 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.BELOW_CHANCE: _below_chance,
     NoteCode.NO_GAIN: _no_gain,
     NoteCode.OWN_FOREST: _own_forest,
-    NoteCode.UNKNOWN_CLASSES: _unknown_classes,
+    NoteCode.UNKNOWN_CLASSES: lambda v: (
+        f"No party predicts {_list([repr(name) for name in v['classes']])} on any "
+        "public row: nothing learnt from this vote can know it."
+    ),
     NoteCode.CLASS_OF_ONE_PARTY: _class_of_one_party,
-    NoteCode.LOST_CLASS: _lost_class,
+    NoteCode.LOST_CLASS: lambda v: (
+        f"{v['parties']} of {v['of']} parties predict {v['class']!r} "
+        f"({count(v['rows'], 'public row')}): the vote loses it."
+    ),
     NoteCode.MORE_LOST_CLASSES: "{count} more classes are lost in the vote, or are known to one party that it "
     "outvotes.",
     NoteCode.TRY_CONSENSUS: lambda v: f'{v["key"]}="{v["consensus"]}" {_TRY[v["consensus"]]}, and may keep them.',
     NoteCode.NO_LABELS: _no_labels,
-    NoteCode.UNUSED_ROWS: _unused_rows,
+    NoteCode.UNUSED_ROWS: lambda v: (
+        "{rows} of {of} public rows train nothing: no party".format_map(v)
+        + ("'s students agree on them." if v["consistent"] else " voted on them.")
+    ),
     NoteCode.CONVERGED: "converged in round {server_round} of {num_rounds}: no label changes any more.",
-    NoteCode.FEW_ANSWERS: _few_answers,
+    NoteCode.FEW_ANSWERS: "Only {valid} of {asked} parties have a valid answer in round {server_round}, fewer than "
+    "min-parties ({min_parties}). The result goes out all the same: beside noise at the server, what a party holds may "
+    "not decide whether there is one.",
     NoteCode.ENDED_EARLY: "Too few parties in round {server_round} of {num_rounds}: the run ends with the result of "
     "round {good}, which the parties that are left get, and which is kept.",
     NoteCode.CONTINUES: _continues,
