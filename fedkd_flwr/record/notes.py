@@ -57,7 +57,7 @@ class NoteCode(StrEnum):
     WEIGHTS_LEFT = "weights-left", "Weights of nets left the parties without noise."
     WEIGHTS_AT_SERVER = "weights-at-server", "Weights of nets reached the server without noise; it adds the noise."
     # ------------------------------------------------------------ data and surroundings
-    LOOK_AT_COLUMNS = "look-at-columns", "Columns of the table were left out, or look like identifiers."
+    LOOK_AT_COLUMNS = "look-at-columns", "Columns of the table were left out, or say little."
     COPIED_TEST_ROWS = "copied-test-rows", "Some test rows equal a private row."
     RECORD_IN_PLACE_OF_PAGE = "record-in-place-of-page", "The page was removed to make room for the record."
     TRACKING_ENDED = "tracking-ended", "A tool that follows the run failed and was left."

@@ -222,7 +222,7 @@ SAID = [
     (
         "look-at-columns",
         {"command": "fedkd simulate a=b"},
-        "columns were left out, or look like identifiers; to say so: fedkd simulate a=b",
+        "columns were left out, or say little (see their notes); to drop them all: fedkd simulate a=b",
     ),
     (
         "copied-test-rows",

@@ -117,7 +117,7 @@ def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_bot
     path = "/home/ann/" + "a-long-folder/" * 9 + "rows.csv"
     record.notes = [Note(NoteCode.LOOK_AT_COLUMNS, {"command": command}), _own(f"look into {path} again")]
     lines = summary_table(record).splitlines()
-    at = lines.index("note: columns were left out, or look like identifiers; to say so:")
+    at = lines.index("note: columns were left out, or say little (see their notes); to drop them all:")
     assert lines[at + 1] == f"      {command}"
     assert any(path in line for line in lines)
     said = "done before: fedkd report 7. For more rounds start anew.", " ".join(["sixteen-letters"] * 20)
