@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.json_values import canonical, digest_of, without_nan
 
-__all__ = ["SCHEMA_VERSION", "built", "json_text", "read_signed", "record_digest", "signed"]
+__all__ = ["SCHEMA_VERSION", "built", "check_digest", "json_text", "read_json", "record_digest", "signed"]
 
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
@@ -42,35 +42,26 @@ def signed(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, "digest": record_digest(plain)}
 
 
-def read_signed(path: str | Path) -> dict[str, Any]:
-    """Read a record's file as plain values; raises `DataError` if there is none, or something in it was changed."""
+def read_json(path: str | Path) -> Any:
+    """Return what a record's file holds as JSON; raises `DataError` if there is none."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise DataError(
-            explain("run record", "be a readable file", f"{path} ({why})", "Name a run's record.json.")
-        ) from error
+        seen, way_out = f"{path} ({error.strerror or type(error).__name__})", "Name a run's record.json."
+        raise DataError(explain("run record", "be a readable file", seen, way_out)) from error
     except UnicodeDecodeError as error:
         raise DataError(explain("run record", "be UTF-8 text", f"other bytes in {path}")) from error
-    try:
-        data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            explain(
-                "run record",
-                "be whole JSON",
-                f"a damaged file at {path} ({error})",
-                "The run may still be writing it, or was cut off.",
-            )
-        ) from error
-    if isinstance(data, dict) and data.get("digest") != record_digest(data):
+        seen, way_out = f"a damaged file at {path} ({error})", "The run may still be writing it, or was cut off."
+        raise DataError(explain("run record", "be whole JSON", seen, way_out)) from error
+
+
+def check_digest(data: Mapping[str, Any], path: str | Path) -> None:
+    """Raise `DataError` if something in a record's file was changed."""
+    if data.get("digest") != record_digest(data):
         seen = f"{'other values' if 'digest' in data else 'no digest'} in {path}"
-        way_out = (
-            "Somebody or a disk changed it. `fedkd_flwr.record.json_text.signed` signs what you change on purpose."
-        )
+        way_out = "Somebody or a disk changed it. `fedkd_flwr.record.run_record.signed` signs a change on purpose."
         raise DataError(explain("run record", "be what its digest was made of", seen, way_out))
-    return dict(data)
 
 
 def built(cls: type[_Record], data: object, where: str) -> _Record:

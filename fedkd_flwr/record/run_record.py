@@ -21,7 +21,7 @@ from fedkd_flwr.processes import ProcessRecord
 from fedkd_flwr.record.audit import AttackFigures, AuditRecord, Measured, ProvenEpsilon
 from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame
-from fedkd_flwr.record.json_text import SCHEMA_VERSION, built, json_text, read_signed, record_digest, signed
+from fedkd_flwr.record.json_text import SCHEMA_VERSION, built, check_digest, json_text, read_json, record_digest, signed
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.parties import PartyRecord
 from fedkd_flwr.record.publishable import WITHHELD, covered_side, publishable_claims, without_folder
@@ -371,7 +371,10 @@ class RunRecord:
         DataError
             If the file does not exist, or holds no record that this release can read, or something in it was changed.
         """
-        return cls.from_dict(read_signed(path))
+        data = read_json(path)
+        record = cls.from_dict(data)
+        check_digest(data, path)
+        return record
 
 
 def now_text() -> str:

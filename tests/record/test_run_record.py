@@ -343,9 +343,12 @@ def test_another_schema_version_is_refused(record, version):
         RunRecord.from_dict(damaged(record, schema_version=version))
 
 
-def test_a_list_is_not_a_record():
-    with pytest.raises(DataError, match="run record must be one JSON object, got 'list'"):
-        RunRecord.from_dict([])
+def test_a_list_is_not_a_record_and_another_version_is_told_before_its_digest(tmp_path):
+    path = tmp_path / "record.json"
+    for data, words in (([], "run record must be one JSON object, got 'list'"), ({"schema_version": 1}, "be 2, got 1")):
+        path.write_text(json.dumps(data))
+        with pytest.raises(DataError, match=words):
+            RunRecord.load(path)
 
 
 def test_an_unknown_field_is_refused(record):
