@@ -185,7 +185,7 @@ def judged(
         "equal to the unbroken run": [key for key in one if one[key] == other[key]],
         "ledgers": plain(charged),
         "claimed epsilon": [claim.get("epsilon") for claim in record.claims],
-        "notes": [note for note in record.notes if "continues run" in note],
+        "notes": [str(note) for note in record.notes if note.code == "continues"],
         "wrong": wrong,
     }
 

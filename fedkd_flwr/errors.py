@@ -24,7 +24,7 @@ __all__ = [
     "LimitError",
     "MissingExtraError",
     "ModelBytesError",
-    "Note",
+    "PartyNote",
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
@@ -100,7 +100,7 @@ SETTLED = frozenset(
 """Codes that settings, public facts and ledgers decide, and no private row or person who has looked at one."""
 
 
-class Note(StrEnum):
+class PartyNote(StrEnum):
     """What a party may tell the server beside an answer: these words and no text."""
 
     FEWER_SUBSETS = "fewer-subsets"

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from logging import ERROR, INFO, WARN
+from logging import ERROR, INFO, WARN, LogRecord, getLogger
 from pathlib import Path
 from typing import Self
 
@@ -21,6 +21,7 @@ from flwr.common import log
 
 from fedkd_flwr.app.tracking import Tracking
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
@@ -49,6 +50,7 @@ class LiveRun:
     def __init__(self, record: RunRecord, folder: Path, *, page: bool = True, tracking: Sequence[str] = ()) -> None:
         self.record, self.folder, self.page = record, folder, page
         self._file = RecordFile(folder / "record.json")
+        getLogger("flwr").addFilter(_in_words)  # once: the same filter twice is one
         self._lock = threading.RLock()  # Flower's exit handlers may interrupt the thread that holds it
         self._tools, self.tracking = tracking, Tracking((), record, folder)
         self._closed = False
@@ -131,12 +133,13 @@ class LiveRun:
             self._file.write(self.record)
             return True
         except OSError as error:
-            self.record.notes.append(f"the record could not be written ({error}); the page was removed to make room")
+            note = Note(NoteCode.RECORD_IN_PLACE_OF_PAGE, {"failure": str(error)})
+            add_note(self.record.notes, note)
         with contextlib.suppress(OSError):
             (self.folder / "report.html").unlink(missing_ok=True)
             self._file.write(self.record)
             self.page = False
-            log(WARN, "%s", self.record.notes[-1])
+            log(WARN, "%s", note)
             return True
         log(
             ERROR,
@@ -175,6 +178,15 @@ class LiveRun:
             log(WARN, "the page could not be written: %s", error)
         now = time.monotonic()
         self._next_page = now + min((now - began) * (1 / _PAGE_SHARE - 1), _PAGE_LATE_S)
+
+
+def _in_words(entry: LogRecord) -> bool:
+    """Let the log say notes in sentences; who logs them knows codes alone."""
+    from fedkd_flwr.report.sentences import note_sentence
+
+    if isinstance(entry.args, tuple):
+        entry.args = tuple(note_sentence(one) if isinstance(one, Note) else one for one in entry.args)
+    return True
 
 
 def _close_at_exit(run: LiveRun) -> None:

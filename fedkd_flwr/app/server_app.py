@@ -30,6 +30,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
@@ -119,7 +120,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
             log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
-        _take_notes(try_final_model(config, public), record)
+        _note(record, *try_final_model(config, public))
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
     if config.rehearsal:
@@ -147,7 +148,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         require_shared(folder, started)
         names = {node: str(said["party"]) for node, said in started.items()}
         # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
-        _take_notes(try_models(config, len(nodes)), record)
+        _note(record, *try_models(config, len(nodes)))
     strategy = make_strategy(
         config,
         public=public,
@@ -178,8 +179,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         try:
             _centralised(config, record, len(nodes))
         except Exception as error:  # a user's own model may raise anything; the run has its result
-            record.notes.append(f"no centralised model: {cause(error)}")
-            log(WARN, "%s", record.notes[-1])
+            _note(record, Note(NoteCode.NO_CENTRALISED_MODEL, {"failure": cause(error)}))
 
 
 def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
@@ -198,7 +198,7 @@ def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -
         log(WARN, "%s", error)
         if not (nodes := sorted(grid.get_node_ids())):
             raise
-        live.record.notes.append(f"{len(nodes)} nodes are connected; the run would wait for {config.num_parties}")
+        _note(live.record, Note(NoteCode.FEW_NODES, {"nodes": len(nodes), "wanted": config.num_parties}))
     load(REHEARSAL)(
         grid,
         nodes,
@@ -224,10 +224,10 @@ def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:
     }
 
 
-def _take_notes(notes: list[str], record: RunRecord) -> None:
+def _note(record: RunRecord, *notes: Note) -> None:
     for note in notes:
-        log(WARN, "%s", note)
-        record.notes.append(note)
+        if add_note(record.notes, note):
+            log(WARN, "%s", note)
 
 
 def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
@@ -242,15 +242,10 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
         # a run with other columns cannot, and a continued run would say the same twice
         dropped = ("name=", "resume-from=")
         again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
-        _take_notes([f"columns were left out, or say little (see their notes); to drop them all: {again}"], record)
+        _note(record, Note(NoteCode.LOOK_AT_COLUMNS, {"command": again}))
     table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal
     if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):
-        text = (
-            f"{copied} of {len(pool.y_test)} common test rows equal, label and all, a private row. If they are copies "
-            "of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
-            "that look the same belong in it."
-        )
-        _take_notes([text], record)
+        _note(record, Note(NoteCode.COPIED_TEST_ROWS, {"copied": copied, "of": len(pool.y_test)}))
 
 
 def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
@@ -262,8 +257,7 @@ def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: P
         record.server_model = str(path)
         log(INFO, "the server's model: %s", path)
     except (ModelBytesError, OSError) as error:
-        record.notes.append(f"the server's model is not kept: {error}")
-        log(WARN, "%s", record.notes[-1])
+        _note(record, Note(NoteCode.MODEL_NOT_KEPT, {"failure": str(error)}))
 
 
 def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None:
@@ -279,7 +273,7 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
     pool = pool.as_read_by(model)
     X, y = central_rows(config, num_parties, pool, record.run_id)
     if not len(y):
-        record.notes.append("no centralised model: no party's rows were there to pool")
+        _note(record, Note(NoteCode.NO_CENTRALISED_MODEL, {"failure": ""}))
         return
     if (epochs := config.setting("pretrain_epochs", 0)) and model.supports_soft_steps:
         pretrain_on(pool.public, model, epochs=epochs, seed=config.seed)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedkd_flwr.errors import ConfigError, MissingExtraError, explain
+from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord, now_text
 
 __all__ = ["TOOLS", "Tracker", "Tracking", "final_figures", "parse_tools", "round_figures"]
@@ -253,5 +254,6 @@ class Tracking:
                 tell(tracker)
             except Exception as error:  # a tool's server may be gone; the run is worth more
                 del self.trackers[name]
-                record.notes.append(f"tracking by {name} ended early: {error}")
-                getLogger("flwr").warning("%s", record.notes[-1])
+                note = Note(NoteCode.TRACKING_ENDED, {"tool": name, "failure": str(error)})
+                add_note(record.notes, note)
+                getLogger("flwr").warning("%s", note)

@@ -13,6 +13,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.silo.limits import Limits, limits_of
 from fedkd_flwr.simulation.simulated import simulated_pool
@@ -34,14 +36,14 @@ _COPY_S = 0.5  # a copy of the process that the model forked may take so long to
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
-def try_models(config: RunConfig, num_parties: int) -> list[str]:
+def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
 
     Nothing of the module is imported in this process.
 
     Returns
     -------
-    notes : list of str
+    notes : list of Note
         What works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot be stored.
 
     Raises
@@ -60,7 +62,7 @@ def try_models(config: RunConfig, num_parties: int) -> list[str]:
     return [note for spec, params in named for note in _tried(config, spec, params, simulated_pool(config))]
 
 
-def try_final_model(config: RunConfig, public: PublicSet) -> list[str]:
+def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
     """Do what `try_models` does with the model that a real server trains: on public rows, with made-up labels.
 
     What fails there would otherwise fail after all parties have answered.
@@ -85,7 +87,7 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[str]:
     return _tried(config, picked, params, pool)
 
 
-def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[str]:
+def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[Note]:
     seconds = config.try_models_s
     usual = limits_of(seconds, 0.0)
     name, memory = f"model {spec}", usual.memory if usual else 0
@@ -94,7 +96,8 @@ def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[str]:
     trial = Limits(seconds=seconds, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return list(json.loads(trial(partial(_trial, spec, params, pool, Path(folder), seconds))))
+            told = json.loads(trial(partial(_trial, spec, params, pool, Path(folder), seconds)))
+            return [Note(code, {"model": spec, **values}) for code, values in told]
         except LimitError as error:
             where = _where(Path(folder) / "stack")
             raise ConfigError(f"{error}{f' It was at {where}.' if where else ''}", code=error.code) from error
@@ -111,7 +114,7 @@ def _where(stack: Path) -> str:
 
 
 def _trial(spec: str, params: str, pool: Pool, folder: Path, seconds: float) -> bytes:
-    """Do the trial; return its notes as JSON."""
+    """Do the trial; return codes and values of its notes as JSON."""
     with (folder / "stack").open("w") as stack:
         faulthandler.dump_traceback_later(max(seconds * 0.9, seconds - 1.0), file=stack)
         try:
@@ -120,8 +123,9 @@ def _trial(spec: str, params: str, pool: Pool, folder: Path, seconds: float) -> 
             faulthandler.cancel_dump_traceback_later()
 
 
-def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
-    process, notes = os.getpid(), []
+def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[tuple[str, dict[str, Any]]]:
+    process = os.getpid()
+    notes: list[tuple[str, dict[str, Any]]] = []
     make = model_factory(spec, params, pool.public)
     model = make(seed=1)
     read, rows = pool.as_read_by(model), _few(pool.y)
@@ -135,31 +139,30 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[str]:
     _one_process(process, copied, spec)
     writing += [model.template.predict] * (not np.array_equal(public, given[1]))
     if writing:
-        where = " and ".join(map(place_of, writing))
-        notes.append(f"{spec}: {where} writes into the rows it is given. It gets copies, so no data are changed.")
+        notes.append((NoteCode.WRITES_INTO_ROWS, {"where": " and ".join(map(place_of, writing))}))
     X, public = given
     same = np.array_equal(model.predict(public.copy()), labels)
     if not same or not np.array_equal(make(seed=1).fit(X.copy(), y.copy()).predict(public.copy()), labels):
-        words = "gives the same rows other labels each time: without a seed the run cannot be repeated."
-        notes.append(f"{spec}: {place_of(model.template.predict)} {words}")
+        notes.append((NoteCode.NOT_REPEATABLE, {"where": place_of(model.template.predict)}))
     if model.gives_probabilities:
         model.predict_proba(public.copy())
-        notes += [f"{spec}: {model.scaled_note}"] if model.scaled_note else []
+        notes += [(NoteCode.DIVIDED_BY_SUM, model.scaled)] if model.scaled else []
     if model.continues:
         model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
         _one_process(process, copied, spec)
-        notes += _kept(model, spec)
+        notes += [(NoteCode.NOT_STORABLE, {"failure": failure})] if (failure := _not_stored(model)) else []
     return notes
 
 
-def _kept(model: Classifier, spec: str) -> list[str]:
+def _not_stored(model: Classifier) -> str:
+    """Return why a model cannot be stored; "" where it can."""
     from fedkd_flwr.models.serialize import dumps, loads
 
     try:
         loads(dumps(model), trust=True)  # as in the next round
     except ModelBytesError as error:
-        return [f"{spec} cannot be stored, so it starts afresh in each round: {error}"]
-    return []
+        return str(error)
+    return ""
 
 
 def _few(y: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.attack import found_texts, interval_text
 from fedkd_flwr.report.page import write_page
@@ -42,7 +43,6 @@ from fedkd_flwr.wire.records import open_instruction, open_reply
 __all__ = ["audit", "audit_text"]
 
 _NEAREST = 256  # public rows looked through for each private row
-_NOTE = "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack"
 _COVERED = ("replace one record", "add, remove or replace one record", "any change of the party's data")
 Coins = list[NDArray[np.bool_]]
 
@@ -98,7 +98,7 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
             progress(f"shadow run {number + 1} of {shadows}: {time.monotonic() - began:.0f} s")
     record.audit = attack.found(coins, flips, record.claims)
     record.audit.seconds = time.monotonic() - began
-    record.notes.append(_NOTE)
+    record.notes.append(Note(NoteCode.AUDITED))
     write_atomic(folder / "record.json", record.to_json().encode())
     write_page(record, folder / "report.html")
     return record

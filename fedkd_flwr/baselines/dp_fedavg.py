@@ -38,6 +38,7 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.claims.claim import EVERYONE, PrivacyClaim, clipped_sum_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
@@ -65,10 +66,7 @@ class DPFedAvgExchange(WeightExchange):
 
     card = CARD
     config: DPFedAvgConfig
-    warning = (
-        "Weights of nets trained on private rows, and numbers of rows, reached the server as they are; noise is added "
-        "there, and protects from everybody else."
-    )
+    warning = Note(NoteCode.WEIGHTS_AT_SERVER, {"beside": "rows"})
 
     def __init__(
         self,

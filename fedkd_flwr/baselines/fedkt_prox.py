@@ -21,6 +21,7 @@ from fedkd_flwr.clients.fedkt import FedKTClient
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
 from fedkd_flwr.strategies.fedkt import FedKTExchange
@@ -113,7 +114,7 @@ class FedKTProxExchange(FedProxExchange):
         if first is None or first.is_constant:
             way_out = "Use more public rows or more even parties, or start with fedprox."
             raise DataError(explain("the labels FedKT's model learnt", "show >= 2 classes", 1, way_out))
-        self.note(f"Round 1 is FedKT's, the {self.num_rounds - 1} after it are FedProx's, from FedKT's model.")
+        self.note(Note(NoteCode.FEDKT_FIRST, {"later": self.num_rounds - 1}))
         self.note(self.warning)
         return self.take_up(first.arrays())
 

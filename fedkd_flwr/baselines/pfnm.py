@@ -29,6 +29,7 @@ from fedkd_flwr.baselines.weight_exchange import MAX_ROWS, PartyWeights, WeightC
 from fedkd_flwr.clients.party import Answer, Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
 from fedkd_flwr.strategies.loop import ExchangeStrategy
@@ -217,10 +218,7 @@ class PFNMExchange(WeightExchange):
 
     card = CARD
     config: PFNMConfig
-    warning = (
-        "Weights of nets trained on private rows, and numbers of rows of each class, left the parties as they are, "
-        "without noise."
-    )
+    warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "class-rows"})
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -248,13 +246,9 @@ class PFNMExchange(WeightExchange):
         nets = [answer.parts["model"] for answer in answers]
         arrays = aggregate(nets, counts, config=self.config, rng=self.rng("order", server_round))
         widths = self._widths(arrays)
-        self.note(f"PFNM's net has {', '.join(map(str, widths))} hidden units, the parties' {self._own_words}.")
+        self.note(Note(NoteCode.WIDTHS, {"found": widths, "own": self._widths(self._spare_arrays)}))
         self.model = self.model.with_widths(widths)
         return self.take_up(arrays)
-
-    @property
-    def _own_words(self) -> str:
-        return ", ".join(map(str, self._widths(self._spare_arrays)))
 
     @staticmethod
     def _widths(arrays: Sequence[NDArray[Any]]) -> list[int]:

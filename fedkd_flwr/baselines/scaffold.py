@@ -27,7 +27,8 @@ from fedkd_flwr.baselines.cards import SCAFFOLD as CARD
 from fedkd_flwr.baselines.cards import SCAFFOLDConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
 from fedkd_flwr.clients.party import Answer, Instruction
-from fedkd_flwr.errors import Note, PayloadError, explain
+from fedkd_flwr.errors import PartyNote, PayloadError, explain
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
 from fedkd_flwr.strategies.loop import ExchangeStrategy
@@ -126,10 +127,7 @@ class SCAFFOLDExchange(WeightExchange):
     card = CARD
     config: SCAFFOLDConfig
     parts = ("model", "control")
-    warning = (
-        "Weights of nets trained on private rows, and mean gradients on them (changes of control variates), left the "
-        "parties as they are, without noise."
-    )
+    warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "gradients"})
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -220,6 +218,6 @@ class SCAFFOLDClient(WeightClient):
             if counted:
                 words = "%s: its control variate of round %d is lost, and starts from zero; keep state-dir on a disk"
                 logger.warning(words, self.party.name, counted)
-            return [np.zeros_like(array) for array in like], [Note.STATE_LOST] if counted else []
+            return [np.zeros_like(array) for array in like], [PartyNote.STATE_LOST] if counted else []
         name = "control" if counted >= saved.server_round else "before"
         return [kept[f"{name}.{i}"] for i in range(len(like))], []

@@ -32,6 +32,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Answer, Finished, Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -89,9 +90,7 @@ class WeightExchange(Exchange[PartyWeights]):
     rows_tried: int | None = 64
     """Public rows that a party's net must have finite outputs on; None: all."""
     leaves_weights = True
-    warning = (
-        "Weights of nets trained on private rows, and numbers of rows, left the parties as they are, without noise."
-    )
+    warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "rows"})
     """What the record says in any case."""
 
     def __init__(

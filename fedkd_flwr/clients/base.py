@@ -35,7 +35,7 @@ from fedkd_flwr.clients.opening import opened, other_rows, withholds
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
-from fedkd_flwr.errors import TELLING, Code, DataError, Note, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import TELLING, Code, DataError, PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
@@ -484,7 +484,7 @@ class PartyClient(NumPyClient, ABC):
             logger.exception(words, self.party.name)
             fixed = self.fixed(instruction)
             failure = short_cause(error)
-            return say(replace(fixed, notes=[*fixed.notes, Note.FIXED_ANSWER], failure=failure))
+            return say(replace(fixed, notes=[*fixed.notes, PartyNote.FIXED_ANSWER], failure=failure))
 
     def _charged(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> StoredReply:
         ledger = self.party.ledger

@@ -20,7 +20,7 @@ from fedkd_flwr.clients.beside import with_beside
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Answer, Charge, Instruction, ModelFactory, Party
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
-from fedkd_flwr.errors import Note, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.models.classifier import classifiers
 from fedkd_flwr.models.distillation import teach
@@ -87,7 +87,7 @@ class FedKTClient(OneShotVoteClient):
                 self.party.num_rows,
                 subsets,
             )
-            notes.append(Note.FEWER_SUBSETS)
+            notes.append(PartyNote.FEWER_SUBSETS)
         if len(np.unique(self.party.y)) == 1:
             logger.warning(
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
@@ -95,7 +95,7 @@ class FedKTClient(OneShotVoteClient):
                 self.party.name,
                 self.party.public.schema.classes[int(self.party.y[0])],
             )
-            notes.append(Note.ONE_CLASS)
+            notes.append(PartyNote.ONE_CLASS)
         labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         answer = Answer(values={"labels": labels}, notes=notes)
         return with_beside(answer, self.party, instruction, make=self.teacher)

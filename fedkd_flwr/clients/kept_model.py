@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from fedkd_flwr.clients.party import Instruction, Party
-from fedkd_flwr.errors import ModelBytesError, Note
+from fedkd_flwr.errors import ModelBytesError, PartyNote
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["restore"]
@@ -33,11 +33,11 @@ def restore(party: Party, instruction: Instruction) -> tuple[Classifier | None, 
             last_round,
             kept or "none",
         )
-        notes.append(Note.STATE_OLDER if kept else Note.STATE_LOST)
+        notes.append(PartyNote.STATE_OLDER if kept else PartyNote.STATE_LOST)
     if kept > instruction.server_round:  # a reply of this very round would have been sent again
         words = "%s: its state is of round %d, newer than what the server asks for; its model continues from there"
         logger.warning(words, party.name, kept)
-        notes.append(Note.STATE_NEWER)
+        notes.append(PartyNote.STATE_NEWER)
     if saved is None or not kept:
         return None, notes
     from fedkd_flwr.models.serialize import loads
@@ -46,4 +46,4 @@ def restore(party: Party, instruction: Instruction) -> tuple[Classifier | None, 
         return loads(saved.model, trust=True), notes
     except ModelBytesError as error:
         logger.warning("%s: the model it kept cannot be read, so it starts afresh: %s", party.name, error)
-        return None, [*notes, Note.STATE_LOST]
+        return None, [*notes, PartyNote.STATE_LOST]

@@ -101,7 +101,7 @@ class Classifier(SoftTraining):
         self._estimator: Any = None
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self._num_features: int | None = None
-        self.scaled_note = ""
+        self.scaled: dict[str, Any] = {}  # where probabilities did not sum to 1, and in how many rows
 
     @property
     def template(self) -> Any:
@@ -389,10 +389,10 @@ class Classifier(SoftTraining):
         source = place_of(self._estimator.predict_proba)
         known = self._estimator.predict_proba(self._lent(X))
         probs[:, classes], uneven = check_probabilities(known, len(X), len(classes), source=source)
-        if uneven and not self.scaled_note:
-            words = f"{uneven} of {len(X)} rows of probabilities do not sum to 1. They are divided by their sum."
-            self.scaled_note = f"{source}: {words}"
-            logger.warning("%s", self.scaled_note)
+        if uneven and not self.scaled:
+            self.scaled = {"where": source, "uneven": uneven, "rows": len(X)}
+            words = "%s: %d of %d rows of probabilities do not sum to 1. They are divided by their sum."
+            logger.warning(words, *self.scaled.values())
         return probs
 
     def _learn(

@@ -44,7 +44,7 @@ def _rounds(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _parties(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for party in record["parties"]:
-        row = {**_single(party), "notes": "; ".join(party["notes"])}
+        row = {**_single(party), "notes": "; ".join(note["code"] for note in party["notes"])}
         row |= {f"rows_of_class_{i}": count for i, count in enumerate(party["class_counts"])}
         for kind in _KINDS:
             for rows, metrics in party[kind].items():

@@ -18,6 +18,7 @@ from fedkd_flwr.report.html import environment
 from fedkd_flwr.report.model_warnings import warnings_of
 from fedkd_flwr.report.results import FIGURES, class_name
 from fedkd_flwr.report.run_privacy import no_claim, what_leaves
+from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = ["model_card"]
 
@@ -92,6 +93,7 @@ def model_card(
             measured=measured,
             figures=_figures(list(measured.values())),
             warnings=_warnings(record, measured, party),
+            notes=[note_sentence(note) for note in record.notes],
             ranked=_ranked(record, list(measured.values())),
             by_class=[(rows, classes) for rows, m in measured.items() if (classes := _by_class(record, m))],
             versions={**record.versions, "fedkd-flwr": release}.items(),

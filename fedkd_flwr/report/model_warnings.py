@@ -11,7 +11,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, plain
 
-__all__ = ["model_warnings", "warnings_of"]
+__all__ = ["kinds_of_warnings", "model_warnings", "warnings_of"]
 
 _MANY_CLASSES = 3  # classes named in a warning; further ones are counted
 _FEW = 5  # of fewer test rows a missed class says little
@@ -23,9 +23,14 @@ def model_warnings(record: RunRecord) -> list[str]:
     The server's model is judged on the common test rows, and the parties' models with the federation (alone, where
     there is neither) on those of `fedkd_flwr.report.results.rows_used`. A reader must see them before any accuracy.
     """
-    found: list[str] = []
+    return [text for _, text in kinds_of_warnings(record)]
+
+
+def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
+    """Return `model_warnings`, each after what the same warning of another run has too, whatever its numbers are."""
+    found: list[tuple[str, str]] = []
     if server := record.server.get("common"):
-        found += warnings_of(record, server)
+        found += _warnings_of(record, server, "The server's model", "common")
     rows = results.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
     kind = "with the federation"
@@ -38,27 +43,34 @@ def warnings_of(
     record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
 ) -> Iterator[str]:
     """Yield warnings about one model, by its figures on test rows of one kind (``common`` or ``own``)."""
+    return (text for _, text in _warnings_of(record, m, who, rows))
+
+
+def _warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
     missed = _missed(m)
     if (only := _only_class(m)) is not None:
         yield (
+            f"{who} useless {_class(record, only)}",
             f"{who} is useless: it gives {_class(record, only)} to all {m.n:,} {rows} test rows and finds none of "
-            f"{_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone."  # type: ignore[operator]
+            f"{_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone.",  # type: ignore[operator]
         )
         return
     if missed:
-        yield f"{who} finds none of the {rows} test rows of {_classes(record, missed, m)}."
+        kind = " ".join([who, "misses", *(_class(record, c) for c in missed)])
+        yield kind, f"{who} finds none of the {rows} test rows of {_classes(record, missed, m)}."
     if m.accuracy is not None and m.baseline is not None and m.accuracy <= m.baseline:
         yield (
+            f"{who} not above the commonest class",
             f"{who}'s accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
-            f"({m.baseline:.3f}).{_balanced(record, rows, [m])}"
+            f"({m.baseline:.3f}).{_balanced(record, rows, [m])}",
         )
 
 
-def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where: str) -> Iterator[str]:
+def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where: str) -> Iterator[tuple[str, str]]:
     fixed = [m for m in models if _only_class(m) is not None]
     if fixed:
         models_in_all = count(len(models), "model", "models")
-        yield f"{len(fixed)} of {models_in_all} {where}: useless, one class is given to all rows."
+        yield "useless", f"{len(fixed)} of {models_in_all} {where}: useless, one class is given to all rows."
     tested = Counter(c for m in models for c, n in enumerate(m.support) if n and m.recall and m.recall[c] is not None)
     missing = Counter(c for m in models for c in _missed(m))
     said = Counter(c for m in fixed for c in _missed(m))  # the sentence above tells of these
@@ -68,15 +80,15 @@ def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where:
         held = max(m.support[c] or 0 for m in models if m.support)
         few = f" (there {'is' if held == 1 else 'are'} only {held} to find)" if held < _FEW else ""
         who = f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}"
-        yield f"{who}: no row of {_class(record, c)} is found{few}."
+        yield f"missed {_class(record, c)}", f"{who}: no row of {_class(record, c)} is found{few}."
     if len(often) > _MANY_CLASSES:
-        yield f"The same holds for {len(often) - _MANY_CLASSES} more classes."
+        yield "more missed", f"The same holds for {len(often) - _MANY_CLASSES} more classes."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
     if len(fixed) < len(both):
         mean, base = (statistics.fmean(values) for values in zip(*both, strict=True))
         if mean <= base:
             below = f"Mean accuracy {where}: {mean:.3f}, not above that of the commonest class alone ({base:.3f})."
-            yield below + _balanced(record, rows, models)
+            yield "not above the commonest class", below + _balanced(record, rows, models)
 
 
 def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:

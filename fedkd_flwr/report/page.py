@@ -18,7 +18,7 @@ from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.recommendation import LEAST_ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
-from fedkd_flwr.report.sentences import reason_sentence
+from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status
 from fedkd_flwr.report.summary import Line, consensus_line, summary
 
@@ -77,6 +77,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         command=shlex.join(words),
         warnings=[*run_privacy.unproven(shown.claims), *model_warnings(shown)],
         losers=losers_warning(shown),
+        notes=[note_sentence(note) for note in shown.notes],
         summary=_boxes(shown, publishable),
         plots=[plot for plot in plots if plot.svg or (plot.caption and not publishable)],
         missing=missing,

@@ -1,12 +1,19 @@
-"""Sentences for the codes that parties send: why one was left out of a round, and notes on its answers."""
+"""Sentences for codes: why a party was left out of a round, and what a run's record notes."""
 
 from __future__ import annotations
 
-from fedkd_flwr.errors import Code, Note
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fedkd_flwr.errors import Code, PartyNote, printable
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import NOT_READY
-from fedkd_flwr.report.formatting import plain
+from fedkd_flwr.report.formatting import count, plain
 
 __all__ = ["NOTES", "REASONS", "note_sentence", "reason_sentence"]
+
+_Values = Mapping[str, Any]
+_NAMED = 5  # more parties or classes than this are counted, not named
 
 _OWN_LOG = "The full text of the error is in that party's own log"
 
@@ -122,20 +129,199 @@ def reason_sentence(code: str) -> str:
     )
 
 
-NOTES: dict[str, str] = {
-    Note.FEWER_SUBSETS: "It holds fewer rows than teachers-per-student, so each of its teachers learnt from one row.",
-    Note.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
-    Note.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
-    Note.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
-    Note.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
-    Note.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+def note_sentence(note: Note) -> str:
+    """Return what a note says; its code and values where this release does not know it.
+
+    >>> note_sentence(Note("one-class"))
+    'Its private rows hold a single class, which it gives to every public row.'
+    """
+    made = NOTES.get(note.code)
+    try:
+        text = made(note.values) if callable(made) else (made or "{text}").format_map(note.values)
+    except (LookupError, TypeError, ValueError, AttributeError):  # of another release, or of a project of one's own
+        text = str(note)
+    return plain(printable(text))
+
+
+def _list(names: Collection[str]) -> str:
+    """Return the names with commas; of many the first ones, and how many there are more.
+
+    >>> _list(["a", "b"]), _list(list("abcdefg"))
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join([*names][:_NAMED]) + more
+
+
+def _with_class(parties: Mapping[str, str | None]) -> str:
+    """Return parties, each with the class that it gives, where there is one."""
+    return _list([name if of is None else f"{name} ({of!r})" for name, of in parties.items()])
+
+
+def _one_class_votes(v: _Values) -> str:
+    one = len(v["parties"]) == 1
+    gives, casts = ("gives", "casts") if one else ("give", "cast")
+    cast = "no vote" if v["weight"] == 0 else "half a vote" if one else "half a vote each"
+    if v["bounded"]:
+        cast += ", and all such parties together a tenth of the others' votes at most"
+    who = _with_class(v["parties"])
+    return f"{len(v['parties'])} of {v['of']} parties {gives} every public row one class, and {casts} {cast}: {who}."
+
+
+def _nearly_one_class(v: _Values) -> str:
+    one = len(v["parties"]) == 1
+    gives, casts, whose = ("gives", "casts", "its") if one else ("give", "together cast", "their")
+    return (
+        f"{len(v['parties'])} of {v['of']} parties {gives} at least {100 * v['share']:.0f} % of the public rows one "
+        f"class, and {casts} half of the others' votes at most: {_with_class(v['parties'])}. Agreement cannot tell "
+        f"whether {whose} labels are wrong."
+    )
+
+
+def _disagrees(v: _Values) -> str:
+    return (
+        f"agrees with the consensus on {100 * v['agreement']:.0f} % of the rows (others: {100 * v['lowest']:.0f} to"
+        f" {100 * v['highest']:.0f} %), with a trust of {v['trust']:.2f}: its labels are wrong, swapped, nearly all of"
+        " one class, or from other data."
+    )
+
+
+def _below_chance(v: _Values) -> str:
+    return (
+        f"agrees with the known labels of {v['known']:,} public rows on {100 * v['right']:.0f} % of them, where chance"
+        f" makes {100 * v['by_chance']:.0f} %: its labels are wrong, or swapped. The vote judged by these rows allows"
+        " for that."
+    )
+
+
+def _no_gain(v: _Values) -> str:
+    return (
+        f"{v['known']:,} known rows do not show that the labels of {len(v['parties'])} of {v['of']} parties tell"
+        f" classes apart ({_list(v['parties'])}): the vote judged by them passes these over."
+    )
+
+
+def _own_forest(v: _Values) -> str:
+    share = "share in each class, averaged over the classes," if v["by_class"] else "share"
+    return (
+        f"A forest of the server's own, taught by {v['known']:,} known rows, is better than the parties' votes by the"
+        f" {share} of known rows labelled right: parties get its labels."
+    )
+
+
+def _class_of_one_party(v: _Values) -> str:
+    becomes = "loses it" if v["kept"] is None else f"keeps {v['kept']} of them"
+    return f"Only {v['party']} ever predicts {v['class']!r} ({count(v['rows'], 'public row')}): the vote {becomes}."
+
+
+_TRY = {
+    "density-ratio": "asks each party how well it knows each class",
+    "dawid-skene": "learns which party tells which classes apart",
 }
 
 
-def note_sentence(code: str) -> str:
-    """Return what a party's note means; the note itself if this release does not know it.
+def _no_labels(v: _Values) -> str:
+    way_out = f" Lower the quorum ({v['quorum']:g}), or use another consensus." if "quorum" in v else ""
+    return f"The vote of round {v['server_round']} labels no public row.{way_out}"
 
-    >>> note_sentence("one-class")
-    'Its private rows hold a single class, which it gives to every public row.'
-    """
-    return NOTES.get(code, plain(code, 200))
+
+def _continues(v: _Values) -> str:
+    return f"continues run {v['run_id']} {'after its round {}'.format(v['done']) if v['done'] else 'from its start'}."
+
+
+def _not_finished(v: _Values) -> str:
+    return f"{v['party']} did not finish: {v['code']}{': ' + v['failure'] if v['failure'] else ''}"
+
+
+def _widths(v: _Values) -> str:
+    own, found = (", ".join(map(str, v[name])) for name in ("own", "found"))
+    return f"PFNM's net has {found} hidden units, the parties' {own}."
+
+
+_WEIGHTS = "Weights of nets trained on private rows, and "
+_BESIDE_WEIGHTS = {
+    "rows": "numbers of rows",
+    "class-rows": "numbers of rows of each class",
+    "gradients": "mean gradients on them (changes of control variates)",
+}
+
+NOTES: dict[str, str | Callable[[_Values], str]] = {
+    PartyNote.FEWER_SUBSETS: "It holds fewer rows than teachers-per-student, so each of its teachers learnt from one "
+    "row.",
+    PartyNote.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
+    PartyNote.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
+    PartyNote.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
+    PartyNote.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
+    PartyNote.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+    NoteCode.ONE_CLASS_VOTES: _one_class_votes,
+    NoteCode.ALL_ONE_CLASS: lambda v: (
+        f"Every party gives all public rows one class: {_with_class(v['parties'])}. Their "
+        "votes count alike: none tells classes apart."
+    ),
+    NoteCode.NEARLY_ONE_CLASS: _nearly_one_class,
+    NoteCode.DISAGREES: _disagrees,
+    NoteCode.BELOW_CHANCE: _below_chance,
+    NoteCode.NO_GAIN: _no_gain,
+    NoteCode.OWN_FOREST: _own_forest,
+    NoteCode.UNKNOWN_CLASSES: lambda v: (
+        f"No party predicts {_list([repr(name) for name in v['classes']])} on any "
+        "public row: nothing learnt from this vote can know it."
+    ),
+    NoteCode.CLASS_OF_ONE_PARTY: _class_of_one_party,
+    NoteCode.LOST_CLASS: lambda v: (
+        f"{v['parties']} of {v['of']} parties predict {v['class']!r} "
+        f"({count(v['rows'], 'public row')}): the vote loses it."
+    ),
+    NoteCode.MORE_LOST_CLASSES: "{count} more classes are lost in the vote, or are known to one party that it "
+    "outvotes.",
+    NoteCode.TRY_CONSENSUS: lambda v: f'{v["key"]}="{v["consensus"]}" {_TRY[v["consensus"]]}, and may keep them.',
+    NoteCode.NO_LABELS: _no_labels,
+    NoteCode.UNUSED_ROWS: lambda v: (
+        "{rows} of {of} public rows train nothing: no party".format_map(v)
+        + ("'s students agree on them." if v["consistent"] else " voted on them.")
+    ),
+    NoteCode.CONVERGED: "converged in round {server_round} of {num_rounds}: no label changes any more.",
+    NoteCode.FEW_ANSWERS: "Only {valid} of {asked} parties have a valid answer in round {server_round}, fewer than "
+    "min-parties ({min_parties}). The result goes out all the same: beside noise at the server, what a party holds may "
+    "not decide whether there is one.",
+    NoteCode.ENDED_EARLY: "Too few parties in round {server_round} of {num_rounds}: the run ends with the result of "
+    "round {good}, which the parties that are left get, and which is kept.",
+    NoteCode.CONTINUES: _continues,
+    NoteCode.LEARNT_NOTHING: "{party} learnt nothing, and perhaps others for the same cause: {failure}",
+    NoteCode.NOT_FINISHED: _not_finished,
+    NoteCode.FAILED_AT_END: "{party}: {failure}",
+    NoteCode.BAD_METRICS: "its metrics {metrics} have a wrong type, size or range and are left out",
+    NoteCode.EVALUATE_FN_FAILED: "evaluate_fn failed in round {server_round} and is not called again ({failure}). It "
+    "got {arrays}: {algorithm} leaves no weights.",
+    NoteCode.WRITES_INTO_ROWS: "{model}: {where} writes into the rows it is given. It gets copies, so no data are "
+    "changed.",
+    NoteCode.NOT_REPEATABLE: "{model}: {where} gives the same rows other labels each time: without a seed the run "
+    "cannot be repeated.",
+    NoteCode.DIVIDED_BY_SUM: "{model}: {where}: {uneven} of {rows} rows of probabilities do not sum to 1. They are "
+    "divided by their sum.",
+    NoteCode.NOT_STORABLE: "{model} cannot be stored, so it starts afresh in each round: {failure}",
+    NoteCode.MODEL_NOT_KEPT: "the server's model is not kept: {failure}",
+    NoteCode.NO_CENTRALISED_MODEL: lambda v: (
+        f"no centralised model: {v['failure'] or 'no rows of a party were there to pool'}"
+    ),
+    NoteCode.WIDTHS: _widths,
+    NoteCode.FEDKT_FIRST: "Round 1 is FedKT's, the {later} after it are FedProx's, from FedKT's model.",
+    NoteCode.WEIGHTS_LEFT: lambda v: (
+        f"{_WEIGHTS}{_BESIDE_WEIGHTS[v['beside']]}, left the parties as they are, without noise."
+    ),
+    NoteCode.WEIGHTS_AT_SERVER: lambda v: (
+        f"{_WEIGHTS}{_BESIDE_WEIGHTS[v['beside']]}, reached the server as they are; "
+        "noise is added there, and protects from everybody else."
+    ),
+    NoteCode.LOOK_AT_COLUMNS: "columns were left out, or say little (see their notes); to drop them all: {command}",
+    NoteCode.COPIED_TEST_ROWS: "{copied} of {of} common test rows equal, label and all, a private row. If they are "
+    "copies of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
+    "that look the same belong in it.",
+    NoteCode.RECORD_IN_PLACE_OF_PAGE: "the record could not be written ({failure}); the page was removed to make room",
+    NoteCode.TRACKING_ENDED: "tracking by {tool} ended early: {failure}",
+    NoteCode.FEW_NODES: "{nodes} nodes are connected; the run would wait for {wanted}",
+    NoteCode.REHEARSAL: "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger "
+    "was charged. Private rows decide a code only where the party claims no privacy, as in a run.",
+    NoteCode.AUDITED: "audited run: each party trained on a random half of its rows; the other half are the fresh rows "
+    "of the attack",
+}

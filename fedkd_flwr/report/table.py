@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import claims, results, run_privacy, traffic
 from fedkd_flwr.report.formatting import plain, rounds_text, share
-from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
 from fedkd_flwr.report.own_rows import losers_warning
 from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
@@ -63,16 +63,23 @@ def _title(record: RunRecord) -> str:
     return plain(record.algorithm) + (f", run {plain(record.run_id)}" if record.run_id else "")
 
 
-def warnings(record: RunRecord) -> list[str]:
-    """Return all warnings of the table: who loses on own rows, useless models, and claims that are not proven."""
-    return [*_of_models(record), *run_privacy.unproven(claims.ordered(record.claims))]
+def warnings(record: RunRecord) -> list[tuple[str, str]]:
+    """Return all warnings of the table: who loses on own rows, useless models, and claims that are not proven.
+
+    Beside each text stands what the same warning of another run has too, whatever its numbers are.
+    """
+    lost = losers_warning(record)
+    unproven = run_privacy.unproven(claims.ordered(record.claims))
+    found = [*([("losers", lost)] if lost else []), *kinds_of_warnings(record)]
+    return found + [(text, text) for text in unproven]
 
 
-def notes(record: RunRecord) -> list[str]:
-    """Return the notes about the run, and those about single parties with their names."""
-    found = list(dict.fromkeys(record.notes))
+def notes(record: RunRecord) -> list[tuple[str, str]]:
+    """Return the notes about the run, and those about single parties with their names; each as `warnings` does."""
+    found = [(note.kind, note_sentence(note)) for note in record.notes]
     for party in record.parties:
-        found += [f"{plain(party.name, 40)}: {note_sentence(note)}" for note in party.notes]
+        name = plain(party.name, 40)
+        found += [(f"{name} {note.kind}", f"{name}: {note_sentence(note)}") for note in party.notes]
     return found
 
 
@@ -164,7 +171,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
     if len(gone) > _MANY_NOTES:
         yield f"left out: {len(gone) - _MANY_NOTES} more are in the record"
     said = notes(record)
-    for note in said[:_MANY_NOTES]:
+    for _, note in said[:_MANY_NOTES]:
         yield from _wrapped("note: ", note)
     if len(said) > _MANY_NOTES:
         yield f"note: {len(said) - _MANY_NOTES} more are in the record"

@@ -57,6 +57,7 @@ def check_server(
 
 def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Finding]:
     from fedkd_flwr.app.try_models import try_models
+    from fedkd_flwr.report.sentences import note_sentence
 
     parties = config.num_parties or DEFAULT_PARTIES
     show("the data set")
@@ -72,9 +73,8 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
         return
     yield Finding(subject="model", level=Level.READY, what=f"{parties} parties were dealt, each with its model")
     for note in notes:
-        yield Finding(
-            subject="model", level=Level.WARNING, what=note, way_out="docs/your-model.md says what to change."
-        )
+        what, way_out = note_sentence(note), "docs/your-model.md says what to change."
+        yield Finding(subject="model", level=Level.WARNING, what=what, way_out=way_out)
 
 
 def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import PayloadError, TooFewPartiesError, explain
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord, now_text
 from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.strategies.reception import PartyAnswer, Reception, registered_names
@@ -25,17 +26,12 @@ from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply, Room, open_reply
 
-__all__ = ["NOTE", "WORD", "rehearse"]
+__all__ = ["WORD", "rehearse"]
 
 WORD = "rehearsal:"
 """Stands before each line of the log that says how it went."""
 
 _SLACK = 2**20  # bytes of a reply for headers, names and metrics
-
-NOTE = (
-    "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger was charged. "
-    "Private rows decide a code only where the party claims no privacy, as in a run."
-)
 
 
 def rehearse(
@@ -76,7 +72,7 @@ def rehearse(
     reception, read = Reception(), _reader(spec)
     reception.registered = registered_names(WatchedGrid(grid).get_nodes())
     record.num_rounds = 1
-    record.notes.append(NOTE)
+    record.notes.append(Note(NoteCode.REHEARSAL))
     record.rounds.append(this := RoundRecord(server_round=1, asked=len(nodes), ended=False, asked_at=now_text()))
     on_round(record)
     messages = [question(node, settings, "rehearse") for node in nodes]

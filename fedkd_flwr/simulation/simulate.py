@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import secrets
 import shlex
 import signal
@@ -90,8 +89,8 @@ class Ended:
         and under `TOGETHER` that of their rows together, on which a server's or a centralised model is measured.
     balanced_baseline : dict of str to float
         The same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is.
-    warnings, notes : list of str
-        Those of the summary.
+    warnings, notes : list of [kind, text]
+        Those of the summary. Runs with other seeds say the same where the kinds are equal.
     columns, table : str
         What was done to the columns, and the summary, for people; "" where the run was killed.
     record, report, log : str
@@ -108,8 +107,8 @@ class Ended:
     n: dict[str, int] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
     balanced_baseline: dict[str, float] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
     columns: str = ""
     table: str = ""
     record: str = ""
@@ -130,30 +129,22 @@ def spread(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]
     return {key: (fmean(values), stdev(values)) for key, values in columns.items()}
 
 
-_NAMED_OR_NUMBER = re.compile(r"('[^']*')|(?<![\w-])\d[\d.,]*")  # the number of a name such as party-003 counts
-_BY_COUNT = {"loses": "lose", "models": "model", "parties": "party"}  # the number before decides
-
-
-def once(said: Sequence[tuple[int, Sequence[str]]]) -> list[str]:
+def once(said: Sequence[tuple[int, Sequence[tuple[str, str]]]]) -> list[str]:
     """Return the warnings or notes of several runs, each once, with how many runs say it.
-
-    Texts are the same if they differ in their numbers alone, up to the first bracket or command; names in quotes count.
 
     Parameters
     ----------
-    said : sequence of (int, sequence of str)
-        Seed and texts of each run.
+    said : sequence of (int, sequence of (str, str))
+        Seed of each run, and kinds and texts of what it says: equal kinds count as the same.
 
     Examples
     --------
-    >>> once([(1, ["2 of 4 models: useless."]), (2, ["4 of 4 models: useless."]), (3, [])])
+    >>> once([(1, [("useless", "2 of 4 models: useless.")]), (2, [("useless", "4 of 4 models: useless.")]), (3, [])])
     ['in 2 of 3 seeds (of seed 1): 2 of 4 models: useless.']
     """
     found: dict[str, dict[int, str]] = {}
     for seed, texts in said:
-        for text in texts:
-            kind = _NAMED_OR_NUMBER.sub(lambda match: match[1] or "#", re.split(r" \(|: fedkd ", text)[0])
-            kind = " ".join(_BY_COUNT.get(word, word) for word in kind.split())
+        for kind, text in texts:
             while seed in found.get(kind, {}):  # one run says two things that differ in their numbers
                 kind += " +"
             found.setdefault(kind, {})[seed] = text

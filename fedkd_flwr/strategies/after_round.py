@@ -9,6 +9,7 @@ from flwr.app import ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import Result
 
 from fedkd_flwr.errors import cause
+from fedkd_flwr.record.notes import Note, NoteCode
 
 __all__ = ["AfterRound", "EvaluateFn", "ShouldStop"]
 
@@ -56,9 +57,7 @@ class AfterRound:
             if self.exchange.leaves_weights:
                 raise
             got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-            self.exchange.note(
-                f"evaluate_fn failed in round {server_round} and is not called again ({cause(error)}). It got {got}: "
-                f"{self.exchange.card.name} leaves no weights."
-            )
+            told = {"failure": cause(error), "arrays": got, "algorithm": self.exchange.card.name}
+            self.exchange.note(Note(NoteCode.EVALUATE_FN_FAILED, {"server_round": server_round, **told}))
             self.evaluate_fn = None
             return None

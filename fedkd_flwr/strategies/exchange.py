@@ -24,6 +24,7 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.record.notes import Note, add_note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -256,8 +257,7 @@ class Exchange(ABC, Generic[Answered]):
         """Return the server's generator for the stream called ``names``."""
         return derive_rng(self.config.seed, "server", *names)
 
-    def note(self, text: str) -> None:
-        """Log a warning and write it into the record, once."""
-        if text not in self.record.notes:
-            log(WARN, "%s", text)
-            self.record.notes.append(text)
+    def note(self, note: Note, *, level: int = WARN) -> None:
+        """Log a note and write it into the record, once."""
+        if add_note(self.record.notes, note):
+            log(level, "%s", note)

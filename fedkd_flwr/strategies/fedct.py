@@ -74,11 +74,9 @@ class FedCTExchange(LabelExchange):
             self.note_votes(facts, answers, judged)
         return judged
 
-    def way_to_labels(self) -> str:
+    def way_to_labels(self) -> dict[str, float]:
         """Return the setting that leaves rows unlabelled."""
-        if self.config.consensus == "qualified-majority":
-            return f"Lower the quorum ({self.config.quorum:g}), or use another consensus."
-        return ""
+        return {"quorum": self.config.quorum} if self.config.consensus == "qualified-majority" else {}
 
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim of the privatised labels, over all rounds of the party asked most often."""

@@ -10,6 +10,7 @@ from flwr.app import Message
 from flwr.common import log
 
 from fedkd_flwr.errors import Code, explain
+from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import Rejection, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange
 from fedkd_flwr.strategies.reception import Answered
@@ -45,13 +46,14 @@ class Inbox(Generic[Answered]):
                 this.rejected.append(answer)
                 continue
             at.checkpoints.heard(at, reply, server_round)
-            if failure and not any(failure in note for note in self.record.notes):
-                at.note(f"{reply.party} learnt nothing, and perhaps others for the same cause: {failure}")
+            if failure and failure not in (note.values.get("failure") for note in self.record.notes):
+                at.note(Note(NoteCode.LEARNT_NOTHING, {"party": reply.party, "failure": failure}))
             answers.append(answer)
             this.answered.append(reply.party)
             _take_accuracy(reply, this)
             party = self.record.party(reply.party)
-            party.notes += [note for note in answer.notes if note not in party.notes]
+            for code in answer.notes:
+                add_note(party.notes, Note(code))
         this.rejected += self.roster.missing(heard)
         for left_out in this.rejected:
             left_out.party = left_out.party or self.roster.names.get(int(left_out.node_id), "")
@@ -69,12 +71,10 @@ class Inbox(Generic[Answered]):
             failure, reception = self._failure(reply), self.roster.reception
             if code := reception.unbound(reply, known=known):
                 who = reception.named(reply) or reply.node_id
-                why = code + (f": {failure}" if failure else "")
-                log(WARN, "%s did not finish: %s", who, why)
-                self.record.notes.append(f"{who} did not finish: {why}")
+                self.exchange.note(Note(NoteCode.NOT_FINISHED, {"party": who, "code": code, "failure": failure}))
                 continue
             if failure:
-                self.exchange.note(f"{reply.party}: {failure}")
+                self.exchange.note(Note(NoteCode.FAILED_AT_END, {"party": reply.party, "failure": failure}))
             finished += 1
             self.record.party(reply.party).report(reply.metrics, num_classes=self.exchange.spec.num_classes)
         return finished if opened else None

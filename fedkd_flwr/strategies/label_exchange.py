@@ -24,11 +24,11 @@ from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Consensus, ConsensusRule, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
 from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.strategies.vote_notes import (
-    DISAGREES,
     advice,
     compared_rules,
     disagreeing_parties,
@@ -246,18 +246,13 @@ class LabelExchange(Exchange[PartyLabels]):
         if (self.record.consensus_rule, server_round) != (best.rule, 1):
             log(INFO, "\tconsensus: %s. %s", best.rule, reason)
         self.record.consensus_rule, self.record.consensus_reason = best.rule, reason
-        for name, text in swapping_parties(names, best.vote, num_known=count).items():
-            party = self.record.party(name)
-            party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
+        for name, doubt in swapping_parties(names, best.vote, num_known=count).items():
+            self.record.party(name).doubt(doubt)
         if server_round == 1:
-            if text := idle_parties(names, best.vote, num_known=count):
-                self.note(text)
+            for note in idle_parties(names, best.vote, num_known=count):
+                self.note(note)
             if best.rule == OWN_FOREST:
-                share = "share" if best.class_shares is None else "share in each class, averaged over the classes,"
-                self.note(
-                    f"A forest of the server's own, taught by {count:,} known rows, is better than the parties' votes"
-                    f" by the {share} of known rows labelled right: parties get its labels."
-                )
+                self.note(Note(NoteCode.OWN_FOREST, {"known": count, "by_class": best.class_shares is not None}))
         return best.labels
 
     def _named(self, answer: PartyLabels) -> Labels:
@@ -285,9 +280,8 @@ class LabelExchange(Exchange[PartyLabels]):
         self._describe(this, answers)
         if self.converged(previous, answers, this):
             self.finished_round = server_round
-            note = f"converged in round {server_round} of {self.num_rounds}: no label changes any more."
-            self.record.notes.append(note)
-            log(INFO, "%s", note)
+            rounds = {"server_round": server_round, "num_rounds": self.num_rounds}
+            self.note(Note(NoteCode.CONVERGED, rounds), level=INFO)
         return ArrayRecord({"labels": Array(self.consensus)})
 
     def _describe(self, this: RoundRecord, answers: Sequence[PartyLabels]) -> None:
@@ -295,7 +289,7 @@ class LabelExchange(Exchange[PartyLabels]):
         labelled = vote != ABSTAIN
         this.labelled_share = float(labelled.mean())
         if not labelled.any():
-            self.note(f"The vote of round {this.server_round} labels no public row. {self.way_to_labels()}".rstrip())
+            self.note(Note(NoteCode.NO_LABELS, {"server_round": this.server_round, **self.way_to_labels()}))
         elif self.payload == "labels" and answers:
             shares = [agreement(labels, vote) for a in answers for labels in a.labels]
             this.agreement = float(np.mean(shares))
@@ -330,9 +324,8 @@ class LabelExchange(Exchange[PartyLabels]):
                 party.class_agreement = [float(agreed[:, vote == c].mean()) if won[c] else math.nan for c in classes]
         # labels that are all alike have a note of their own (`note_votes`), and honest parties give them too
         alike = {a.party for a in answers if self._by_votes and not is_informative(a.labels)}
-        for name, text in disagreeing_parties(present, passed_over=alike).items():
-            party = self.record.party(name)
-            party.notes = [*(note for note in party.notes if not note.startswith(DISAGREES)), text]
+        for name, doubt in disagreeing_parties(present, passed_over=alike).items():
+            self.record.party(name).doubt(doubt)
 
     def note_votes(
         self, facts: VoteFacts, answers: Sequence[PartyLabels], vote: Labels, rows: NDArray[np.int64] | None = None
@@ -355,21 +348,20 @@ class LabelExchange(Exchange[PartyLabels]):
         classes, labels = self.public.schema.classes, {answer.party: answer.labels for answer in answers}
         if facts.discounted:
             weighed = facts.trusts is not None
-            self.note(uninformative_parties(labels, config=self.config, classes=classes, weighed=weighed))
+            for note in uninformative_parties(labels, config=self.config, classes=classes, weighed=weighed):
+                self.note(note)
         if facts.steadied:
             self.note(nearly_uninformative_parties(labels, classes=classes))
         if not (vote != ABSTAIN).any():
             return  # it lost all classes, and `_describe` says so
         asked = slice(None) if rows is None else rows
         lost = list(lost_classes({p: one[:, asked] for p, one in labels.items()}, vote[asked], classes=classes))
-        for text in lost:
-            self.note(text)
-        if lost and (way_out := advice(self.config, self.spec.num_classes)):
-            self.note(way_out)
+        for note in [*lost, *(advice(self.config, self.spec.num_classes) if lost else ())]:
+            self.note(note)
 
-    def way_to_labels(self) -> str:
-        """Return what to change where a vote labels no row; overridden where settings may be the cause."""
-        return ""
+    def way_to_labels(self) -> dict[str, float]:
+        """Return the settings to change where a vote labels no row; overridden where settings may be the cause."""
+        return {}
 
     def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         """Tell whether another round can change nothing; overridden where that can be known."""

@@ -28,6 +28,7 @@ from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
 from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
@@ -348,11 +349,8 @@ class ExchangeStrategy(Strategy):
         asked = {str(node) for node in self.roster.asked_now}
         count = this.asked - sum(r.node_id in asked and r.code in SETTLED for r in this.rejected)
         if valid < self.roster.fewest <= count:
-            self.exchange.note(
-                f"Only {valid} of {this.asked} parties have a valid answer in round {this.server_round}, fewer "
-                f"than min-parties ({self.roster.fewest}). The result goes out all the same: beside noise at the "
-                "server, what a party holds may not decide whether there is one."
-            )
+            at = {"asked": this.asked, "server_round": this.server_round, "min_parties": self.roster.fewest}
+            self.exchange.note(Note(NoteCode.FEW_ANSWERS, {"valid": valid, **at}))
         return count
 
     def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
@@ -360,10 +358,8 @@ class ExchangeStrategy(Strategy):
         self.exchange.finished_round, self.fell_short = server_round, error
         self.record.rounds[-1].seconds = time.monotonic() - self._round_start
         good = self.record.rounds[-2].server_round
-        self.exchange.note(
-            f"Too few parties in round {server_round} of {self.exchange.num_rounds}: the run ends with the result of "
-            f"round {good}, which the parties that are left get, and which is kept."
-        )
+        rounds = {"server_round": server_round, "num_rounds": self.exchange.num_rounds, "good": good}
+        self.exchange.note(Note(NoteCode.ENDED_EARLY, rounds))
         self._tell()
         return None, None
 

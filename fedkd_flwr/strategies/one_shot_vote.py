@@ -28,6 +28,7 @@ from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
@@ -199,9 +200,8 @@ class OneShotVote(LabelExchange):
             found = self.rule.combine(ballot, config=self.config, rng=self.rng("ties", 1))
             dropped = int((found.labels == ABSTAIN).sum())
             if found.by_votes and dropped and self.known is None:  # else known rows may label them
-                why = "no party's students agree on them" if self.consistent else "no party voted on them"
-                count = self.spec.num_public
-                self.note(f"{dropped} of {count} public rows train nothing: {why}.")
+                rows = {"rows": dropped, "of": self.spec.num_public, "consistent": self.consistent}
+                self.note(Note(NoteCode.UNUSED_ROWS, rows))
             return NoisyAnswers(labels=found.labels), found
         answers = aggregate(
             votes, config=self.config, rng=self.rng("ties", 1), queries=self.queries, noise_rng=self.noise_rng

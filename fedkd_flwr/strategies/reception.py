@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from flwr.common import log
 
-from fedkd_flwr.errors import Code, Note, PayloadError
+from fedkd_flwr.errors import Code, PartyNote, PayloadError
 from fedkd_flwr.record.run_record import Rejection
 from fedkd_flwr.wire.records import Reply
 
@@ -200,4 +200,4 @@ def _is_refusal(reply: Reply) -> bool:
 def notes_of(reply: Reply) -> tuple[str, ...]:
     """Return the known codes a reply sent along; anything else in their place is left out."""
     said = str(reply.metrics.get("notes", ""))[:1000].split(",")
-    return tuple(note.value for note in Note if note.value in said)
+    return tuple(note.value for note in PartyNote if note.value in said)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
@@ -352,8 +353,7 @@ def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done:
     record.server, record.startup_seconds = before.server, record.startup_seconds + before.startup_seconds
     record.consensus_rule, record.consensus_reason = before.consensus_rule, before.consensus_reason
     own = [note for note in record.notes if note not in before.notes]
-    where = f"after its round {done}" if done else "from its start"
-    record.notes = [*before.notes, *own, f"continues run {run_id} {where}."]
+    record.notes = [*before.notes, *own, Note(NoteCode.CONTINUES, {"run_id": run_id, "done": done})]
 
 
 def finish(folder: Path) -> None:

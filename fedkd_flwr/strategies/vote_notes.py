@@ -14,10 +14,10 @@ from fedkd_flwr.algorithms.exchange import VotersConfig
 from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
 from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, JudgedConsensus, KnownVote
 from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord
 
 __all__ = [
-    "DISAGREES",
     "advice",
     "compared_rules",
     "disagreeing_parties",
@@ -28,17 +28,14 @@ __all__ = [
     "uninformative_parties",
 ]
 
-DISAGREES = "agrees with the "
-"""How a note on a party begins whose answers the others, or known rows, do not confirm."""
-
 _WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
-_NAMED = 5  # more parties or classes than this are counted, not named
+_NAMED = 5  # lost classes; further ones are counted
 
 
 def uninformative_parties(
     labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str], weighed: bool = False
-) -> str:
-    """Return a note on the parties that give every public row one class; "" where their votes count like all others.
+) -> Iterator[Note]:
+    """Yield a note on the parties that give every public row one class; none where their votes count like all others.
 
     Parameters
     ----------
@@ -54,24 +51,22 @@ def uninformative_parties(
     Examples
     --------
     >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
-    >>> uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"])
-    "1 of 2 parties gives every public row one class, and casts half a vote: b ('yes')."
+    >>> print(*uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"]))
+    one-class-votes: parties {'b': 'yes'}, of 2, weight 0.5, bounded False
     """
     blind = {name: int(arrays.max()) for name, arrays in labels.items() if not is_informative(arrays)}
     if config.voters_rule == "count" or not blind:
-        return ""
-    who = _list([f"{name} ({classes[c]!r})" if c != ABSTAIN else name for name, c in blind.items()])
+        return
+    parties = {name: None if c == ABSTAIN else classes[c] for name, c in blind.items()}
     if len(blind) == len(labels) and config.privacy != "server":
-        return f"Every party gives all public rows one class: {who}. Their votes count alike: none tells classes apart."
-    one = len(blind) == 1
-    gives, casts = ("gives", "casts") if one else ("give", "cast")
-    cast = "no vote" if config.voters_rule == "leave-out" else "half a vote" if one else "half a vote each"
-    if weighed and config.voters_rule != "leave-out":
-        cast += ", and all such parties together a tenth of the others' votes at most"
-    return f"{len(blind)} of {len(labels)} parties {gives} every public row one class, and {casts} {cast}: {who}."
+        yield Note(NoteCode.ALL_ONE_CLASS, {"parties": parties})
+        return
+    out = config.voters_rule == "leave-out"
+    cast = {"weight": 0.0 if out else 0.5, "bounded": weighed and not out}
+    yield Note(NoteCode.ONE_CLASS_VOTES, {"parties": parties, "of": len(labels), **cast})
 
 
-def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> str:
+def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> Note:
     """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
 
     Parameters
@@ -84,21 +79,15 @@ def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Seque
     Examples
     --------
     >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
-    >>> nearly_uninformative_parties(labels, classes=["no", "yes"])
-    "1 of 2 parties gives at least 94 % of the public rows one class, and casts half of the others' votes at most: b ('yes'). Agreement cannot tell whether its labels are wrong."
-    """  # noqa: E501 - a doctest's output is one line
-    found = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
-    commonest = {name: int(np.bincount(cast).argmax()) for name, cast in found.items() if cast.size}
-    who = _list([f"{name} ({classes[commonest[name]]!r})" if name in commonest else name for name in found])
-    gives, casts, whose = ("gives", "casts", "its") if len(found) == 1 else ("give", "together cast", "their")
-    return (
-        f"{len(found)} of {len(labels)} parties {gives} at least {100 * NEARLY_ALL:.0f} % of the public rows one "
-        f"class, and {casts} half of the others' votes at most: {who}. Agreement cannot tell whether {whose} labels "
-        "are wrong."
-    )
+    >>> print(nearly_uninformative_parties(labels, classes=["no", "yes"]))
+    nearly-one-class: parties {'b': 'yes'}, of 2, share 0.94
+    """
+    cast = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
+    parties = {name: classes[int(np.bincount(one).argmax())] if one.size else None for name, one in cast.items()}
+    return Note(NoteCode.NEARLY_ONE_CLASS, {"parties": parties, "of": len(labels), "share": NEARLY_ALL})
 
 
-def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, str]:
+def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, Note]:
     """Return, by party, a note on each whose answers the others do not confirm.
 
     Parameters
@@ -112,24 +101,21 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
 
     Examples
     --------
-    >>> parties = [PartyRecord(name=n, agreement=a, trust=t) for n, a, t in [("a", 0.9, 1.0), ("b", 0.12, 0.0), ("c", 0.81, 1.0)]]
-    >>> print(disagreeing_parties(parties)["b"])
-    agrees with the consensus on 12 % of the rows (others: 81 to 90 %), with a trust of 0.00: its labels are wrong, swapped, nearly all of one class, or from other data.
+    >>> parties = [("a", 0.9, 1.0), ("b", 0.12, 0.0), ("c", 0.81, 1.0)]
+    >>> found = disagreeing_parties([PartyRecord(name=n, agreement=a, trust=t) for n, a, t in parties])
+    >>> print(*found.items())
+    ('b', Note(code=<NoteCode.DISAGREES: 'disagrees'>, values={'agreement': 0.12, 'lowest': 0.81, 'highest': 0.9, 'trust': 0.0}))
     """  # noqa: E501 - a doctest's output is one line
     doubted = [p for p in parties if p.trust is not None and p.trust < DOUBTED and p.agreement is not None]
     doubted = [p for p in doubted if p.name not in passed_over]
-    others = [100 * p.agreement for p in parties if p not in doubted and p.agreement is not None]
+    others = [p.agreement for p in parties if p not in doubted and p.agreement is not None]
     if not others or len(doubted) / len(parties) > MOST_DOUBTED:
         return {}
-    return {
-        p.name: f"{DISAGREES}consensus on {100 * (p.agreement or 0.0):.0f} % of the rows (others: {min(others):.0f} to"
-        f" {max(others):.0f} %), with a trust of {p.trust:.2f}: its labels are wrong, swapped,"
-        " nearly all of one class, or from other data."
-        for p in doubted
-    }
+    beside = {"lowest": min(others), "highest": max(others)}
+    return {p.name: Note(NoteCode.DISAGREES, {"agreement": p.agreement, **beside, "trust": p.trust}) for p in doubted}
 
 
-def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, str]:
+def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, Note]:
     """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
 
     Parameters
@@ -145,14 +131,12 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
     --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
-    agrees with the known labels of 200 public rows on 10 % of them, where chance makes 60 %: its labels are wrong, or swapped. The vote judged by these rows allows for that.
-    """  # noqa: E501 - a doctest's output is one line
+    below-chance: known 200, right 0.1, by_chance 0.6
+    """
+    told = zip(names, found.right.tolist(), found.by_chance.tolist(), found.swapped(num_known), strict=True)
     return {
-        name: f"{DISAGREES}known labels of {num_known:,} public rows on {100 * right:.0f} % of them, where chance makes"
-        f" {100 * chance:.0f} %: its labels are wrong, or swapped. The vote judged by these rows allows for that."
-        for name, right, chance, swapped in zip(
-            names, found.right, found.by_chance, found.swapped(num_known), strict=True
-        )
+        name: Note(NoteCode.BELOW_CHANCE, {"known": num_known, "right": right, "by_chance": chance})
+        for name, right, chance, swapped in told
         if swapped
     }
 
@@ -192,8 +176,8 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
 
 
-def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> str:
-    """Return a note on the parties of whose labels known rows do not show that they tell anything; "" for none.
+def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> Iterator[Note]:
+    """Yield a note on the parties of whose labels known rows do not show that they tell anything, if there are any.
 
     Parameters
     ----------
@@ -203,19 +187,14 @@ def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> s
     Examples
     --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
-    >>> print(idle_parties(["a", "b"], found, num_known=200))
-    200 known rows do not show that the labels of 1 of 2 parties tell classes apart (b): the vote judged by them passes these over.
-    """  # noqa: E501 - a doctest's output is one line
-    idle = [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]
-    if not idle:
-        return ""
-    return (
-        f"{num_known:,} known rows do not show that the labels of {len(idle)} of {len(names)} parties tell classes"
-        f" apart ({_list(idle)}): the vote judged by them passes these over."
-    )
+    >>> print(*idle_parties(["a", "b"], found, num_known=200))
+    no-gain: known 200, parties ['b'], of 2
+    """
+    if idle := [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]:
+        yield Note(NoteCode.NO_GAIN, {"known": num_known, "parties": idle, "of": len(names)})
 
 
-def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[str]:
+def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[Note]:
     """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
 
     Parameters
@@ -230,58 +209,45 @@ def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequenc
     Examples
     --------
     >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
-    >>> list(lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
-    ["Only a ever predicts 'sepsis' (1 public row): the vote loses it."]
+    >>> print(*lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
+    class-of-one-party: class sepsis, rows 1, party a, kept None
     """
     unknown, notes = [], []
     for c, name in enumerate(classes):
         gave = {party: rows for party, arrays in labels.items() if (rows := (arrays == c).any(axis=0)).any()}
         won = vote == c
         if not gave and not won.any():
-            unknown.append(repr(name))
+            unknown.append(name)
             continue
         rows = np.any(list(gave.values()), axis=0) if gave else won
         count, kept = int(rows.sum()), int((rows & won).sum())
-        on = f"{count} public {'row' if count == 1 else 'rows'}"
-        becomes = f"the vote keeps {kept} of them." if won.any() else "the vote loses it."
+        said = {"class": name, "rows": count}
         if len(gave) == 1 and kept < count / 2:
-            notes.append(f"Only {next(iter(gave))} ever predicts {name!r} ({on}): {becomes}")
+            whose = {"party": next(iter(gave)), "kept": kept if won.any() else None}
+            notes.append(Note(NoteCode.CLASS_OF_ONE_PARTY, {**said, **whose}))
         elif not won.any():
-            notes.append(f"{len(gave)} of {len(labels)} parties predict {name!r} ({on}): {becomes}")
+            notes.append(Note(NoteCode.LOST_CLASS, {**said, "parties": len(gave), "of": len(labels)}))
     if unknown:
-        yield f"No party predicts {_list(unknown)} on any public row: nothing learnt from this vote can know it."
+        yield Note(NoteCode.UNKNOWN_CLASSES, {"classes": unknown})
     yield from notes[:_NAMED]
     if len(notes) > _NAMED:
-        yield f"{len(notes) - _NAMED} more classes are lost in the vote, or are known to one party that it outvotes."
+        yield Note(NoteCode.MORE_LOST_CLASSES, {"count": len(notes) - _NAMED})
 
 
-def advice(config: VotersConfig, num_classes: int) -> str:
-    """Return what may help where a vote loses classes, as far as this algorithm offers it; "" if nothing does.
+def advice(config: VotersConfig, num_classes: int) -> Iterator[Note]:
+    """Yield what may help where a vote loses classes, as far as this algorithm offers it.
 
-    Examples
-    --------
-    >>> advice(VotersConfig(), 10)
-    ''
+    >>> list(advice(VotersConfig(), 10))
+    []
     """
     field = type(config).model_fields.get("consensus")
     if field is None or config.privacy != "none":
-        return ""
+        return
     offered, chosen = get_args(field.annotation), getattr(config, "consensus", "")
     if chosen in ("auto", "density-ratio"):
-        return ""
+        return
     key = type(config).keys()["consensus"]
     if "density-ratio" in offered:
-        return f'{key}="density-ratio" asks each party how well it knows each class, and may keep them.'
-    if num_classes > 2 and "dawid-skene" in offered and chosen != "dawid-skene":
-        return f'{key}="dawid-skene" learns which party tells which classes apart, and may keep them.'
-    return ""
-
-
-def _list(names: Sequence[str]) -> str:
-    """Return the names with commas; of many the first ones, and how many there are more.
-
-    >>> _list(["a", "b"]), _list(list("abcdefg"))
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        yield Note(NoteCode.TRY_CONSENSUS, {"key": key, "consensus": "density-ratio"})
+    elif num_classes > 2 and "dawid-skene" in offered and chosen != "dawid-skene":
+        yield Note(NoteCode.TRY_CONSENSUS, {"key": key, "consensus": "dawid-skene"})

@@ -80,9 +80,9 @@ def test_how_a_messy_table_was_read_stands_in_record_and_page(tmp_path):
     assert read["dose"] == ("numbers (decimal comma)", 81, 0)
     assert read["y"] == ("label, 2 classes", 0, 1)
     assert read["id"][0] == "left out"
-    (note,) = (note for note in record.notes if "fedkd simulate" in note)
-    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note
-    assert "model=decision-tree" in note
+    (note,) = (note for note in record.notes if note.code == "look-at-columns")
+    assert f"fedkd simulate dataset=table table={tmp_path / 't.csv'} label=y id-column=id " in note.values["command"]
+    assert "model=decision-tree" in note.values["command"]
     assert "How the table was read" in (tmp_path / "runs" / "1" / "report.html").read_text()
     assert record.publishable().columns == []
 
@@ -233,7 +233,7 @@ def test_an_own_estimator_runs_by_its_import_string(tmp_path, monkeypatch, confi
     assert (record.status, record.reason) == ("completed", "")
     assert [p.model for p in record.parties] == ["somebodys_models:Nearest"] * 2
     assert all(p.federated["common"].accuracy > 0.5 for p in record.parties)
-    assert not any("did not finish" in note for note in record.notes)
+    assert not any(note.code == "not-finished" for note in record.notes)
 
 
 # --------------------------------------------------------------------------------------------------- failed runs

@@ -168,8 +168,8 @@ def test_an_evaluate_fn_that_loads_weights_ends_no_run_and_the_record_says_what_
     strategy.start(fedct_grid(parties(3)), num_rounds=2, evaluate_fn=evaluate)
     assert asked == [1]
     assert strategy.record.status == "completed"
-    (note,) = (note for note in strategy.record.notes if "evaluate_fn" in note)
-    assert "It got labels [60]: fedct leaves no weights" in note
+    (note,) = (note for note in strategy.record.notes if note.code == "evaluate-fn-failed")
+    assert (note.values["arrays"], note.values["algorithm"]) == ("labels [60]", "fedct")
 
 
 def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():

@@ -21,6 +21,7 @@ from fedkd_flwr.app.live_run import LiveRun
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.privacy.claims.claim import label_privacy
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.status import run_status
@@ -302,4 +303,13 @@ def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_
         assert "record.json is of an earlier moment" in caplog.text
     else:
         assert (record.status, record.rounds[-1].server_round) == ("failed", 2)
-        assert "the page was removed to make room" in record.notes[-1]
+        assert record.notes[-1].code == "record-in-place-of-page"
+
+
+def test_the_log_of_a_run_says_notes_in_sentences_because_strategies_know_codes_alone(tmp_path, caplog):
+    record = RunRecord(run_id="7", algorithm="fedct")
+    note = Note(NoteCode.FEW_NODES, {"nodes": 2, "wanted": 3})
+    with caplog.at_level(logging.INFO, logger="flwr"), LiveRun(record, tmp_path, page=False):
+        logging.getLogger("flwr").warning("%s", note)
+    assert caplog.messages[0] == "2 nodes are connected; the run would wait for 3"
+    assert str(note) == "few-nodes: nodes 2, wanted 3"  # what a project without our app reads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from fedkd_flwr.app.server_app import _say_how_it_was_read
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 
 
@@ -16,8 +17,7 @@ def test_the_command_that_names_left_out_columns_is_the_same_in_a_continued_run_
         pool.next_command = f"fedkd simulate table=a.csv id-column=id {more}"
         _say_how_it_was_read(pool, record)
         noted += record.notes
-    assert len(set(noted)) == 1
-    assert noted[0].endswith(": fedkd simulate table=a.csv id-column=id")
+    assert noted == [Note(NoteCode.LOOK_AT_COLUMNS, {"command": "fedkd simulate table=a.csv id-column=id"})] * 2
 
 
 def _pool(shape=None, num_copied=0):
@@ -34,4 +34,4 @@ def test_test_rows_that_stand_among_the_private_ones_too_are_noted_from_one_in_a
     for copied, shape, says in ((3, None, True), (2, None, True), (1, None, False), (3, (28, 28), False)):
         record = RunRecord(run_id="7", algorithm="fedct")
         _say_how_it_was_read(_pool(shape, copied), record)
-        assert any(f"{copied} of 200 common test rows equal" in note for note in record.notes) == says
+        assert (Note(NoteCode.COPIED_TEST_ROWS, {"copied": copied, "of": 200}) in record.notes) == says

@@ -150,7 +150,7 @@ def test_a_tool_that_fails_later_is_left_with_a_note_and_the_run_goes_on(tmp_pat
 
     record = _run(tmp_path, "jsonl", after_round=lost)
     assert record.status == "completed"
-    assert len([note for note in record.notes if "tracking by jsonl ended early" in note]) == 1
+    assert len([note for note in record.notes if note.code == "tracking-ended"]) == 1
     assert RunRecord.load(tmp_path / "record.json").notes == record.notes
 
 

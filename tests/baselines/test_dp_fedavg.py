@@ -15,6 +15,7 @@ from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.plans import Plans
@@ -79,7 +80,7 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
     strategy, _ = run("dp-fedavg", rounds=1, held=_unusable()[3:] * 2, noise_multiplier=100.0)
     assert strategy.record.rounds[0].answered == []
     assert moved(strategy) > 10
-    assert any(note.startswith("Only 0 of 2 parties have a valid answer in round 1") for note in strategy.record.notes)
+    assert [n.values["valid"] for n in strategy.record.notes if n.code == NoteCode.FEW_ANSWERS][:1] == [0]
 
 
 def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):

@@ -10,6 +10,7 @@ from weights import TEST, codes, grid_of, make, members, net, run, same
 from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.baselines.fedkt_prox import FedKTProx
 from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.record.notes import Note, NoteCode
 
 pytest.importorskip("torch")
 
@@ -27,7 +28,7 @@ def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
     assert record.rounds[0].bytes_up < record.rounds[1].bytes_up  # labels, then weights
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds == ["train"] * 16 + ["evaluate"] * 4  # parties finish once, at the end
-    assert any("Round 1 is FedKT's, the 3 after it are FedProx's" in note for note in record.notes)
+    assert Note(NoteCode.FEDKT_FIRST, {"later": 3}) in record.notes
     assert record.seconds >= sum(r.seconds for r in record.rounds)
 
 

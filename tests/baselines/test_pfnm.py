@@ -8,6 +8,7 @@ from flwr.app import Array
 from weights import TEST, codes, make, members, net, run
 
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.record.notes import Note, NoteCode
 
 pytest.importorskip("torch")
 
@@ -18,7 +19,7 @@ def test_the_matched_net_beats_guessing_and_every_party_gets_it():
     assert (strategy.exchange.model.predict(X) == y).mean() > 0.8
     widths = [len(strategy.exchange.model.arrays()[1])]
     assert widths[0] >= 8
-    assert f"PFNM's net has {widths[0]} hidden units, the parties' 8." in strategy.record.notes
+    assert Note(NoteCode.WIDTHS, {"found": widths, "own": [8]}) in strategy.record.notes
     assert set(grid.replies[0].content["arrays"]) == {
         *(f"model.{i}" for i in range(4)),
         "class-counts",

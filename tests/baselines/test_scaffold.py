@@ -44,7 +44,7 @@ def test_the_server_s_control_is_the_mean_of_the_parties(kept):
 def test_the_second_round_is_corrected_and_a_party_without_memory_says_so(kept):
     forgetful, _ = run("scaffold", rounds=2, held=members(3, "scaffold"))
     assert not same(forgetful.model.arrays(), kept[0].model.arrays())
-    assert {tuple(p.notes) for p in forgetful.record.parties} == {("state-lost",)}
+    assert {tuple(note.code for note in p.notes) for p in forgetful.record.parties} == {("state-lost",)}
     assert {tuple(p.notes) for p in kept[0].record.parties} == {()}
 
 

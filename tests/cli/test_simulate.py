@@ -91,8 +91,9 @@ def test_several_seeds_warn_of_useless_models_and_name_n_and_a_fixed_answer_beca
         one.n, one.baseline = {"common": 500, "own": 160 + useless}, {"common": 0.936, "own": 0.9 + useless / 100}
         one.baseline["own, together"] = 0.6
         if useless:
-            one.warnings = [f"{useless} of 4 models: useless.", f"{useless} of 4 models: no row of class '1' is found."]
-        one.notes = ["converged."]
+            said = f"{useless} of 4 models: "
+            one.warnings = [("useless", f"{said}useless."), ("missed", f"{said}no row of class '1' is found.")]
+        one.notes = [("converged", "converged.")]
     _, out, _ = fedkd("simulate", "--seeds", "3", ended=runs)
     assert "\nWARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: useless.\n" in f"\n{out}"
     assert "WARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: no row of class '1' is found.\n" in out
@@ -108,10 +109,11 @@ def test_several_seeds_warn_of_useless_models_and_name_n_and_a_fixed_answer_beca
 
 def test_json_holds_the_warnings_and_what_a_fixed_answer_reaches_and_each_key_is_documented(fedkd):
     one = _done(1, 0.936)
-    one.warnings, one.notes, one.n, one.baseline = ["useless."], ["converged."], {"common": 500}, {"common": 0.936}
+    one.warnings, one.notes = [("useless", "useless.")], [("converged", "converged.")]
+    one.n, one.baseline = {"common": 500}, {"common": 0.936}
     (run,) = json.loads(fedkd("simulate", "--json", ended=[one])[1])["runs"]
     assert [run[key] for key in ("warnings", "notes", "n", "baseline")] == [
-        ["useless."], ["converged."], {"common": 500}, {"common": 0.936},
+        [["useless", "useless."]], [["converged", "converged."]], {"common": 500}, {"common": 0.936},
     ]  # fmt: skip
     page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
     assert all(f"`{key}`" in page for key in run)

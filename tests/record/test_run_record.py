@@ -13,6 +13,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.claims.claim import label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import WITHHELD, ColumnRecord, PartyRecord, Rejection, RoundRecord, RunRecord, signed
 
 
@@ -50,14 +51,14 @@ def record():
                 model="cnn",
                 solo={"common": Metrics(n=20, accuracy=0.6, confusion=[[12, 3], [5, 0]])},
                 model_bytes=9,
-                notes=["few rows"],
+                notes=[Note("few-rows", {"rows": 3})],
             )
         ],
         claims=[
             {"unit": "party", "epsilon": 1.0, "delta": 0.0, "publishable": True},
             {"unit": "record", "epsilon": 4.73, "delta": 1e-5, "publishable": False},
         ],
-        notes=["party-b has 3 rows"],
+        notes=[Note(NoteCode.NOT_FINISHED, {"party": "party-b", "code": "no-rows", "failure": "3 rows"})],
     )
 
 
@@ -94,7 +95,7 @@ def test_not_a_number_is_null_in_the_file_and_nan_again(record):
 
 
 def test_a_row_of_numbers_takes_one_line_and_no_text_is_changed(record):
-    record.notes = ["a [\n 1,\n 2 ]", "[ 1,  2 ]"]
+    record.notes = [Note("own", {"text": "a [\n 1,\n 2 ]", "more": "[ 1,  2 ]"})]
     text = record.to_json()
     assert "[ 12, 3 ],\n" in text
     assert json.loads(text) == signed(record.as_dict())
@@ -110,8 +111,8 @@ def test_what_a_party_reports_is_stored_and_anything_else_is_noted():
     other.report({"solo-own": found.to_bytes(), "federated-own": 0.75, "model-bytes": True}, num_classes=3)
     assert (other.solo, other.federated, other.model_bytes) == ({}, {}, None)
     assert other.notes == [
-        "its metrics solo-own have a wrong type, size or range and are left out",
-        "its metrics federated-own have a wrong type, size or range and are left out",
+        Note(NoteCode.BAD_METRICS, {"metrics": "solo-own"}),
+        Note(NoteCode.BAD_METRICS, {"metrics": "federated-own"}),
     ]
 
 
@@ -138,7 +139,7 @@ def test_publishable_leaves_out_what_came_from_votes_or_rows(record):
         "0.8",
         "confusion",
         "3 rows",
-        "few rows",
+        "few-rows",
         "no-rows",
         "123",
         "4.73",
@@ -267,7 +268,7 @@ def _told(record):
     """Return the paths of the fields that say anything."""
     empty = {cls: cls(**{f.name: None for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING
                          and f.default_factory is dataclasses.MISSING})
-             for cls in (RunRecord, RoundRecord, PartyRecord, Rejection, ColumnRecord)}  # fmt: skip
+             for cls in (RunRecord, RoundRecord, PartyRecord, Rejection, ColumnRecord, Note)}  # fmt: skip
     found = set()
 
     def look(value, path):
@@ -302,8 +303,8 @@ def test_a_publishable_record_holds_these_fields_and_no_others(name):
 def test_the_enumeration_sees_a_field_that_should_not_be_there():
     record, allowed, _ = _level("DP-FedCT")
     leaks = {"rounds.agreement", "rounds.seconds", "rounds.accuracy", "rounds.server_accuracy", "parties.solo",
-             "rounds.rejected.node_id", "parties.model_bytes", "notes", "server", "centralised", "parties.federated",
-             "rounds.tested"}  # fmt: skip
+             "rounds.rejected.node_id", "parties.model_bytes", "notes.code", "notes.values", "server", "centralised",
+             "parties.federated", "rounds.tested"}  # fmt: skip
     assert leaks <= _told(record) - allowed
     for leak in ("agreement", "changed_share", "seconds"):
         shown = record.publishable()
@@ -342,9 +343,12 @@ def test_another_schema_version_is_refused(record, version):
         RunRecord.from_dict(damaged(record, schema_version=version))
 
 
-def test_a_list_is_not_a_record():
-    with pytest.raises(DataError, match="run record must be one JSON object, got 'list'"):
-        RunRecord.from_dict([])
+def test_a_list_is_not_a_record_and_another_version_is_told_before_its_digest(tmp_path):
+    path = tmp_path / "record.json"
+    for data, words in (([], "run record must be one JSON object, got 'list'"), ({"schema_version": 1}, "be 2, got 1")):
+        path.write_text(json.dumps(data))
+        with pytest.raises(DataError, match=words):
+            RunRecord.load(path)
 
 
 def test_an_unknown_field_is_refused(record):
@@ -368,7 +372,8 @@ def test_a_missing_field_is_named(record):
         ("algorithm", None, "run record: algorithm must be a str, got None"),
         ("rounds", {}, "run record: rounds must be a list, got {}"),
         ("parties", ["a"], r"run record: parties\[0\] must be an object, got 'str'"),
-        ("notes", [1], r"run record: notes\[0\] must be a str, got 1"),
+        ("notes", [1], r"run record: notes\[0\] must be an object, got 'int'"),
+        ("notes", [{"values": {}}], r"run record: notes\[0\] must have the fields \['code'\]"),
         ("centralised", 0.9, "run record: centralised must be a dict, got 0.9"),
         ("server", {"own": 0.9}, r"run record: server\['own'\] must be an object, got 'float'"),
         ("server", {"own": {"n": 5, "f1": ["x"]}}, r"server\['own'\]: f1\[0\] must be a float, got 'x'"),

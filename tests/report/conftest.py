@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import PartyRecord, Rejection, RoundRecord, RunRecord
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac{$ \u202e\x1b[31m &lt;"
@@ -154,12 +155,12 @@ def hostile_record() -> RunRecord:
         r.answered = [HOSTILE + name for name in r.answered]
         r.accuracy = {HOSTILE + name: value for name, value in r.accuracy.items()}
     for i, party in enumerate(record.parties):
-        party.name, party.model, party.notes = f"{HOSTILE}{i}", HOSTILE, [HOSTILE]
+        party.name, party.model, party.notes = f"{HOSTILE}{i}", HOSTILE, [Note(HOSTILE, {HOSTILE: HOSTILE})]
     record.config = {HOSTILE: HOSTILE, "list": [HOSTILE]}
     record.versions = {HOSTILE: HOSTILE}
     record.classes = [HOSTILE]
     record.claims = [{"unit": HOSTILE, "adversary": HOSTILE, "epsilon": HOSTILE, "basis": HOSTILE, HOSTILE: HOSTILE}]
-    record.notes = [HOSTILE]
+    record.notes = [Note(HOSTILE, {"text": HOSTILE})]
     for name in ("run_id", "algorithm", "started", "reason", "fingerprint", "server_model", "centralised_model"):
         setattr(record, name, HOSTILE)
     record.server = {"common": Metrics(n=2000, accuracy=0.8)}

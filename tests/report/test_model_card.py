@@ -8,6 +8,7 @@ from sample_claims import AT_SERVER, RECORD
 
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.claims import claim_meaning
 from fedkd_flwr.report.model_card import model_card
@@ -48,7 +49,7 @@ def _record(**changes):
         rounds=[RoundRecord(server_round=1, asked=1, answered=["ann"])],
         server={"common": Metrics(n=50, accuracy=0.875)},
         claims=[AT_SERVER],
-        notes=["party ann says one class"],
+        notes=[Note("own", {"text": "party ann says one class"})],
         versions={"flwr": "1.41.0"},
     )
     record.party("ann").class_counts = [4, 6]

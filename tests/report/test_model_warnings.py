@@ -7,7 +7,7 @@ import pytest
 
 from fedkd_flwr.metrics import measure
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
 from fedkd_flwr.report.table import summary_table
 
 FRAUD = np.repeat([0, 1], [1990, 10])
@@ -125,3 +125,15 @@ def test_a_class_that_is_missed_with_a_single_test_row_is_said_to_have_only_one(
     y = np.repeat([0, 1], [50, 5])
     enough = metrics(np.repeat([0, 1, 0], [49, 1, 5]), y)
     assert "only" not in " ".join(model_warnings(record(None, [enough, enough])))
+
+
+def test_a_warning_of_runs_with_other_seeds_is_of_one_kind_whatever_its_numbers_are_but_not_its_class():
+    def kinds(*parties, server=None):
+        return [kind for kind, _ in kinds_of_warnings(record(server, parties))]
+
+    y = np.repeat([0, 1, 2], [50, 40, 10])
+    misses, other = (metrics(np.where(y == c, 0, y), y, 3) for c in (1, 2))
+    assert kinds(NOTHING, NOTHING, ALL) == kinds(NOTHING, ALL, ALL) == ["useless"]
+    assert kinds(misses, misses, misses) == kinds(misses, misses) != kinds(other, other)
+    assert kinds(server=misses) != kinds(server=other)
+    assert kinds(server=NOTHING) != kinds(NOTHING)

@@ -6,6 +6,7 @@ import pytest
 from pages import Page, check_safe_and_alone, written
 
 from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import run_privacy, write_page
 
@@ -157,9 +158,9 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
     record.claims = claims
     for r in record.rounds:
         r.labelled_share = 0.111  # so that it equals none of the withheld numbers
-    record.notes = ["party-000 has 3 rows"]
+    record.notes = [Note("own", {"text": "party-000 has 3 rows"})]
     for party in record.parties:
-        party.notes = ["one class only"]
+        party.notes = [Note("own", {"text": "one class only"})]
     text = written(record, tmp_path, publishable=True)
     private = [*(v.accuracy for p in record.parties for v in [*p.solo.values(), *p.federated.values()])]
     private += [v for r in record.rounds for v in (r.agreement, r.consensus_accuracy, *r.accuracy.values())]

@@ -6,6 +6,7 @@ import pytest
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.table import summary_table
 
@@ -114,12 +115,13 @@ def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_bot
     record = make_record(2, 2)
     command = "fedkd simulate dataset=table " + " ".join(f"num-private-{i}=1200" for i in range(9))
     path = "/home/ann/" + "a-long-folder/" * 9 + "rows.csv"
-    record.notes = [f"columns were left out, or look like identifiers; to say so: {command}", f"look into {path} again"]
+    record.notes = [Note(NoteCode.LOOK_AT_COLUMNS, {"command": command}), _own(f"look into {path} again")]
     lines = summary_table(record).splitlines()
-    at = lines.index("note: columns were left out, or look like identifiers; to say so:")
+    at = lines.index("note: columns were left out, or say little (see their notes); to drop them all:")
     assert lines[at + 1] == f"      {command}"
     assert any(path in line for line in lines)
-    record.notes = ["done before: fedkd report 7. For more rounds start anew.", " ".join(["sixteen-letters"] * 20)]
+    said = "done before: fedkd report 7. For more rounds start anew.", " ".join(["sixteen-letters"] * 20)
+    record.notes = list(map(_own, said))
     assert "note: done before: fedkd report 7. For more rounds start anew." in summary_table(record).splitlines()
     assert not any(line.endswith("sixteen-") for line in summary_table(record).splitlines())
 
@@ -219,8 +221,8 @@ def test_a_failed_run_gives_its_reason_and_who_was_missing(failed_record):
 
 def test_notes_of_the_run_and_of_parties_are_shown_and_counted(make_record):
     record = make_record(3, 1)
-    record.notes = ["quorum labelled nothing"]
-    record.parties[0].notes = [f"remark {i}" for i in range(20)]
+    record.notes = [_own("quorum labelled nothing")]
+    record.parties[0].notes = [_own(f"remark {i}") for i in range(20)]
     text = summary_table(record)
     assert "note: quorum labelled nothing" in text
     assert "note: 9 more are in the record" in text
@@ -250,3 +252,7 @@ def test_a_strategy_that_was_started_by_itself_has_no_run_to_name():
     assert summary_table(RunRecord(run_id="", algorithm="fedct", status="completed")).splitlines()[1] == (
         "fedct: completed"
     )
+
+
+def _own(text):
+    return Note("own", {"text": text})

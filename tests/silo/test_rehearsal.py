@@ -19,8 +19,8 @@ from fedkd_flwr.app.server_app import app as server_app
 from fedkd_flwr.cli.main import main
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.silo.rehearsal import NOTE
 
 SCHEMA = Schema(
     columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
@@ -177,7 +177,7 @@ def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, s
     (this,) = record.rounds
     assert this.answered == ["north"]
     assert [(r.party, r.code) for r in this.rejected] == [("south", "missing-file"), ("west", "internal")]
-    assert (record.status, record.claims, record.notes) == ("completed", [], [NOTE])
+    assert (record.status, record.claims, record.notes) == ("completed", [], [Note(NoteCode.REHEARSAL)])
     assert not list(tmp_path.glob("*/ledgers"))
     # beside a claim its fixed answer would come, and the round would not miss it
     _, private = _run(tmp_path, silos, {**PRIVATE, "rehearsal": True, "num-parties": 3})

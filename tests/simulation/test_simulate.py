@@ -205,21 +205,16 @@ def test_a_process_whose_command_was_killed_stops_for_another_reason_than_one_th
     assert caught.type is error
 
 
-def test_warnings_of_several_seeds_are_one_unless_class_party_or_text_differ():
+def test_what_several_seeds_say_is_said_once_for_each_kind():
     said = [
-        (1, ["At home, 1 of 4 parties loses by it (a 0.9 to 0.1).", "party-000: 3 rows", "party-001: 3 rows"]),
-        (2, ["At home, 2 of 4 parties lose by it (b 0.9 to 0.1).", "party-001: 3 rows", "no row of class '1'"]),
-        (3, ["no row of class '2'", "3 rows", "4 rows"]),
-        (4, ["left out: fedkd simulate a=b"]),
-        (5, ["left out: fedkd simulate a=b seed=5"]),
+        (1, [("losers", "1 of 4 loses."), ("a few-rows", "a: 3 rows")]),
+        (2, [("losers", "2 of 4 lose."), ("b few-rows", "b: 3 rows")]),
+        (3, [("b few-rows", "b: 3 rows"), ("failed", "twice"), ("failed", "in one run")]),
     ]
     assert once(said) == [
-        "in 2 of 5 seeds (of seed 1): At home, 1 of 4 parties loses by it (a 0.9 to 0.1).",
-        "in 1 of 5 seeds: party-000: 3 rows",
-        "in 2 of 5 seeds: party-001: 3 rows",
-        "in 1 of 5 seeds: no row of class '1'",
-        "in 1 of 5 seeds: no row of class '2'",
-        "in 1 of 5 seeds: 3 rows",
-        "in 1 of 5 seeds: 4 rows",
-        "in 2 of 5 seeds (of seed 4): left out: fedkd simulate a=b",
+        "in 2 of 3 seeds (of seed 1): 1 of 4 loses.",
+        "in 1 of 3 seeds: a: 3 rows",
+        "in 2 of 3 seeds: b: 3 rows",
+        "in 1 of 3 seeds: twice",
+        "in 1 of 3 seeds: in one run",
     ]

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
@@ -12,7 +13,10 @@ def _round(number, **changes):
 
 
 def test_the_file_is_the_whole_record_each_time_it_grows(tmp_path):
-    record, file = RunRecord(run_id="7", algorithm="fedct", notes=['a "rounds": [] in a note']), None
+    record, file = (
+        RunRecord(run_id="7", algorithm="fedct", notes=[Note("own", {"text": 'a "rounds": [] in a note'})]),
+        None,
+    )
     file = RecordFile(tmp_path / "new" / "record.json")
     for number in range(4):
         if number:

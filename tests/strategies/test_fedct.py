@@ -11,6 +11,7 @@ from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN, qualified_majority
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
@@ -151,7 +152,7 @@ def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
         _skewed(), consensus="qualified-majority", quorum=1.0, informative_voters_only=False, rounds=2
     )
     assert strategy.record.rounds[0].labelled_share == 0.0
-    assert strategy.record.notes[0].startswith("The vote of round 1 labels no public row. Lower the quorum (1)")
+    assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 1, "quorum": 1.0})
     assert strategy.record.status == "completed"
 
 
@@ -178,7 +179,7 @@ def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
     lost, _, _ = _run(parties(3, model=net), rounds=2)
     assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
     assert all(p.notes == [] for p in kept.record.parties)
-    assert all(p.notes == ["state-lost"] for p in lost.record.parties)
+    assert all(p.notes == [Note("state-lost")] for p in lost.record.parties)
     assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 6 + [".npz"] * 3
 
 

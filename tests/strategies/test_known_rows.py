@@ -13,6 +13,7 @@ from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import OWN_FOREST
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
 
@@ -54,9 +55,9 @@ def test_a_majority_that_swaps_classes_together_is_outvoted_by_known_rows_and_na
     assert fooled.record.rounds[0].consensus_accuracy < 0.1
     assert judged.record.rounds[0].consensus_accuracy > 0.9
     assert judged.record.consensus_rule in ("known-rows", "server-forest")
-    told = {one.name: " ".join(one.notes) for one in judged.record.parties}
-    for name, notes in told.items():
-        assert ("of 90 public rows on" in notes and "wrong, or swapped" in notes) == (name > "p3"), (name, notes)
+    told = {one.name: [note.code for note in one.notes] for one in judged.record.parties}
+    for name, codes in told.items():
+        assert (NoteCode.BELOW_CHANCE in codes) == (name > "p3"), (name, codes)
 
 
 @pytest.mark.parametrize(("client", "strategy", "config"), ONE_SHOT)
@@ -73,7 +74,8 @@ def test_the_server_s_model_learns_what_known_rows_find_best(client, strategy, c
     assert found.consensus_rule in ("known-rows", "server-forest")
     assert found.consensus_reason.startswith("Right on 90 public rows whose labels the server knows: majority ")
     assert found.server_accuracy > 0.85 > 0.2 > fooled.server_accuracy
-    assert not any("casts" in note for note in found.notes)  # the rule that halves votes did not decide
+    # the rule that halves votes did not decide
+    assert NoteCode.ONE_CLASS_VOTES not in [note.code for note in found.notes]
 
 
 def test_where_parties_are_better_without_being_judged_their_rule_stays():
@@ -93,10 +95,8 @@ def test_where_the_server_knows_more_than_all_parties_its_forest_decides_and_the
     strategy, _ = _run(members, rounds=1)
     assert strategy.record.rounds[0].consensus_accuracy > 0.85
     assert strategy.record.consensus_rule in ("known-rows", "server-forest")  # they differ where nobody else counts
-    notes = " ".join(strategy.record.notes)
-    assert (
-        "90 known rows do not show that the labels of 5 of 5 parties tell classes apart (q0, q1, q2, q3, q4)" in notes
-    )
+    idle = {"known": 90, "parties": ["q0", "q1", "q2", "q3", "q4"], "of": 5}
+    assert Note(NoteCode.NO_GAIN, idle) in strategy.record.notes
 
 
 def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were_not_needed(monkeypatch):
@@ -104,8 +104,7 @@ def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were
     strategy = _strategy()
     assert np.array_equal(_combined(strategy, a=PUBLIC.y, b=PUBLIC.y), strategy.exchange._own_labels)
     assert strategy.record.consensus_rule == "server-forest"
-    note = "A forest of the server's own, taught by 90 known rows, is better than the parties' votes by the share of"
-    assert note in strategy.record.notes[0]
+    assert strategy.record.notes[0] == Note(NoteCode.OWN_FOREST, {"known": 90, "by_class": False})
 
 
 def test_rows_that_a_rule_leaves_out_get_the_label_of_the_vote_by_known_rows():
@@ -171,9 +170,9 @@ def test_what_ratios_name_is_read_beside_the_labels_where_nodes_send_them():
         return _run(members)[0].record
 
     both, labels = run(frozenset({"fedct", "density-ratio"})), run(frozenset({"fedct"}))
-    assert not any("do not show" in note for note in both.notes)
+    assert NoteCode.NO_GAIN not in [note.code for note in both.notes]
     assert "density-ratio" in both.consensus_reason
-    assert any("do not show that the labels of 6 of 6 parties tell classes apart" in note for note in labels.notes)
+    assert [len(note.values["parties"]) for note in labels.notes if note.code == NoteCode.NO_GAIN] == [6]
 
 
 def test_a_server_that_holds_texts_judges_by_known_rows_and_answers_nothing_itself():

@@ -9,6 +9,7 @@ from federation import fedct_grid, parties, public_set
 from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.wire.envelope import PublicSpec
@@ -90,7 +91,8 @@ def test_parties_that_tell_no_classes_apart_are_named_in_the_first_round_alone()
     strategy.exchange.combine(2, blind, RoundRecord(server_round=2))
     assert strategy.record.notes == []
     strategy.exchange.combine(1, blind, RoundRecord(server_round=1))
-    assert strategy.record.notes == ["1 of 3 parties gives every public row one class, and casts no vote: 2 ('green')."]
+    said = {"parties": {"2": "green"}, "of": 3, "weight": 0.0, "bounded": False}
+    assert strategy.record.notes == [Note(NoteCode.ONE_CLASS_VOTES, said)]
 
 
 def test_a_class_that_the_vote_loses_is_noted_once_with_advice_that_this_algorithm_can_take():
@@ -98,8 +100,8 @@ def test_a_class_that_the_vote_loses_is_noted_once_with_advice_that_this_algorit
     answers = _answers([0, 1, 2, 1], [0, 1, 0, 1], [0, 1, 1, 1])
     strategy.exchange.combine(1, answers, RoundRecord(server_round=1))
     lost, way_out = strategy.record.notes
-    assert lost == "Only 0 ever predicts 'blue' (1 public row): the vote loses it."
-    assert "consensus=" in way_out
+    assert lost == Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "blue", "rows": 1, "party": "0", "kept": None})
+    assert way_out.code == NoteCode.TRY_CONSENSUS
 
 
 def test_of_rows_that_were_not_asked_nothing_is_noted():
@@ -107,21 +109,21 @@ def test_of_rows_that_were_not_asked_nothing_is_noted():
     answers = _answers([0, 1, 2, 1], [0, 1, 2, 1], [0, 1, 1, 1])
     facts, vote = VoteFacts(class_voters=np.array([3, 3, 2])), np.array([0, 1, ABSTAIN, 1], np.int16)
     strategy.exchange.note_votes(facts, answers, vote, np.array([0, 1, 3]))
-    assert "No party predicts 'blue'" in strategy.record.notes[0]
+    assert strategy.record.notes[0] == Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["blue"]})
     strategy.exchange.note_votes(VoteFacts(class_voters=None), answers, vote)  # the parties' noise gives every class
-    assert len(strategy.record.notes) == 1 + ("consensus=" in strategy.record.notes[-1])
+    assert len(strategy.record.notes) == 1 + (strategy.record.notes[-1].code == NoteCode.TRY_CONSENSUS)
 
 
 @pytest.mark.parametrize(
     ("settings", "way_out"),
     [
-        ({"consensus": "qualified-majority", "quorum": 0.9}, "Lower the quorum (0.9)"),
+        ({"consensus": "qualified-majority", "quorum": 0.9}, {"quorum": 0.9}),
     ],
 )
 def test_a_vote_that_labels_nothing_says_which_setting_to_change(settings, way_out):
     strategy = _strategy(**settings)
     strategy.exchange._describe(RoundRecord(server_round=2), [])
-    assert strategy.record.notes[0].startswith(f"The vote of round 2 labels no public row. {way_out}")
+    assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 2, **way_out})
 
 
 def _told(config, count=60):
@@ -139,7 +141,7 @@ def test_a_liar_is_named_by_agreement_and_counts_nothing():
     *honest, liar = record.parties
     assert all(p.agreement > 0.8 and p.trust == 1.0 and not p.notes for p in honest)
     assert (liar.agreement, liar.trust) == (pytest.approx(0.05, abs=0.1), pytest.approx(0.0, abs=0.01))
-    assert "its labels are wrong, swapped" in liar.notes[0]
+    assert [note.code for note in liar.notes] == [NoteCode.DISAGREES]
     assert liar.class_agreement[:2] == pytest.approx([liar.agreement] * 2, abs=0.1)
     assert np.isnan(liar.class_agreement[2])  # no row of the consensus has this class
     assert all(not p.notes for p in record.publishable().parties)

@@ -18,6 +18,7 @@ from fedkd_flwr import saved_model
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.strategies.reception import Reception, believed_names, registered_names
@@ -321,10 +322,10 @@ def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
     hostile = strategy.record.party("party-001")
     assert "party-001" not in strategy.record.rounds[0].accuracy
     assert (hostile.solo, hostile.federated, hostile.model_bytes) == ({}, {}, None)
-    assert [note.split(" have ")[0] for note in hostile.notes] == [
+    assert [str(note) for note in hostile.notes] == [
         "one-class",
-        "its metrics solo-common",
-        "its metrics federated-common",
+        "bad-metrics: metrics solo-common",
+        "bad-metrics: metrics federated-common",
     ]
 
 
@@ -388,7 +389,7 @@ def test_a_run_that_loses_its_parties_midway_hands_out_its_last_good_consensus_a
     assert (strategy.exchange.consensus == unbroken.exchange.consensus).all()
     record = strategy.record
     assert (record.status, len(record.rounds), record.rounds[1].ended) == ("failed", 2, False)
-    assert any("ends with the result of round 1" in note for note in record.notes)
+    assert [note.values["good"] for note in record.notes if note.code == "ended-early"] == [1]
     assert len(list(tmp_path.rglob("*.model"))) == 2  # the federation's and its own
     assert all("common" in one.federated for one in record.parties)
 
@@ -464,7 +465,7 @@ def test_a_refusal_under_another_party_s_name_is_written_down_for_the_node_it_ca
     strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public_set())
     strategy.start(grid, num_rounds=2)
     assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "not-its-name"}] * 2
-    assert strategy.record.notes[-1] == "party-001 did not finish: not-its-name"
+    assert strategy.record.notes[-1] == _not_finished("party-001", "not-its-name")
     assert strategy.roster.asked.by_party == {"party-000": 2, "party-001": 2, "party-002": 2}
 
 
@@ -528,7 +529,7 @@ def test_a_party_whose_rounds_were_all_refused_ends_with_its_model_and_the_serve
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(members, tamper=tamper), num_rounds=2)
     assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "wrong-public-set"}] * 2
-    assert strategy.record.notes[-1] == "party-001 did not finish: no-round-counted"
+    assert strategy.record.notes[-1] == _not_finished("party-001", "no-round-counted")
     for file in (kept.path.with_suffix(".model"), kept.path.with_suffix(".alone.model")):
         assert saved_model.load(file).classes == ("red", "green", "blue")
 
@@ -545,7 +546,7 @@ def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_rep
     honest = FedCT(config=config, public=public_set())
     honest.start(fedct_grid(members[:2]), num_rounds=1)
     assert strategy.record.parties[0].solo == honest.record.parties[0].solo
-    assert strategy.record.notes[-1] == "a did not finish: duplicate-name"
+    assert strategy.record.notes[-1] == _not_finished("a", "duplicate-name")
 
 
 def test_who_is_not_ready_is_not_written_down_under_a_name_that_another_node_has_too():
@@ -562,3 +563,7 @@ def test_at_the_end_a_node_without_the_secret_that_a_party_has_shown_before_does
     assert reception.unbound(replace(other, metrics={"node-proof": "0" * 64})) == ""
     assert reception.unbound(Reply(node_id=7, party="b"), known=True) == ""
     assert reception.unbound(Reply(node_id=7, party="b")) == "no-round-counted"
+
+
+def _not_finished(party, code):
+    return Note(NoteCode.NOT_FINISHED, {"party": party, "code": code, "failure": ""})

@@ -9,6 +9,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedKT, FedKTConfig, PartyLabels, PATEConfig
@@ -50,7 +51,7 @@ def test_without_party_models_parties_report_what_they_reach_alone():
 def test_rows_without_a_consistent_party_train_nothing():
     strategy = fedkt(public=public_set(3))
     strategy.exchange.combine(1, _answers([[0, 1, 2], [1, 1, 2]], [[2, 1, 2], [0, 1, 2]]), _this())
-    assert "1 of 3 public rows train nothing: no party's students agree on them." in strategy.record.notes
+    assert Note(NoteCode.UNUSED_ROWS, {"rows": 1, "of": 3, "consistent": True}) in strategy.record.notes
 
 
 def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
@@ -62,39 +63,41 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
 
 
 @pytest.mark.parametrize(
-    ("settings", "votes", "note"),
+    ("settings", "votes", "weight"),
     [
         (
             {},
             [[8, 0, 0], [4, 4, 0], [4, 0, 4]],
-            "2 of 3 parties give every public row one class, and cast half a vote each: 1 ('red'), 2 ('red').",
+            0.5,
         ),
         (
             {"uninformative_voters": "leave-out"},
             [[2, 0, 0], [0, 2, 0], [0, 0, 2]],
-            "2 of 3 parties give every public row one class, and cast no vote: 1 ('red'), 2 ('red').",
+            0.0,
         ),
         ({"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
     ],
     ids=["half votes", "left out", "the paper"],
 )
-def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, note):
+def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, weight):
     strategy = fedkt(public=public_set(3), **settings)
     strategy.exchange.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2), _this())
     assert strategy.exchange.votes.tolist() == votes
-    assert (note in strategy.record.notes) == (note is not None)
+    said = {"parties": {"1": "red", "2": "red"}, "of": 3, "weight": weight, "bounded": False}
+    assert (Note(NoteCode.ONE_CLASS_VOTES, said) in strategy.record.notes) == (weight is not None)
 
 
 def test_a_class_nobody_votes_for_is_named():
     strategy = fedkt(public=public_set(3))
     strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2), _this())
-    assert "No party predicts 'blue' on any public row" in strategy.record.notes[-1]
+    assert strategy.record.notes[-1] == Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["blue"]})
 
 
 def test_a_class_that_one_party_alone_gives_is_named():
     strategy = fedkt(public=public_set(3))
     strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
-    assert "Only 2 ever predicts 'blue' (1 public row): the vote loses it." in strategy.record.notes
+    said = {"class": "blue", "rows": 1, "party": "2", "kept": None}
+    assert Note(NoteCode.CLASS_OF_ONE_PARTY, said) in strategy.record.notes
 
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():

@@ -25,6 +25,7 @@ from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
@@ -523,7 +524,7 @@ def test_beside_noise_at_the_server_rows_that_cannot_be_used_do_not_decide_wheth
     strategy.start(_grid(level, members), num_rounds=1)
     assert (strategy.record.status, strategy.record.final_asked) == ("completed", 3)
     assert len(strategy.record.rounds[0].answered) == usable
-    assert strategy.record.notes[0].startswith(f"Only {usable} of 3 parties have a valid answer in round 1, fewer than")
+    assert (strategy.record.notes[0].code, strategy.record.notes[0].values["valid"]) == (NoteCode.FEW_ANSWERS, usable)
 
 
 def test_without_noise_too_few_valid_answers_fail_the_run():

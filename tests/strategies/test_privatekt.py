@@ -17,6 +17,7 @@ from fedkd_flwr.files import write_sealed
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.limits import limits_of
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -433,7 +434,7 @@ def test_a_continued_run_ends_where_an_uninterrupted_one_does(tmp_path, fraction
     assert rest.claims == whole.claims
     asked = sum(m.metadata.message_type == "train" for m in grid.sent)
     assert asked == 2 * len(whole.record.rounds[0].answered)
-    assert any("continues run" in note for note in rest.record.notes)
+    assert NoteCode.CONTINUES in [note.code for note in rest.record.notes]
 
 
 def test_a_run_that_died_in_a_round_has_asked_all_the_same(tmp_path):

@@ -111,7 +111,7 @@ def told(record):
         del data[key]
     data["config"] = {k: v for k, v in data["config"].items() if k not in ("resume-from", "output-dir")}
     data["changed"] = [key for key in data["changed"] if key not in ("resume-from", "output-dir")]
-    data["notes"] = [note for note in data["notes"] if "continues run" not in note]
+    data["notes"] = [note for note in data["notes"] if note["code"] != "continues"]
     for one in data["rounds"]:
         for key in ("asked_at", "seconds", "bytes_up", "bytes_down"):
             del one[key]

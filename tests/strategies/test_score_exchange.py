@@ -17,6 +17,7 @@ from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
@@ -119,7 +120,7 @@ def test_the_order_of_parties_and_their_node_ids_change_nothing(tmp_path):
 def test_a_party_that_lost_its_state_starts_again_and_says_so(tmp_path):
     pytest.importorskip("torch")
     lost, _ = _run(_members(), rounds=2)
-    assert all(p.notes == ["state-lost"] for p in lost.record.parties)
+    assert all(p.notes == [Note("state-lost")] for p in lost.record.parties)
     kept, _ = _run(_members(state=tmp_path), rounds=2)
     assert all(p.notes == [] for p in kept.record.parties)
 
