@@ -47,7 +47,7 @@ from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app.assembly import make_client
-from fedkd_flwr.clients.party import Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.labels import ABSTAIN, Ballot, ratio_bits
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus

@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from fedkd_flwr.baselines.cards import FEDPROX as CARD
 from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, WeightClient
-from fedkd_flwr.clients.party import Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.baselines.cards import PFNM as CARD
 from fedkd_flwr.baselines.cards import PFNMConfig
 from fedkd_flwr.baselines.weight_exchange import MAX_ROWS, PartyWeights, WeightClient, WeightExchange
-from fedkd_flwr.clients.party import Answer, Instruction
+from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode

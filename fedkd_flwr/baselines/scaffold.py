@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.baselines.cards import SCAFFOLD as CARD
 from fedkd_flwr.baselines.cards import SCAFFOLDConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
-from fedkd_flwr.clients.party import Answer, Instruction
+from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import PartyNote, PayloadError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord

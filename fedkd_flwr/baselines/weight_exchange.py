@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
+from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Answer, Finished, Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -258,9 +259,7 @@ class WeightClient(PartyClient):
         """Return how many rows this party trained on: its weight in the server's mean."""
         return len(self.party.y)
 
-    def encode(
-        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
-    ) -> dict[str, NDArray[Any]]:
+    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the weights as they are."""
         return dict(values)
 

@@ -13,10 +13,10 @@ from fedkd_flwr.clients.scarlet import SCARLETClient as SCARLETClient
 # end of names
 from fedkd_flwr.clients.base import PartyClient as PartyClient
 from fedkd_flwr.clients.refusals import RefusingClient as RefusingClient
-from fedkd_flwr.clients.party import Answer as Answer
-from fedkd_flwr.clients.party import Charge as Charge
-from fedkd_flwr.clients.party import Finished as Finished
-from fedkd_flwr.clients.party import Instruction as Instruction
+from fedkd_flwr.clients.answer import Answer as Answer
+from fedkd_flwr.clients.instruction import Charge as Charge
+from fedkd_flwr.clients.answer import Finished as Finished
+from fedkd_flwr.clients.instruction import Instruction as Instruction
 from fedkd_flwr.clients.party import ModelFactory as ModelFactory
 from fedkd_flwr.clients.party import Party as Party
 from fedkd_flwr.clients.score_exchange import ScoreClient as ScoreClient

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.party import Answer, Instruction, ModelFactory, Party
+from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.models.classifier import Classifier

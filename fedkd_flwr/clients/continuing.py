@@ -24,6 +24,7 @@ from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.checkpoints import sealed
+from fedkd_flwr.stores.nothing import NoState
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.records import Scalar
 
@@ -55,7 +56,7 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
 
     Raises `DataError` (code ``state-lost``) if that state is damaged.
     """
-    if party.state is None or not mark:
+    if isinstance(party.state, NoState) or not mark:
         return party
     seal = str(config.get("run-seal"))
     earlier = earlier_runs(config) if sealed(str(config.get("run-proof", ""))) == seal else []
@@ -94,14 +95,16 @@ def went_on_from(party: Party, earlier: Sequence[str]) -> str:
     return next((run for run in earlier if run in (party.run_id, own)), "")
 
 
-def note_where_it_is_kept(party: Party, own: PartyState | None) -> None:
+def note_where_it_is_kept(party: Party, own: PartyState | NoState) -> None:
     """Write into a silo's folder of this run, ``own``, which run's state it goes on in: its owner may forget it."""
-    if own is not None and party.state is not None and own.path != party.state.path and not party.simulated:
-        own.note_continued(party.run_id)  # a simulation's server knows
+    if party.simulated or isinstance(own, NoState) or isinstance(party.state, NoState):
+        return  # a simulation's server knows
+    if own.path != party.state.path:
+        own.note_continued(party.run_id)
 
 
 def _charged(party: Party, run_id: str) -> bool:
-    return party.ledger is not None and bool(party.ledger.entries(run_id))
+    return bool(party.ledger.entries(run_id))
 
 
 def node_proof(party: Party) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.dd import CARD
-from fedkd_flwr.clients.party import Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient
 from fedkd_flwr.models.classifier import Classifier
 

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
+from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.beside import public_answers, with_beside
+from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import LabelNoise

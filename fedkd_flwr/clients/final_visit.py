@@ -1,40 +1,90 @@
 """The final visit at a party: what it is left with, where that is kept, and what the server may hear of it.
 
-    learn from what comes back, measure -> keep the models -> show them to the owner -> the figures that may leave
+    open -> permit -> learn from what comes back, measure -> keep the models, show them to the owner -> let out figures
 
-`fedkd_flwr.clients.base` decides whether any figure may leave, and gives the server one answer whatever fails here.
+Beside a claim the server gets one answer whatever fails here.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from fedkd_flwr.clients.party import Finished, Instruction, Party
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.answer import Finished
+from fedkd_flwr.clients.exchange import PartyExchange
+from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.keeping import claimed
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.permission import rows_enough
 from fedkd_flwr.clients.pieces import dump, pack_finished, unpack_finished, weight
+from fedkd_flwr.clients.refusals import signed, told_cause
+from fedkd_flwr.clients.visit import Visit, refused
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.saved_model import pack
+from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["keep_models", "learnt_at_the_end", "show", "told_at_the_end"]
+__all__ = ["keep_models", "take_in"]
 
 logger = logging.getLogger("flwr.party")
 
 
-def learnt_at_the_end(party: Party, finish: Callable[[Instruction], Finished], instruction: Instruction) -> Finished:
+def take_in(
+    exchange: PartyExchange, parameters: list[NDArray[Any]], config: dict[str, Scalar]
+) -> tuple[float, int, dict[str, Scalar]]:
+    """Take the final labels in; return the zero-one loss, the number of rows, and metrics if they may leave."""
+    visit = Visit(exchange)
+    try:
+        visit.open(parameters, config)
+        visit.permit(final=True)
+        party = visit.party
+        # a server that asks for metrics as if nothing had been claimed does not get them
+        private = visit.charge is not None or claimed(party, visit.instruction.saved)
+        party.ledger.end_plan(party.run_id)
+        visit.before_rows(private, final=True)
+        rows, loss, metrics = exchange.num_rows(visit.instruction), float("nan"), signed(party.name)
+        try:
+            found = _finished(visit, private)
+        except Exception as error:
+            if not private:
+                raise
+            logger.exception("%s: the final visit failed here; the server gets its usual answer", party.name)
+            metrics |= told_cause(error, party.simulated)
+            if party.forgets:
+                party.state.remove()  # as where it went well: what is kept decides the size of later replies
+        else:
+            if found is not None:
+                loss, metrics = found[0], metrics | found[1]
+        told = metrics if math.isnan(loss) else metrics | {"loss": loss}
+        shown = visit.let_out(StoredReply(metrics=told))
+        return loss, rows, {**metrics, **shown}
+    except Exception as error:
+        return float("nan"), 0, refused(exchange, error, config)
+
+
+def _finished(visit: Visit, private: bool) -> tuple[float, dict[str, Scalar]] | None:
+    """Learn from the final labels; return the zero-one loss and metrics, None where they stay here."""
+    party = visit.party
+    finished = _learnt(party, visit.exchange.finish, visit.instruction)
+    kept = keep_models(party, finished)
+    _show(party, finished, kept)
+    leaving = visit.leaving(private)
+    return _told(party, finished, kept, leaving) if leaving and rows_enough(visit.party) else None
+
+
+def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction: Instruction) -> Finished:
     """Learn from what comes back at the end and measure what the party is left with.
 
     Where the node has limits, this is done in a process that can be ended.
-
-    Parameters
-    ----------
-    finish : callable
-        The algorithm's `PartyClient.finish`.
     """
 
     def measured() -> Finished:
@@ -53,9 +103,9 @@ def keep_models(party: Party, finished: Finished) -> dict[str, Path]:
     The model trained alone is kept beside that of the federation, which may be worse at home.
     """
     state, kept = party.state, {}
-    if state is not None and party.forgets:
+    if party.forgets:
         state.remove()
-    if state is not None and party.keep_model:
+    if party.keep_model and isinstance(state, PartyState):
         kinds = {"federated" if finished.learnt else "alone": finished.model}
         if finished.alone is not None:
             kinds["alone"] = finished.alone
@@ -69,7 +119,7 @@ def keep_models(party: Party, finished: Finished) -> dict[str, Path]:
     return kept
 
 
-def show(party: Party, finished: Finished, models: Mapping[str, Path]) -> None:
+def _show(party: Party, finished: Finished, models: Mapping[str, Path]) -> None:
     """Show the owner what this party is left with; a page that cannot be made changes nothing that leaves."""
     if party.show is not None:
         try:
@@ -82,7 +132,7 @@ def show(party: Party, finished: Finished, models: Mapping[str, Path]) -> None:
             logger.info(words, party.name, kind, one.n, rows, one.accuracy, one.balanced_accuracy)
 
 
-def told_at_the_end(
+def _told(
     party: Party, finished: Finished, kept: Mapping[str, Path], leaving: Collection[str]
 ) -> tuple[float, dict[str, Scalar]]:
     """Return the zero-one loss, NaN where accuracies stay here, and the metrics whose names are in ``leaving``."""

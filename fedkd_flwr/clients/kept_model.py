@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from fedkd_flwr.clients.party import Instruction, Party
+from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ModelBytesError, PartyNote
 from fedkd_flwr.models.classifier import Classifier
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedkd_flwr.algorithms.one_shot_vote import fit_as_long
+from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Finished, Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.labels import ABSTAIN
 
 __all__ = ["OneShotVoteClient"]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.continuing import earlier_runs, mark_of, taken_up
-from fedkd_flwr.clients.party import Instruction, Party
+from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import Code, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.seeds import derive_seed
@@ -115,7 +116,7 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
     heard : collection of str
         Which of the kept arrays hold nothing but what the server said, or has heard.
     """
-    saved = party.state.load() if party.state is not None else None
+    saved = party.state.load()
     if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (card.name, party.rows_digest):
         return saved
     if saved.meta.get("algorithm") == card.name:

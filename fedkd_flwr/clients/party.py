@@ -1,4 +1,4 @@
-"""What a party holds and allows, and what passes between its client and its algorithm in one visit."""
+"""What a party holds, and what it allows."""
 
 from __future__ import annotations
 
@@ -14,29 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import allowed_by_default
+from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
-from fedkd_flwr.labels import Labels
 from fedkd_flwr.metrics import Metrics, check_names
 from fedkd_flwr.models.classifier import Classifier, classifiers
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import array_rows
-from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.nothing import NO_LEDGER, NO_STATE, NoLedger, NoState
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.wire.envelope import PublicSpec
 
-__all__ = [
-    "Answer",
-    "Apart",
-    "Charge",
-    "DumpedModel",
-    "Finished",
-    "Instruction",
-    "ModelFactory",
-    "Party",
-]
+__all__ = ["Apart", "ModelFactory", "Party"]
 
 Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
 """Features (n, d) and class labels (n,)."""
@@ -88,8 +79,8 @@ class Party:
         What the report calls that model.
     tests : mapping of str to (X, y)
         Rows to measure on: ``common`` (simulation) and ``own``.
-    state : PartyState, optional
-        Where it keeps its memory between rounds; without it nothing is kept.
+    state : PartyState
+        Where it keeps its memory between rounds; by default nothing is kept.
     allow : frozenset of str
         Algorithms it takes part in.
     require_privacy : bool
@@ -97,8 +88,9 @@ class Party:
     budget : Budget
         The most this party's ledger may ever hold, over all runs: epsilon at delta, for one record against the server.
         A finite budget refuses replies without a mechanism too: they would cost infinite epsilon.
-    ledger : LedgerStore, optional
-        Where what was spent is kept; a finite budget needs one. It follows the rows X, y, unless it was told others.
+    ledger : LedgerStore
+        Where what was spent is kept, by default nowhere; a finite budget needs one. It follows the rows X, y, unless it
+        was told others.
     run_id : str
         The run its charges belong to.
     node_secret : callable, optional
@@ -148,11 +140,11 @@ class Party:
     model: ModelFactory
     model_name: str = ""
     tests: Mapping[str, Rows] = field(default_factory=dict)
-    state: PartyState | None = None
+    state: PartyState | NoState = NO_STATE
     allow: frozenset[str] = field(default_factory=allowed_by_default)
     require_privacy: bool = False
     budget: Budget = field(default_factory=Budget)
-    ledger: LedgerStore | None = None
+    ledger: LedgerStore | NoLedger = NO_LEDGER
     run_id: str = ""
     node_secret: Callable[[], bytes] | None = None
     share_metrics: Collection[str] = ()
@@ -196,13 +188,13 @@ class Party:
         check_classes(f"y of {self.name}", self.y, self.public.schema.classes)
         for name, (X, y) in self.tests.items():
             self._check_test(name, X, y)
-        if self.budget.epsilon < math.inf and self.ledger is None:
+        if self.budget.epsilon < math.inf and not self.ledger.keeps:
             way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
             raise DataError(explain("ledger", "be given with a finite budget", None, way_out), code=Code.WRONG_CONFIG)
-        if self.ledger is not None and not self.run_id:
+        if self.ledger.keeps and not self.run_id:
             way_out = "Give str(context.run_id): a ledger tells a repeated request from a new run by it."
             raise DataError(explain("run_id", "be given with a ledger", self.run_id, way_out), code=Code.WRONG_CONFIG)
-        if self.ledger is not None and not self.ledger.knows_rows:
+        if isinstance(self.ledger, LedgerStore) and not self.ledger.knows_rows:
             rows = array_rows(self.X, self.y, digest=self.ledger.new.data_digest)
             self.ledger.know(rows, apart=not self.simulated)
 
@@ -220,9 +212,9 @@ class Party:
     @cached_property
     def rows_digest(self) -> str:
         """The digest of the rows that it learns from; "" where nothing is kept that could be told by it."""
-        if self.ledger is not None:
+        if isinstance(self.ledger, LedgerStore):
             return self.ledger.rows.digest
-        return "" if self.state is None else array_rows(self.X, self.y).digest
+        return array_rows(self.X, self.y).digest if self.state.keeps else ""
 
     @property
     def forgets(self) -> bool:
@@ -272,171 +264,3 @@ class Party:
             return self.model(seed=seed).set_arrays(arrays)
         except DataError as error:
             raise PayloadError(f"The server's model does not fit this party's: {error}") from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class Instruction:
-    """One opened instruction.
-
-    Parameters
-    ----------
-    server_round : int
-        The round, from 1.
-    config : Config
-        The algorithm's settings, checked, as far as parties are told them; others have their defaults.
-    last_round : int
-        The last round in which the server got a valid answer of this party; 0: in none.
-    rounds_left : int
-        Rounds that this party is going to be asked in from this one on, as planned.
-    base : str
-        Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
-    rule : str
-        The vote rule whose needs the server asks for beside labels; "" for labels alone.
-    arrays : mapping of str to ndarray
-        What it brings, by name.
-    labels : ndarray of shape (num_public,), int16, optional
-        The consensus it brings.
-    saved : Saved, optional
-        What this party kept in earlier rounds.
-    mark : str
-        What the state of this exchange is marked with; "" where the server keeps none of its own.
-    earlier : tuple of str
-        Ids of the runs that this one says it continues.
-    party_seed : int
-        Where this party's random streams in this run start.
-    """
-
-    server_round: int
-    config: Any
-    last_round: int = 0
-    rounds_left: int = 1
-    base: str = ""
-    rule: str = ""
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    labels: Labels | None = None
-    saved: Saved | None = None
-    mark: str = ""
-    earlier: tuple[str, ...] = ()
-    party_seed: int = 0
-
-    def seed(self, *names: str | int) -> int:
-        """Return the seed of this party's stream called ``names``."""
-        return derive_seed(self.party_seed, *names)
-
-    def rng(self, *names: str | int) -> np.random.Generator:
-        """Return a generator for this party's stream called ``names``."""
-        return derive_rng(self.party_seed, *names)
-
-    def rows(self, num_public: int) -> NDArray[np.int64]:
-        """Return the public rows that the array ``indices`` asks for, each at most once; all where there is none."""
-        if "indices" not in self.arrays:
-            return np.arange(num_public)
-        rows = self.arrays["indices"]
-        if rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows):
-            raise PayloadError(explain("indices", "be a flat array of row numbers", f"{rows.dtype} {rows.shape}"))
-        if not (rows.min() >= 0 and rows.max() < num_public and len(np.unique(rows)) == len(rows)):
-            raise PayloadError(explain("indices", f"be different rows within 0..{num_public - 1}", int(rows.max())))
-        return rows.astype(np.int64)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Charge:
-    """What one reply costs at this party, known before anything is learnt: it depends on no private row.
-
-    Parameters
-    ----------
-    events : sequence of (DpEvent, int)
-        What is released and how often, for one record (a claim for the whole party covers each of its records).
-    mechanism : str
-        The mechanism and its parameters, in words.
-    unit, adversary, neighbouring_relation : str
-        As in `fedkd_flwr.privacy.claims.claim.PrivacyClaim`.
-    once : bool
-        Whether it pays for all later rounds too.
-    """
-
-    events: Sequence[tuple[Any, int]]
-    mechanism: str
-    unit: str = "record"
-    adversary: str = "server"
-    neighbouring_relation: str = "replace one record"
-    once: bool = False
-
-    @classmethod
-    def of_party(cls, event: Any, rows: int, words: str) -> Charge:
-        """Return the cost of so many noisy answers, each of which any of the party's rows may have changed."""
-        relation = "any change of the party's data"
-        return cls(events=[(event, rows)], mechanism=words, unit="party", neighbouring_relation=relation)
-
-
-@dataclass(frozen=True)
-class DumpedModel:
-    """A model as the process that trained it wrote it; nothing needs to read it here.
-
-    Parameters
-    ----------
-    data : bytes
-        As `fedkd_flwr.models.serialize.dumps` writes them; empty for a model that no safe format holds.
-    weight : int
-        Bytes of an upload; 0 where nobody asked.
-    """
-
-    data: bytes
-    weight: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What a party learnt in one visit. None of it has left yet.
-
-    Parameters
-    ----------
-    values : mapping of str to ndarray
-        What the reply is made from, by payload name: ``labels`` (num_arrays, num_rows), ``probs``, ``logits``, ...
-    metrics : mapping of str to float
-        As `Party.progress` makes them. They leave only if the party shares its accuracy.
-    notes : sequence of str
-        Codes of what the server should know (``fewer-subsets``, ``state-lost``); beside a claim made at the party they
-        stay.
-    model : Classifier or DumpedModel, optional
-        Kept for the next round.
-    kept : mapping of str to ndarray
-        Arrays kept for the next round: `Saved.arrays` holds them under these names.
-    meta : mapping
-        Plain values kept for the next round.
-    failure : str
-        Why this is a fixed answer. It leaves in simulation only.
-    """
-
-    values: Mapping[str, NDArray[Any]]
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    model: Classifier | DumpedModel | None = None
-    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    failure: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """What a party is left with at the end.
-
-    Parameters
-    ----------
-    model : Classifier or DumpedModel
-        Its model.
-    solo : mapping of str to Metrics
-        How good a model of the same kind is that learnt from its own rows alone (SOLO), by test rows.
-    learnt : bool
-        Whether ``model`` learnt from the final labels; else it is the one trained alone.
-    federated : mapping of str to Metrics, optional
-        How good ``model`` is; None where nobody has measured it yet.
-    alone : Classifier or DumpedModel, optional
-        The model that learnt from its own rows alone; None where ``model`` is that one.
-    """
-
-    model: Classifier | DumpedModel
-    solo: Mapping[str, Metrics]
-    learnt: bool = True
-    federated: Mapping[str, Metrics] | None = None
-    alone: Classifier | DumpedModel | None = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
+from fedkd_flwr.clients.answer import Answer, DumpedModel, Finished
 from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier

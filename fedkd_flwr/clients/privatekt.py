@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
+from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.clients.instruction import Charge, Instruction
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import LimitError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse

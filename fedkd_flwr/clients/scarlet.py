@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
-from fedkd_flwr.clients.party import Instruction
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.score_exchange import DigestClient, Lesson
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.wire.envelope import PublicSpec

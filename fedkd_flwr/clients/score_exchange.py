@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreExchangeConfig, with_answers
+from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
-from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
+from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
@@ -30,6 +32,7 @@ from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.nothing import NoLedger
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.wire.label_codec import encode_labels
@@ -286,12 +289,10 @@ class ScoreClient(PartyClient):
         noisy = mechanism.privatize(answer.values[name], rng=self.noise_rng)
         return {"scores" if name == "probs" else name: noisy}
 
-    def encode(
-        self, values: Mapping[str, NDArray[Any]], instruction: Instruction, base: Mapping[str, NDArray[Any]]
-    ) -> dict[str, NDArray[Any]]:
+    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return labels packed, and scores at the run's precision."""
         spec, at = self.party.spec.rows(self.num_rows(instruction)), instruction.server_round
-        bits = instruction.config.soft_bits
+        bits, held = instruction.config.soft_bits, instruction.held
         return {
             name: encode_labels(array, public=spec, server_round=at)
             if name == "labels"
@@ -301,7 +302,7 @@ class ScoreClient(PartyClient):
                 server_round=at,
                 kind=name,  # type: ignore[arg-type]
                 bits=bits,
-                base=base["answered"][self._asked(instruction)] if base else None,
+                base=held["answered"][self._asked(instruction)] if held else None,
             )
             for name, array in values.items()
         }
@@ -315,7 +316,7 @@ class ScoreClient(PartyClient):
         """Return what later answers may refer to, with this round's answers."""
         if not instruction.config.delta_coding:
             return {}
-        base, total = self._base(instruction).get("answered"), self.party.public.num_rows
+        base, total = instruction.held.get("answered"), self.party.public.num_rows
         bits, rows = instruction.config.soft_bits, self._asked(instruction)
         return {"answered": with_answers(base, rows, values["probs"], bits=bits, num_public=total)}
 
@@ -355,7 +356,7 @@ class ScoreClient(PartyClient):
         return self._subsets().claimed(claimed)
 
     def _subsets(self) -> SubsetStore:
-        if self.party.ledger is None:
+        if isinstance(self.party.ledger, NoLedger):
             way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
             message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
             raise DataError(message, code=Code.WRONG_CONFIG)

@@ -19,6 +19,7 @@ from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.readiness import judge, try_model
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
@@ -223,7 +224,7 @@ def _model(client: PartyClient) -> Iterator[Finding]:
     """Yield whether the model learns from public rows with made-up labels: no private row decides that."""
     name = f"model {client.party.model_name}"
     try:
-        client.try_model()
+        try_model(client.party)
     except LimitError as error:
         yield finding_of("time", error)
     except Exception as error:
@@ -263,7 +264,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         what = "require-privacy is set without epsilon-budget: any noise is accepted, however little"
         way_out = "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5"
         yield Finding(subject="budget", level=Level.WARNING, what=what, way_out=way_out)
-    elif client is not None and client.party.ledger is not None:
+    elif client is not None:
         what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}"
         try:
             client.party.ledger.ask([(PureEvent(1e-3 * node.epsilon_budget), 1)], client.party.budget)
@@ -283,7 +284,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
 def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
     from fedkd_flwr.app.server_app import first_settings
 
-    error = client.judge({**first_settings(run, client.party.public)})
+    error = judge(client, {**first_settings(run, client.party.public)})
     if error is not None:
         return finding_of("run", error)
     return Finding(subject="run", level=Level.READY, what=f"this party would answer its first round ({run.algorithm})")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedkd_flwr.app.model_cards import write_card
-from fedkd_flwr.clients.party import Finished
+from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.settings.config import RunConfig

@@ -2,7 +2,7 @@
 
 All but one of these are decided by what a run says and by the clock, before anything is learnt, so a broken one is
 refused by a code. Rows per class is private: without a claim it is refused by a code too, beside a claim for the whole
-party it becomes the party's fixed answer (`fedkd_flwr.clients.base`), because a code would tell how many rows there
+party it becomes the party's fixed answer (`fedkd_flwr.clients.exchange`), because a code would tell how many rows there
 are. Beside a claim for one record (FedKT L2, NFDP) the rule cannot be kept: one record would decide about the whole
 answer, where the claim lets it move one vote, or nothing. There the run is refused, whatever the rows are.
 """

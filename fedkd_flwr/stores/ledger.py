@@ -75,6 +75,8 @@ class LedgerStore:
     right one, and an owner who writes a new ledger.
     """
 
+    keeps = True  # what `fedkd_flwr.stores.nothing.NoLedger` does not
+
     def __init__(
         self,
         root: str | Path,

@@ -91,6 +91,8 @@ class PartyState:
         The party's name.
     """
 
+    keeps = True  # what `fedkd_flwr.stores.nothing.NoState` does not
+
     def __init__(self, root: str | Path, *, run_id: str, party: str) -> None:
         self.party, self.root = party, Path(root).expanduser()
         self.directory = self.root / "runs" / file_name(run_id) / "parties"

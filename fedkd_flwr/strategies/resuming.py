@@ -10,8 +10,8 @@ A folder ``checkpoint`` holds three files, each replaced in one step:
 
 A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
 the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
-the same answer again (`fedkd_flwr.clients.base`), and says so. Then the round counts once for it; for everybody else it
-counts as often as it was asked.
+the same answer again (`fedkd_flwr.clients.keeping`), and says so. Then the round counts once for it; for everybody else
+it counts as often as it was asked.
 
 What each strategy keeps is its own: its ``state`` and ``restore``.
 """

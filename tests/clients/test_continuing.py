@@ -15,6 +15,7 @@ from fedkd_flwr.clients.continuing import earlier_runs, mark_of, node_proof, wen
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.nothing import NO_LEDGER
 from fedkd_flwr.stores.party_state import PartyState, runs_gone_on_from
 
 WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
@@ -227,7 +228,7 @@ def test_a_run_whose_id_looks_like_the_name_of_what_no_run_reached_is_known_by_i
 def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
     one = _member(tmp_path, "1", secret=b"x" * 32)
     assert len(node_proof(one)) == 64
-    assert node_proof(one) != node_proof(replace(one, name="b", ledger=None))
+    assert node_proof(one) != node_proof(replace(one, name="b", ledger=NO_LEDGER))
     assert node_proof(replace(one, name="2a")) != node_proof(replace(one, run_id="12", name="a"))
 
 

@@ -14,12 +14,13 @@ from grid import InProcessGrid
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient
-from fedkd_flwr.clients.party import Answer, DumpedModel, Finished
+from fedkd_flwr.clients.answer import Answer, DumpedModel, Finished
 from fedkd_flwr.clients.pieces import pack_answer, pack_finished, unpack_answer, unpack_finished
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.silo.limits import Limits
+from fedkd_flwr.stores.nothing import NO_STATE
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
@@ -146,7 +147,7 @@ def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run
     assert [(r.party, r.code) for r in entry.rejected] == [("party-000", "limit-exceeded")]
     assert entry.answered == ["party-001", "party-002"]
     again = FedCT(config=config, public=members[0].public, min_available_nodes=3)
-    again.start(fedct_grid([replace(one, state=None) for one in members]), num_rounds=1)
+    again.start(fedct_grid([replace(one, state=NO_STATE) for one in members]), num_rounds=1)
     assert len(again.record.rounds[0].answered) == 3
 
 

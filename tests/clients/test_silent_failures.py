@@ -15,7 +15,7 @@ import pytest
 
 from fedkd_flwr.app import client_app
 from fedkd_flwr.app.models import own_model, party_roles
-from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_usable_rows
 from fedkd_flwr.privacy.noise.votes import GaussianMax
@@ -82,12 +82,10 @@ def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_hold
 def test_the_check_finds_a_failure_that_shows(script, laboratory, monkeypatch):
     """Else the cases above might all succeed, or compare refusals with refusals."""
 
-    def shows(self, instruction, charge):
-        answer = self.learn(instruction)
-        values = self.release(answer, instruction)
-        return answer, values, self.encode(values, instruction, self._base(instruction))
+    def shows(self):
+        return self._made(self.exchange.learn(self.instruction), self.instruction)
 
-    monkeypatch.setattr(PartyClient, "_made", shows)
+    monkeypatch.setattr(Visit, "learn", shows)
     folder, public_path = laboratory
     assert any(script.differences(seed, public_path, folder, most_files=4)[1] for seed in range(8))
 

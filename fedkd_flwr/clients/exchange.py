@@ -1,0 +1,107 @@
+"""What an algorithm says at a party: what it learns, what leaves of that, and what it costs.
+
+`fedkd_flwr.clients.visit` makes the visits and calls what is here; nothing here calls back.
+
+**Failure is an output.** Beside a claim, private rows may decide nothing that shows but the mechanism's output. What
+settings, public facts or the ledger forbid is refused, by `PartyExchange.check` at the latest, before a private row is
+looked at. Whatever fails later becomes data: `PartyExchange.fixed` values go through the mechanism in place of the
+missing ones, are charged and sent; and the final visit has one answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.clients.answer import Answer, Finished
+from fedkd_flwr.clients.instruction import Charge, Instruction
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.stores.party_state import Saved
+from fedkd_flwr.wire.answer_codec import encode_answer
+
+__all__ = ["PartyExchange"]
+
+
+class PartyExchange(ABC):
+    """One algorithm's part of a run at a party.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows; in a run that continues another one, with that run's id and state.
+    """
+
+    card: ClassVar[Card]
+    heard: ClassVar[frozenset[str]] = frozenset()
+    """Which of the arrays that it keeps hold nothing but what the server said, or has heard."""
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+
+    @abstractmethod
+    def learn(self, instruction: Instruction) -> Answer:
+        """Learn, and return what the reply is made from; nothing of it has left yet."""
+
+    @abstractmethod
+    def finish(self, instruction: Instruction) -> Finished:
+        """Learn from what comes back at the end; return the party's model and how good it is alone."""
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return what the reply to this instruction costs; None where no mechanism of this party makes it private."""
+        return None
+
+    def check(self, instruction: Instruction, *, final: bool) -> None:  # noqa: B027 - most have nothing to refuse
+        """Refuse what settings, public facts or this party's own files forbid; called before a private row is read.
+
+        Beside a claim, what is not refused here is not refused at all: it fails in `learn`, and becomes an answer.
+        ``final`` says that the instruction is for `finish`.
+        """
+
+    def fixed(self, instruction: Instruction) -> Answer:
+        """Return the answer of a party that learnt nothing: the lowest class for each public row."""
+        return Answer(values={"labels": np.zeros((1, self.num_rows(instruction)), dtype=np.int16)})
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return what leaves, by payload name: privatised where `charge` says so."""
+        return answer.values
+
+    def asks(self, instruction: Instruction) -> Mapping[str, int]:
+        """Return settings of the run, by key, that are no less than so much, whatever the run says: it asks for that.
+
+        A site's rules go by it.
+        """
+        return {}
+
+    def num_rows(self, instruction: Instruction) -> int:
+        """Return how many public rows a reply speaks of: what the server is told as the number of examples."""
+        return self.party.public.num_rows
+
+    def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
+        """Return the numbers of the public rows that a reply speaks of, in the order in which it does."""
+        return np.arange(self.num_rows(instruction))
+
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell whether `learn` is ended as a whole where the node has limits: where private rows are one unit to it."""
+        return True
+
+    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
+        """Return the values as wire arrays; as changes to those that the server holds, where that is shorter."""
+        return encode_answer(
+            values,
+            public=self.party.spec.rows(self.num_rows(instruction)),
+            server_round=instruction.server_round,
+            base=instruction.held,
+            rule=RULES.get(instruction.rule),
+        )
+
+    def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Return what a reply of changes may refer to: here the values of the last reply, but what is said once."""
+        once = RULES[instruction.rule].once if instruction.rule else ()
+        names = (name for name in saved.meta["values"] if name not in once)
+        return {name: saved.arrays[f"value.{name}"] for name in names}

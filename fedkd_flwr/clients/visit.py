@@ -1,0 +1,259 @@
+"""One visit to a party, in five steps, the same for each algorithm.
+
+    open      the instruction and the public set are checked; what was kept for it is read
+    permit    the owner's rules, the site's and the budget refuse, before a private row is read
+    learn     the algorithm learns, its answer is made private and put into wire arrays
+    release   the state is kept, and the ledger charged with the exact reply
+    let out   approval and the egress log; then the reply leaves
+
+Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
+from a fixed list and no text. Only in simulation, where one person holds all the rows, does the cause go along.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.answer_table import answer_columns, answer_table
+from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
+from fedkd_flwr.clients.door import Leaving, Shown, Table, discloses
+from fedkd_flwr.clients.exchange import PartyExchange
+from fedkd_flwr.clients.instruction import Charge, Instruction
+from fedkd_flwr.clients.keeping import held_by_server, hold_back, keep, kept_reply
+from fedkd_flwr.clients.opening import opened, withholds
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.permission import note_no_noise, permitted, require_charges, require_rows, rows_enough
+from fedkd_flwr.clients.pieces import pack_answer, unpack_answer
+from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed
+from fedkd_flwr.errors import TELLING, Code, DataError, PartyNote, PayloadError, explain
+from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.wire.records import Scalar
+
+__all__ = ["Learnt", "Visit", "refused"]
+
+logger = logging.getLogger("flwr.party")
+
+
+class Learnt(NamedTuple):
+    """What was learnt, what leaves of it by payload name, and that as wire arrays."""
+
+    answer: Answer
+    values: Mapping[str, NDArray[Any]]
+    arrays: dict[str, NDArray[Any]]
+
+
+class Visit:
+    """One visit to a party, from the instruction that came to the reply that may leave.
+
+    Parameters
+    ----------
+    exchange : PartyExchange
+        What the algorithm says.
+
+    Attributes
+    ----------
+    instruction : Instruction
+        What is asked, once it is open.
+    charge : Charge or None
+        What the reply costs, once it is permitted; None without a mechanism at this party.
+    """
+
+    instruction: Instruction
+    charge: Charge | None
+
+    def __init__(self, exchange: PartyExchange) -> None:
+        self.exchange = exchange
+
+    @property
+    def party(self) -> Party:
+        """The party that is visited: where the run continues another one, with what it kept of that one."""
+        return self.exchange.party
+
+    def answer(
+        self, parameters: list[NDArray[Any]], config: dict[str, Scalar]
+    ) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
+        """Answer one round, or refuse it: arrays, the number of public rows, and metrics if they may leave."""
+        try:
+            self.open(parameters, config)
+            self.permit()
+            reply = self._paid()
+            if reply is None:
+                self._ask()
+                kept = kept_reply(self.party, self.instruction, self.charge)
+                reply = self.release(self.learn()) if kept is None else self._charged(kept)
+            shown = self.let_out(reply)
+            return list(reply.arrays.values()), self.exchange.num_rows(self.instruction), {**reply.metrics, **shown}
+        except Exception as error:
+            return [], 0, refused(self.exchange, error, config)
+
+    # ---------------------------------------------------------------- the five steps
+
+    def open(self, parameters: list[NDArray[Any]], config: Mapping[str, Scalar], *, answered: bool = True) -> None:
+        """Open the instruction. If it is going to be ``answered``, what is kept from here on can be found again."""
+        exchange, own = self.exchange, self.party.state
+        exchange.party, self.instruction = opened(self.party, exchange.card, parameters, config, heard=exchange.heard)
+        if answered:
+            note_where_it_is_kept(self.party, own)
+
+    def permit(self, *, final: bool = False) -> None:
+        """Let the owner's rules and the site's refuse; what the reply costs is known then."""
+        self.charge = permitted(self.exchange, self.instruction, final=final)
+
+    def learn(self) -> Learnt:
+        """Learn, make private, and put into wire arrays; beside a claim, a fixed answer stands for what fails."""
+        self.before_rows(self.charge is not None, final=False)
+        asked = replace(self.instruction, held=self._held)
+        try:
+            return self._made(self._learnt(asked), asked)
+        except Exception as error:  # private rows may have caused it
+            if self.charge is None:
+                raise
+            words = "%s: it learnt nothing; a fixed answer goes through the mechanism, is charged and sent"
+            logger.exception(words, self.party.name)
+            fixed = self.exchange.fixed(asked)
+            notes = [*fixed.notes, PartyNote.FIXED_ANSWER]
+            return self._made(replace(fixed, notes=notes, failure=short_cause(error)), asked)
+
+    def release(self, learnt: Learnt) -> StoredReply:
+        """Keep the state, and charge: only then may the reply leave."""
+        party, charge, (answer, values, arrays) = self.party, self.charge, learnt
+        metrics = signed(party.name, payload=",".join(arrays))
+        if answer.failure and party.simulated:
+            metrics["failure"] = answer.failure
+        if answer.notes and (charge is None or party.simulated):
+            metrics["notes"] = ",".join(answer.notes)
+        if "accuracy" in self.leaving(charge is not None):
+            metrics |= answer.metrics
+        reply = StoredReply(arrays=arrays, metrics=metrics)
+        keep(self.exchange, self.instruction, answer, values, reply, charge)
+        return self._charged(reply)
+
+    def let_out(self, reply: StoredReply) -> dict[str, Scalar]:
+        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves.
+
+        That is the run it went on from, and what the node secret gives.
+        """
+        party, exchange = self.party, self.exchange
+        said = {"went-on-from": went_on_from(party, self.instruction.earlier), "node-proof": node_proof(party)}
+        shown: dict[str, Scalar] = {name: value for name, value in said.items() if value}
+
+        def note() -> None:  # not before a decision: what was rejected has not left
+            if self.charge is None and discloses(reply):
+                note_no_noise(party, exchange.card.name)
+
+        leaving = Leaving(
+            reply=reply,
+            num_examples=exchange.num_rows(self.instruction),
+            sender=shown,
+            table=lambda public: self._table(reply, public),
+            note=note,
+        )
+        try:
+            party.door.let_out(leaving)
+        except Exception:
+            hold_back(party)
+            raise
+        return shown
+
+    # ---------------------------------------------------------------- what the steps consist of
+
+    def before_rows(self, private: bool, *, final: bool) -> None:
+        """Refuse what may be refused; beside a claim, rows that cannot be used are not among it."""
+        self.exchange.check(self.instruction, final=final)
+        require_rows(self.party, private)
+
+    def leaving(self, private: bool) -> Collection[str]:
+        """Return the names of the metrics that may leave: none beside a claim."""
+        return () if private and not self.party.simulated else self.party.share_metrics
+
+    def _paid(self) -> StoredReply | None:
+        """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
+        if self.charge is None:
+            return None
+        return self.party.ledger.answered(self.party.run_id, self.instruction.server_round)
+
+    def _ask(self) -> None:
+        """Let the budget refuse before anything is learnt."""
+        party, charge, instruction = self.party, self.charge, self.instruction
+        if charge is None:
+            return
+        require_charges(party, instruction)
+        rounds = 1 if charge.once else instruction.rounds_left
+        continues = instruction.earlier
+        party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=continues)
+
+    def _learnt(self, asked: Instruction) -> Answer:
+        """Learn, where there are rows enough: in a process that can be ended, where the node has limits."""
+        exchange, apart = self.exchange, self.party.apart
+        if not rows_enough(self.party):
+            way_out = "Lower class-rows-at-least in this node's config, or wait until there are more rows."
+            subject = f"rows of each class of {self.party.name}"
+            message = explain(subject, "be as many as the site asks", "fewer", way_out)
+            raise DataError(message, code=Code.TOO_FEW_ROWS)
+        if apart is None or not exchange.in_one_piece(asked):
+            return exchange.learn(asked)
+        return unpack_answer(apart(lambda: pack_answer(exchange.learn(asked))))
+
+    def _made(self, answer: Answer, asked: Instruction) -> Learnt:
+        values = self.exchange.release(answer, asked)
+        return Learnt(answer, values, self.exchange.encode(values, asked))
+
+    def _charged(self, reply: StoredReply) -> StoredReply:
+        charge, party = self.charge, self.party
+        if charge is None:
+            return reply
+        return party.ledger.charge(
+            run_id=party.run_id,
+            server_round=self.instruction.server_round,
+            algorithm=self.exchange.card.name,
+            mechanism=charge.mechanism,
+            unit=charge.unit,
+            adversary=charge.adversary,
+            neighbouring_relation=charge.neighbouring_relation,
+            events=charge.events,
+            reply=reply,
+            budget=party.budget,
+        )
+
+    @cached_property
+    def _held(self) -> Mapping[str, NDArray[Any]]:
+        return held_by_server(self.exchange, self.instruction)
+
+    def _table(self, reply: StoredReply, public: Shown) -> Table:
+        """Return a reply as a table, read back from its bytes; None for one that no table shows."""
+        party, rows, base = self.party, self.exchange.asked_rows(self.instruction), dict(self._held)
+        if "answered" in base:
+            base["answered"] = base["answered"][rows]
+        try:
+            columns = answer_columns(
+                reply.arrays,
+                public=party.spec.rows(len(rows)),
+                classes=party.public.schema.classes,
+                server_round=self.instruction.server_round,
+                base=base,
+                students=getattr(self.instruction.config, "students", 1),
+            )
+        except PayloadError as error:  # changes to an answer that is not kept any more
+            logger.warning("%s: this reply cannot be shown as a table: %s", party.name, error)
+            return None
+        return answer_table(rows, public, columns) if columns else None
+
+
+def refused(exchange: PartyExchange, error: Exception, config: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the code that leaves for an error, and tell the party's own log the rest."""
+    party = exchange.party
+    code = code_of(error, withheld=withholds(party, exchange.card, config))
+    if code in TELLING:  # no claim here, and private rows may have decided it: a later budget must know
+        try:
+            note_no_noise(party, exchange.card.name)
+        except Exception:
+            logger.exception("%s: that a code leaves could not be written down: it is withheld", party.name)
+            code = Code.WITHHELD
+    return refusal(party.name, error, code, simulated=party.simulated, door=party.door)
