@@ -34,11 +34,11 @@ from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
+from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.registry import OWNERS_PAGE, load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import NodeConfig, RunConfig
-from fedkd_flwr.silo.limits import Limits, limits_of
-from fedkd_flwr.silo.owner import owners_page
 from fedkd_flwr.simulation.simulated import (
     dealt,
     hold_out,
@@ -164,7 +164,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         root = ledgers = output_root(node.state_dir, "state-dir")
         common |= {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
         common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
-        common["show"] = owners_page(
+        common["show"] = load(OWNERS_PAGE)(
             config,
             run_id=run_id,
             party=name,
@@ -264,14 +264,8 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, egress: Egr
         egress.check_run()
     party, index = _party(config, node, run_id)
     party = replace(party, egress=egress)
-    client: type[PartyClient] = load_class(config.card.client)
+    client: type[PartyClient] = load(config.card.client)
     return client(party, **party_roles(config, node, party, index))
-
-
-def load_class(name: str) -> Any:
-    """Import what a card names as ``package.module:Class``."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def make_strategy(
@@ -309,7 +303,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy: type[ExchangeStrategy] = load_class(config.card.strategy)
+    strategy: type[ExchangeStrategy] = load(config.card.strategy)
     return strategy.assemble(
         collaborators,
         config=config.own,

@@ -18,7 +18,8 @@ from flwr.clientapp import ClientApp
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code, PayloadError
-from fedkd_flwr.watchdog import watched
+from fedkd_flwr.processes.watchdog import watched
+from fedkd_flwr.registry import DOOR, load
 from fedkd_flwr.wire.old_records import instruction_from_old, is_old, reply_to_old
 from fedkd_flwr.wire.records import Scalar, error_reply, flower_reply, from_flower, open_instruction, reply_record
 
@@ -36,7 +37,6 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.settings.config import parse_node_config, parse_run_config
-    from fedkd_flwr.silo.egress import egress_of
     from fedkd_flwr.simulation.simulated import party_name
 
     given = context.node_config
@@ -47,7 +47,7 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
-        egress = egress_of(config, node, str(context.run_id))
+        egress = load(DOOR)(config, node, str(context.run_id))
         return make_client(config, node, str(context.run_id), egress=egress)
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given
@@ -146,7 +146,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 @contextmanager
 def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs (`fedkd_flwr.watchdog`).
+    """End a silo's process that hangs (`fedkd_flwr.processes.watchdog`).
 
     Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
     elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is

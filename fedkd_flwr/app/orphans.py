@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from fedkd_flwr.processes import exists
+from fedkd_flwr.processes.alive import exists
 
 __all__ = ["end_with_parent"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedkd_flwr.app.find_run import LOG, OUTPUT, all_runs, way_to_continue
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.processes import still_runs
+from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import run_line
 from fedkd_flwr.report.status import run_status

@@ -31,6 +31,7 @@ from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
+from fedkd_flwr.registry import REHEARSAL, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.simulation.simulated import (
@@ -175,7 +176,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
 
 def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
     """Rehearse the run with the nodes that are there, ready or not."""
-    from fedkd_flwr.silo.rehearsal import rehearse
     from fedkd_flwr.strategies.waiting import wait_for_nodes
 
     try:
@@ -191,7 +191,7 @@ def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -
         if not (nodes := sorted(grid.get_node_ids())):
             raise
         live.record.notes.append(f"{len(nodes)} nodes are connected; the run would wait for {config.num_parties}")
-    rehearse(
+    load(REHEARSAL)(
         grid,
         nodes,
         first_settings(config, public),

@@ -15,8 +15,8 @@ from typing import Any
 
 from fedkd_flwr.app.app_folder import app_folder, toml
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.registry import BUNDLE, load
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.silo.bundles import Bundle, build_bundle
 
 __all__ = ["LOCAL", "FlowerError", "Submitted", "address", "flower", "follow", "status", "submit"]
 
@@ -38,7 +38,7 @@ class Submitted:
     """A run that a SuperLink has accepted."""
 
     run_id: str
-    bundle: Bundle
+    bundle: Any  # `fedkd_flwr.silo.bundles.Bundle`: what each silo approves
 
 
 def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
@@ -71,7 +71,7 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
         raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({LOCAL}:)", way_out))
     with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:
         folder = app or app_folder(Path(scratch))
-        bundle = build_bundle(folder)
+        bundle = load(BUNDLE)(folder)
         settings = Path(scratch) / "run.toml"
         settings.write_text("".join(f"{key} = {toml(value)}\n" for key, value in values.items()), encoding="utf-8")
         answer = flower("run", str(folder), *_named(superlink), "--run-config", str(settings))

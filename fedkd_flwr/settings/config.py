@@ -21,7 +21,7 @@ from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.metrics import check_names
-from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.registry import SITE_RULES, load
 
 __all__ = ["TABLE_RULES", "NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
 
@@ -346,7 +346,7 @@ class NodeConfig(Config):
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
         check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
-        _ = self.rules
+        self.rules  # noqa: B018  # one that cannot be read is refused here
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
             raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
@@ -361,24 +361,16 @@ class NodeConfig(Config):
         """Tell whether runs without a mechanism at this party are refused."""
         return self.require_privacy or self.epsilon_budget < math.inf
 
-    @property
-    def rules(self) -> SiteRules:
+    @cached_property
+    def rules(self) -> Any:
         """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
         known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
-        return SiteRules(
-            models=frozenset(filter(None, map(str.strip, self.allow_models.split(",")))),
-            settings=parse_setting_rules(self.run_rules, known),
-            hours=parse_hours(self.hours),
-            reply_epsilon=self.reply_epsilon,
-            delta=self.delta_budget,
-            class_rows=self.class_rows_at_least,
-        )
+        return load(SITE_RULES)(self, known)
 
     @property
     def guards(self) -> bool:
         """Tell whether what leaves is written down: at each silo, and where a simulated node asks for it."""
-        asks = self.approve != "never" or self.rules != SiteRules(delta=self.delta_budget)
-        return not self.simulated or bool(self.state_dir) or asks
+        return not self.simulated or bool(self.state_dir) or self.approve != "never" or self.rules.asks
 
     @property
     def takes_models(self) -> bool:

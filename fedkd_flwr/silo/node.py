@@ -54,8 +54,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
+from fedkd_flwr.processes.limits import leaving_nothing
 from fedkd_flwr.silo.bundles import Approvals, Bundle
-from fedkd_flwr.silo.limits import leaving_nothing
 from fedkd_flwr.silo.node_client import read_frames, write_frames
 from fedkd_flwr.terminal import one_line
 
@@ -226,7 +226,7 @@ def ask_client_app(work: Work, client_app: str, command: Sequence[str]) -> Answe
     Notes
     -----
     Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
-    child in which a party learns and what a model started there (`fedkd_flwr.silo.limits`). On Windows the process
+    child in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process
     alone is ended.
     """
     metadata = work.message.metadata

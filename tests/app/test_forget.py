@@ -6,7 +6,7 @@ import pytest
 
 from fedkd_flwr.app.forget import forget_run
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.processes import this_process
+from fedkd_flwr.processes.alive import this_process
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.party_state import PartyState

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from fedkd_flwr import processes
 from fedkd_flwr.app.find_run import LOG
 from fedkd_flwr.app.runs import log_text, stop_run, superlink_log
 from fedkd_flwr.app.submit import FlowerError
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.processes import ProcessRecord, this_process
+from fedkd_flwr.processes import alive
+from fedkd_flwr.processes.alive import ProcessRecord, this_process
 from fedkd_flwr.record.run_record import RunRecord
 
 
@@ -36,7 +36,7 @@ def test_a_simulation_is_interrupted(saved):
     sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", sleep], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sleeper:
         sleeper.stdout.readline()
-        started = processes._started(sleeper.pid)
+        started = alive._started(sleeper.pid)
         path = saved(ProcessRecord(pid=sleeper.pid, started=started, machine=this_process().machine))
         stop_run(path, wait_s=5.0)
         assert sleeper.wait(5) != 0
