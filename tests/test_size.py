@@ -1,7 +1,8 @@
-"""How many lines each room may have. The limits are only ever lowered; a new capability says what it costs."""
+"""How many lines each room, module and function may have. Limits are only lowered; a new capability says its cost."""
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,73 @@ def test_a_room_is_no_larger_than_its_limit(room):
 def test_every_room_has_a_limit():
     rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__pycache__", "py"}
     assert rooms == set(LIMITS)
+
+
+# ----------------------------------------------------------------------------------- functions, modules and classes
+
+FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
+# what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
+LARGE_FUNCTIONS = {
+    "app.assembly:_party",
+    "app.choose:choose",
+    "app.server_app:_run",
+    "data.look:look",
+    "report.accuracy_plot:_plot",
+    "report.rounds_plot:rounds_plot",
+    "silo.cli.check:check",
+    "simulation.simulation_process:_run",
+}
+LARGE_MODULES = {
+    "clients.base",
+    "clients.party",
+    "clients.score_exchange",
+    "data.column_look",
+    "data.reading",
+    "models.classifier",
+    "models.serialize",
+    "record.run_record",
+    "settings.config",
+    "silo.node",
+    "stores.egress_log",
+    "strategies.loop",
+}
+LARGE_CLASSES = {
+    "clients.base:PartyClient",
+    "clients.score_exchange:ScoreClient",
+    "models.classifier:Classifier",
+    "strategies.label_exchange:LabelExchange",
+}
+
+
+def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:
+    """Name the functions, modules and classes of a package that are above the limits."""
+    functions, modules, classes = set[str](), set[str](), set[str]()
+    for file in package.rglob("*.py"):
+        name, text = ".".join(file.relative_to(package).with_suffix("").parts), file.read_text(encoding="utf-8")
+        if len(text.splitlines()) > MODULE:
+            modules.add(name)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[0]
+                docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+                if node.end_lineno - node.lineno + 1 - docstring > FUNCTION:
+                    functions.add(f"{name}:{node.name}")
+            if isinstance(node, ast.ClassDef):
+                methods = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+                if len(methods) > CLASS:
+                    classes.add(f"{name}:{node.name}")
+    return functions, modules, classes
+
+
+def test_no_function_no_module_and_no_class_is_too_large_to_read():
+    assert _too_large(PACKAGE) == (LARGE_FUNCTIONS, LARGE_MODULES, LARGE_CLASSES)
+
+
+def test_this_test_would_notice_one_line_and_one_method_too_many(tmp_path):
+    lines = "\n".join(f"    x = {i}" for i in range(FUNCTION - 1))
+    methods = "\n".join(f"    def m{i}(self): ..." for i in range(CLASS))
+    (tmp_path / "fits.py").write_text(f'def f():\n    """A\n\n    docstring."""\n{lines}\nclass C:\n{methods}\n')
+    assert _too_large(tmp_path) == (set(), set(), set())
+    more = f"async def f():\n{lines}\n    y = 0\nclass C:\n{methods}\n    def one(self): ...\n"
+    (tmp_path / "large.py").write_text(more + "\n" * MODULE)
+    assert _too_large(tmp_path) == ({"large:f"}, {"large"}, {"large:C"})
