@@ -20,24 +20,12 @@ OWNERS_PAGE = "fedkd_flwr.silo.owner:owners_page"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
 
-_CLI = [
-    "choose",
-    "compare",
-    "export",
-    "forget",
-    "log",
-    "predict",
-    "report",
-    "run",
-    "runs",
-    "schema",
-    "simulate",
-    "stop",
-]
+_CLI = ["choose", "compare", "export", "predict", "report", "run", "runs", "schema", "simulate"]
 _SILO = ["bundle", "check", "devnet", "ledger", "rehearse"]
 #: The subcommands of ``fedkd``, as ``module:function``.
 COMMANDS = (
     *(f"fedkd_flwr.cli.{name}:{name}" for name in _CLI),
+    *(f"fedkd_flwr.cli.runs:{name}" for name in ("forget", "log", "stop")),
     *(f"fedkd_flwr.silo.cli.{name}:{name}" for name in _SILO),
     "fedkd_flwr.audit.cli:audit",
 )

@@ -85,7 +85,7 @@ def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
     RecordFile(root / "runs/71/record.json").write(record)
     with pytest.raises(ConfigError, match=r"run 71 must have ended before it is forgotten.*fedkd stop 71"):
         forget_run("71", root)
-    with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 71, 72"):
+    with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 72, 71"):
         forget_run("7", root)
     with pytest.raises(DataError, match="run must be the id"):
         forget_run("81", root)

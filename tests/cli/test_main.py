@@ -376,9 +376,10 @@ def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
 
 def _log_of_a_server(monkeypatch, lines, how, details):
     from fedkd_flwr.app import submit
+    from fedkd_flwr.silo.bundles import Bundle
 
     made = submit.Submitted(
-        run_id="7", bundle=submit.Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
+        run_id="7", bundle=Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
     )
     monkeypatch.setattr(submit, "submit", lambda *_, **__: made)
     monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
