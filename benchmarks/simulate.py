@@ -144,7 +144,7 @@ def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
 
     from fedkd_flwr.app.client_app import app as client_app
     from fedkd_flwr.app.server_app import app as server_app
-    from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
+    from fedkd_flwr.simulation.grid import InProcessGrid, quiet
 
     parties, run_id = int(config["num-parties"]), 1
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]

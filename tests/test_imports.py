@@ -55,7 +55,7 @@ def test_flower_s_rooms_and_the_apps_start_without_anything_heavy():
 
 
 def test_a_command_that_only_starts_a_run_imports_no_model_no_table_and_no_flower():
-    loaded = _loaded(["fedkd_flwr.settings.run_settings", "fedkd_flwr.simulation.simulate", "fedkd_flwr.cli.simulate"])
+    loaded = _loaded(["fedkd_flwr.settings.run_settings", "fedkd_flwr.simulation.watch", "fedkd_flwr.cli.simulate"])
     assert "pydantic" in loaded
     assert not loaded & (HEAVY | {"flwr", "sklearn", "scipy", "pandas"})
 

@@ -75,7 +75,6 @@ LARGE_FUNCTIONS = {
     "report.accuracy_plot:_plot",
     "report.rounds_plot:rounds_plot",
     "silo.cli.check:check",
-    "simulation.simulation_process:_run",
 }
 LARGE_MODULES = {
     "clients.base",

@@ -143,7 +143,7 @@ class Bench:
             if job.row.shadows:
                 from fedkd_flwr.audit.run import audit
                 from fedkd_flwr.settings.config import parse_run_config
-                from fedkd_flwr.simulation.in_process import quiet
+                from fedkd_flwr.simulation.grid import quiet
 
                 try:
                     with quiet():
@@ -162,7 +162,7 @@ class Bench:
         return ""
 
     def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None], may_stop: Callable[[], bool]) -> Any:
-        from fedkd_flwr.simulation.simulate import Simulation, jobs
+        from fedkd_flwr.simulation.watch import Simulation, jobs
 
         def agreed() -> bool:
             self.stopped = True  # also if a second Ctrl-C interrupts the question
@@ -234,7 +234,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     from fedkd_flwr.errors import MissingExtraError
     from fedkd_flwr.files import make_folder, write_atomic
     from fedkd_flwr.record.run_record import RunRecord
-    from fedkd_flwr.simulation.party_processes import cores
+    from fedkd_flwr.simulation.parties import cores
 
     from .pictures import draw_bench
     from .results import BenchTable, lines_of

@@ -39,7 +39,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.registry import OWNERS_PAGE, load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import NodeConfig, RunConfig
-from fedkd_flwr.simulation.simulated import (
+from fedkd_flwr.simulation.rows import (
     dealt,
     hold_out,
     party_name,

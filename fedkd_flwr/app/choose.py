@@ -23,8 +23,8 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
-from fedkd_flwr.simulation.simulated import party_name
+from fedkd_flwr.simulation.grid import InProcessGrid, quiet
+from fedkd_flwr.simulation.rows import party_name
 
 __all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
 
@@ -193,7 +193,7 @@ def choose(
     DataError
         If the data cannot be loaded.
     """
-    from fedkd_flwr.simulation.simulated import check_simulation, simulated_pool
+    from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
 
     first = parse_run_config({**values, "algorithm": "fedct"})
     if first.public_path or first.num_parties < 2:

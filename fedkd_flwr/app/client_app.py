@@ -37,7 +37,7 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.settings.config import parse_node_config, parse_run_config
-    from fedkd_flwr.simulation.simulated import party_name
+    from fedkd_flwr.simulation.rows import party_name
 
     given = context.node_config
     name = str(given.get("party", ""))

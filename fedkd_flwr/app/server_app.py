@@ -33,14 +33,14 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.registry import REHEARSAL, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
-from fedkd_flwr.simulation.simulated import (
+from fedkd_flwr.simulation.rows import (
     central_rows,
     check_simulation,
     held_out_rows,
     party_class_counts,
     simulated_pool,
 )
+from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 

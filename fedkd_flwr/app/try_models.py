@@ -25,7 +25,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.settings.config import RunConfig
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 __all__ = ["try_final_model", "try_models"]
 

@@ -35,8 +35,8 @@ from fedkd_flwr.report.page import write_page
 from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
-from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
-from fedkd_flwr.simulation.simulated import party_name
+from fedkd_flwr.simulation.grid import InProcessGrid, quiet
+from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
 __all__ = ["audit", "audit_text"]

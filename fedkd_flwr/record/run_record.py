@@ -54,7 +54,7 @@ _Record = TypeVar("_Record")
 _STOPS = {
     "KeyboardInterrupt": "Ctrl-C",
     "RunNotRunningException": "flwr stop",
-    "StarterGone": "the command that started it ended",  # of `fedkd_flwr.simulation.simulation_process`
+    "StarterGone": "the command that started it ended",  # of `fedkd_flwr.simulation.server_process`
 }
 _RECENT = 10  # the last rounds, from which the time of the others is foreseen
 

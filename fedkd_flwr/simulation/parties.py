@@ -25,14 +25,14 @@ from flwr.proto.message_pb2 import Context as ContextBytes
 from flwr.proto.message_pb2 import Message as MessageBytes
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedkd_flwr.simulation.in_process import InProcessGrid
+from fedkd_flwr.simulation.grid import InProcessGrid
 
 __all__ = ["PartyProcesses", "ProcessGrid", "cores"]
 
 logger = logging.getLogger("flwr")
 
 # what every party needs, imported once
-_PRELOAD = ["fedkd_flwr.simulation.party_processes", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
+_PRELOAD = ["fedkd_flwr.simulation.parties", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
 # each party computes on one core, as under Ray
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -173,7 +173,7 @@ class ProcessGrid(InProcessGrid):
         self.processes, self.log, self.progress = processes, log, progress
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[tuple[int, Message] | None] = queue.SimpleQueue()
-        self._number = self._batch = self._asked = self._answered = 0
+        self._number = self._batch = self._asked = self._done = 0
         self._busy: dict[_Process, int] = {}  # process -> the batch it works on
         self._threads = [
             threading.Thread(target=self._drive, daemon=True) for _ in range(min(processes.count, num_parties))
@@ -186,7 +186,7 @@ class ProcessGrid(InProcessGrid):
         messages = list(messages)
         with self._lock:
             self._batch += 1
-            self._asked, self._answered = len(messages), 0
+            self._asked, self._done = len(messages), 0
             late = list(self._busy)
             self._waiting.clear()
         for process in late:
@@ -253,14 +253,14 @@ class ProcessGrid(InProcessGrid):
                     process = None
                 reply.metadata.__dict__["_src_node_id"] = node
                 self._waiting[message.metadata.message_id] = reply
-                self._answered += 1
+                self._done += 1
             self._say(message)
         if process is not None:
             process.end()
 
     def _say(self, message: Message) -> None:
         group = message.metadata.group_id
-        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._answered, self._asked)
+        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, self._asked)
 
 
 def _not_here(message: Message, context: Context) -> Message:
