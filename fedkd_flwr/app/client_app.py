@@ -155,7 +155,7 @@ def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
     if "data-path" not in node_config:
         yield
         return
-    from fedkd_flwr.settings.config import NodeConfig
+    from fedkd_flwr.settings.node_config import NodeConfig
 
     limit = node_config.get("round-limit-s", NodeConfig.default("round_limit_s"))
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:

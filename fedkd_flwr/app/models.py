@@ -10,7 +10,8 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 
 __all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
 

@@ -21,7 +21,8 @@ from fedkd_flwr.errors import Code, FedkdError, LimitError, RefusalError, cause
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, finding_of
 
 __all__ = ["check_model"]

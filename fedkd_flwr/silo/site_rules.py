@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
 
+from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import epsilon_of, plain_events
 from fedkd_flwr.privacy.ledger.filter import ROUNDING, spent_text
-from fedkd_flwr.settings.config import NodeConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 
 __all__ = ["RuleResult", "SettingRule", "SiteRules", "parse_hours", "parse_setting_rules", "refuse_broken", "rules_of"]
 
@@ -191,14 +193,15 @@ class SiteRules:
         return [RuleResult(rule="class-rows-at-least", wanted=wanted, seen=str(least), kept=least >= self.class_rows)]
 
 
-def rules_of(node: NodeConfig, known: Collection[str]) -> SiteRules:
-    """Return the rules that a node's config gives; ``known`` are the keys of all settings of runs.
+def rules_of(node: NodeConfig) -> SiteRules:
+    """Return the rules that a node's config gives.
 
     Raises
     ------
     ConfigError
         If one cannot be read.
     """
+    known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
     return SiteRules(
         models=frozenset(filter(None, map(str.strip, node.allow_models.split(",")))),
         settings=parse_setting_rules(node.run_rules, known),

@@ -101,7 +101,7 @@ def _node_settings(words: list[str], text: str) -> dict[str, Any]:
     """Return a node config, with paths that do not depend on where a process runs."""
     from flwr.common.config import parse_config_args
 
-    from fedkd_flwr.settings.config import NodeConfig
+    from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.settings.run_settings import read_words
 
     given = (dict(parse_config_args([text])) if text else {}) | read_words(words)
