@@ -13,8 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
-PURE += ("record", "saved_model", "metrics", "checks", "errors", "files", "processes", "rounding", "seeds")
-PURE += ("json_values", "registry", "spreadsheets", "terminal")
+PURE += ("record", "metrics", "checks", "errors", "files", "processes", "registry", "seeds")
 HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
@@ -75,9 +74,7 @@ BELOW = {
     "errors",
     "files",
     "processes",
-    "rounding",
     "seeds",
-    "spreadsheets",
     "metrics",
     "labels",
     "models",
@@ -86,43 +83,27 @@ BELOW = {
     "algorithms",
     "stores",
     "record",
-    "saved_model",
 }
 MAY_IMPORT = {
     "errors": set(),
-    "files": {"json_values"},
-    "json_values": set(),
+    "files": set(),
     "processes": {"errors"},
-    "rounding": set(),
     "seeds": set(),
-    "spreadsheets": set(),
-    "terminal": set(),
     "metrics": {"errors"},
     "checks": {"errors"},
     "registry": set(),
     "labels": {"checks", "errors", "metrics"},
     "models": {"checks", "errors", "files", "labels", "metrics", "seeds"},
     "data": {"checks", "errors", "labels", "seeds"},
-    "privacy": {"checks", "errors", "json_values", "labels", "rounding"},
+    "privacy": {"checks", "errors", "files", "labels"},
     "algorithms": {"checks", "errors", "registry", "seeds", "labels", "privacy"},
-    "stores": {"checks", "errors", "files", "json_values", "privacy", "processes", "record", "spreadsheets"},
-    "record": {"errors", "json_values", "metrics", "processes"},
-    "saved_model": {"errors", "files", "data", "models"},
-    "onnx_graphs": {"errors", "data", "models", "saved_model"},
+    "stores": {"checks", "data", "errors", "files", "models", "privacy", "processes", "record"},
+    "record": {"errors", "files", "metrics", "processes"},
+    "onnx_graphs": {"errors", "data", "models", "stores"},
     "wire": {"checks", "errors", "labels"},
     "strategies": {*BELOW, "wire"},
     "clients": {*BELOW, "wire"},
-    "report": {
-        "errors",
-        "files",
-        "json_values",
-        "metrics",
-        "processes",
-        "rounding",
-        "record",
-        "spreadsheets",
-        "terminal",
-    },
+    "report": {"errors", "files", "metrics", "privacy", "processes", "record"},
 }
 
 

@@ -14,7 +14,7 @@ from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
-from fedkd_flwr.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel
 
 __all__ = ["find_model", "model_files", "notes", "predictions", "read_rows"]
 

@@ -257,7 +257,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
 
 def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
     """Store the server's model; a run that has its result does not fail for want of a format."""
-    from fedkd_flwr.saved_model import save
+    from fedkd_flwr.stores.saved_model import save
 
     try:
         save(model, public, path)

@@ -29,10 +29,10 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.attack import found_texts, interval_text
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
 from fedkd_flwr.simulation.grid import InProcessGrid, quiet

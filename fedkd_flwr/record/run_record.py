@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, FedkdError, cause, explain
-from fedkd_flwr.json_values import canonical, digest_of, without_nan
+from fedkd_flwr.files import canonical, digest_of, without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes.alive import ProcessRecord
 from fedkd_flwr.record.frames import frame

@@ -55,9 +55,9 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError, explain
 from fedkd_flwr.processes.limits import leaving_nothing
+from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
 from fedkd_flwr.silo.node_client import read_frames, write_frames
-from fedkd_flwr.terminal import one_line
 
 __all__ = ["Answer", "Work", "answer", "ask_client_app", "check_bundle", "run_node"]
 

@@ -51,7 +51,7 @@ def simulated_pool(config: RunConfig) -> Pool:
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
     pool = load_pool(
         config.dataset,
-        **_told(config, _POOL),
+        **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
         rows=rows or None,
         rules=Rules(**_told(config, TABLE_RULES)),
         command=_other_words(config),
@@ -60,8 +60,9 @@ def simulated_pool(config: RunConfig) -> Pool:
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
 
 
-_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "table", "label", "schema_path")
-_POOL += ("label_space", "synthetic_rows", "synthetic_features", "synthetic_classes")
+_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "label_space")
+_FILES = ("table", "label", "schema_path")
+_SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
 
 

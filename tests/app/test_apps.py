@@ -26,7 +26,7 @@ from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.saved_model import load
+from fedkd_flwr.stores.saved_model import load
 
 SYNTHETIC = {
     "dataset": "synthetic",

@@ -20,8 +20,8 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import Classifier
-from fedkd_flwr.saved_model import save
 from fedkd_flwr.stores.egress_log import EgressLog
+from fedkd_flwr.stores.saved_model import save
 
 ROOT = Path(__file__).parents[2]
 

@@ -70,7 +70,7 @@ def dry_run(
     if to_csv is not None and found.table:
         import csv
 
-        from fedkd_flwr.spreadsheets import for_spreadsheets
+        from fedkd_flwr.files import for_spreadsheets
 
         with to_csv.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(for_spreadsheets(found.table))
