@@ -63,6 +63,7 @@ from fedkd_flwr.strategies import (
     PrivateKT,
     PrivateKTConfig,
 )
+from fedkd_flwr.strategies.loop import strategy_of
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
 QUICK: dict[str, Any] = {"seed": 1, "node_settle_s": 1e-6}
@@ -346,7 +347,7 @@ def _at_the_server(
 
     claims: list[Any] = []
 
-    class Seen(kind):  # type: ignore[misc]
+    class SeenExchange(kind.exchange_type):  # type: ignore[misc]
         def claim(self) -> list[Any]:
             if not claims:  # the same for all: nothing in it depends on what a party holds
                 claims.extend(super().claim())
@@ -362,9 +363,11 @@ def _at_the_server(
     for coin in coins:
         held = [int(coin), *others]
         # all that are wanted are there: nobody is waited for
-        strategy = Seen(config=config, public=public, final_model=final, min_available_nodes=len(held))
+        strategy = strategy_of(SeenExchange)(
+            config=config, public=public, final_model=final, min_available_nodes=len(held)
+        )
         _run(strategy, [client(_party(i, [y] * 2, public)) for i, y in enumerate(held)])
-        guesses.append(guess(strategy.released))
+        guesses.append(guess(strategy.exchange.released))
     epsilon, delta = _claim(strategy, "party")
     return Audited(coins=coins, guesses=np.array(guesses), epsilon=epsilon, delta=delta)
 

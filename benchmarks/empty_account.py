@@ -159,7 +159,7 @@ def behind_the_proxy(net: Devnet, port: int, silo: str) -> subprocess.Popen[byte
     config = " ".join(f'{key}="{value}"' for key, value in (own | {"state-dir": place / "state"}).items())
     node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", net.folder / "approved", "--"]
     node += ["--root-certificates", net.folder / "ca.crt", "--superlink", f"127.0.0.1:{port}"]
-    node += ["--auth-supernode-private-key", place / "key", "--node-config", config, "--port", free_ports(1)[0]]
+    node += ["--auth-supernode-private-key", place / "key", "--node-config", config]
     env = {**os.environ, "FLWR_HOME": str(place / "home"), "FLWR_DISABLE_UPDATE_CHECK": "1"}
     with (place / "log.txt").open("wb") as log:
         command = [sys.executable, "-P", *map(str, node)]

@@ -58,7 +58,6 @@ def price(event: Event, count: int, delta: float) -> tuple[float, float]:
         when="2026-01-01T00:00:00+00:00",
         reply_digest=DIGEST,
         data=DIGEST,
-        table=DIGEST,
     )
     ledger = Ledger(party="-", data_digest=DIGEST, entries=(entry,))
     return Accountant().compose(event, count).epsilon(delta), ledger.covering(delta)

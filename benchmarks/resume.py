@@ -236,13 +236,8 @@ class Silos:
             pid, how = self.net.processes["server"].pid, "its process; it is started again on the same database"
         else:
             silo = rng.choice(["silo-1", "silo-2", "silo-3"])
-            launcher = self.net.processes[silo].pid
-            what = rng.choice(["fedkd node run", "SuperNode", "both"])
-            found = subprocess.run(["pgrep", "-P", str(launcher), "-f", "flower_supernode"], capture_output=True)
-            inner = int(found.stdout.split()[0])
-            for one in [launcher] * (what != "SuperNode") + [inner] * (what != "fedkd node run"):
-                os.kill(one, signal.SIGKILL)
-            return {"silo": silo, "process": what}
+            os.kill(self.net.processes[silo].pid, signal.SIGKILL)
+            return {"silo": silo, "process": "fedkd node run"}
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return {"process": how}
@@ -268,7 +263,7 @@ class Silos:
         for path in self.net.folder.glob("silo-*/state/egress/*/log.jsonl"):
             for text in path.read_text(encoding="utf-8").splitlines():
                 line = json.loads(text)
-                if line["run"] in runs and line["left"] and line["claim"] and line["output"]["arrays"]:
+                if line.get("run") in runs and line["left"] and line["claim"] and line["output"]["arrays"]:
                     digests = "".join(one["sha256"] for one in line["output"]["arrays"])
                     seen.setdefault(path.parent.name, set()).add((line["round"], digests))
         return {silo: Counter(number for number, _ in pairs) for silo, pairs in seen.items()}

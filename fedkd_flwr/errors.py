@@ -55,10 +55,12 @@ class Code(StrEnum):
     PRIVACY_REQUIRED = "privacy-required"
     PUBLIC_SET_MISMATCH = "public-set-mismatch"
     STATE_LOST = "state-lost"
+    STATE_READ_ONLY = "state-read-only"
     SUBSET_FIXED = "subset-fixed"
     SUBSET_LOST = "subset-lost"
     TOO_FEW_ROWS = "too-few-rows"
     WITHHELD = "withheld"
+    WRONG_CLOCK = "wrong-clock"
     WRONG_CONFIG = "wrong-config"
     WRONG_DATA = "wrong-data"
     WRONG_MODEL_OUTPUT = "wrong-model-output"
@@ -90,6 +92,8 @@ SETTLED = frozenset(
         Code.NOT_ALLOWED,
         Code.PRIVACY_REQUIRED,
         Code.PUBLIC_SET_MISMATCH,
+        Code.STATE_READ_ONLY,
+        Code.WRONG_CLOCK,
         Code.WRONG_CONFIG,
     }
 )

@@ -127,7 +127,7 @@ def _temporary(path: Path) -> tuple[int, str]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, for their owner alone, and sync each: a file is lost with the folder it is in."""
+    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

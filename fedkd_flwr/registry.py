@@ -8,15 +8,28 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["BUNDLE", "CARDS", "COMMANDS", "DOOR", "GROUPS", "OWNERS_PAGE", "REHEARSAL", "SITE_RULES", "load"]
+__all__ = [
+    "BUNDLE",
+    "CARDS",
+    "CERTIFICATE",
+    "COMMANDS",
+    "DOOR",
+    "GROUPS",
+    "OWNERS_PAGE",
+    "REHEARSAL",
+    "SITE_RULES",
+    "load",
+]
 
 #: Modules of cards beside those of `fedkd_flwr.algorithms`.
 CARDS = ("fedkd_flwr.baselines.cards",)
 
-#: A node's door, the rules of its site, and its owner's page; a rehearsal; the bundle of an app.
-DOOR = "fedkd_flwr.silo.egress:egress_of"
+#: A node's door, the rules of its site, and its owner's page; what is wrong with a server's certificate; a rehearsal;
+#: the bundle of an app.
+DOOR = "fedkd_flwr.silo.egress:door_of"
 SITE_RULES = "fedkd_flwr.silo.site_rules:rules_of"
 OWNERS_PAGE = "fedkd_flwr.silo.owner:owners_page"
+CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
 

@@ -16,7 +16,11 @@ version = "{version}"
 publisher = "lab"
 
 [tool.flwr.app.components]
+serverapp = "votes.server:app"
 clientapp = "{client_app}"
+
+[tool.flwr.app.config]
+rounds = 3
 """
 
 

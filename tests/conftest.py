@@ -22,6 +22,12 @@ settings.register_profile("untimed", deadline=None)  # a busy machine is no coun
 settings.load_profile("untimed")
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Let silos learn without a child process, as where a system knows no limits: the forks take half of the time."""
+    monkeypatch.setattr("fedkd_flwr.app.assembly.limits_of", lambda seconds, gigabytes: None)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _imported_once() -> None:
     """Import what writes a model: a party's own process, in tests of apps and clients, is a fork of this one."""

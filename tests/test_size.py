@@ -77,7 +77,6 @@ LARGE_MODULES = {
     "models.classifier",
     "models.serialize",
     "record.run_record",
-    "silo.node",
     "stores.egress_log",
     "strategies.loop",
 }

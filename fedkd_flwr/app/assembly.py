@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.app.models import final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set
@@ -52,7 +52,7 @@ from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
-from fedkd_flwr.strategies.loop import ExchangeStrategy
+from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
 from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
@@ -276,14 +276,14 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
     return PrivateRows(digest=digest, form=row_form(schema), blocks=blocks)
 
 
-def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, egress: Egress | None = None) -> PartyClient:
+def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
     """Return this node's client for the run's algorithm.
 
     Parameters
     ----------
     config, node, run_id
         The run, and the node.
-    egress : Egress, optional
+    door : Door
         The door through which its replies leave.
 
     Raises
@@ -293,10 +293,9 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, egress: Egr
     RefusalError
         If the run breaks a rule of the site; no file was read then.
     """
-    if egress is not None:
-        egress.check_run()
+    door.check_run()
     party, index = _party(config, node, run_id)
-    party = replace(party, egress=egress)
+    party = replace(party, door=door)
     client: type[PartyClient] = load(config.card.client)
     return client(party, **party_roles(config, node, party, index))
 
@@ -336,7 +335,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy: type[ExchangeStrategy] = load(config.card.strategy)
+    strategy = strategy_of(load(config.card.strategy))
     return strategy.assemble(
         collaborators,
         config=config.own,

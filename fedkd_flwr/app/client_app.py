@@ -16,6 +16,7 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code, PayloadError
 from fedkd_flwr.processes.watchdog import watched
@@ -36,23 +37,26 @@ app = ClientApp()
 def client_of(context: Context) -> PartyClient | RefusingClient:
     """Return this node's client; one that answers with a code where the node cannot be set up."""
     from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
+    from fedkd_flwr.app.output import output_root, require_writable
     from fedkd_flwr.settings.config import parse_node_config, parse_run_config
     from fedkd_flwr.simulation.rows import party_name
 
     given = context.node_config
     name = str(given.get("party", ""))
-    egress = None
+    door: Door = OPEN
     try:
         name = name or party_name(int(given.get("partition-id", 0)))
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
-        egress = load(DOOR)(config, node, str(context.run_id))
-        return make_client(config, node, str(context.run_id), egress=egress)
+        door = load(DOOR)(config, node, str(context.run_id))
+        if not node.simulated:
+            require_writable(output_root(node.state_dir, "state-dir"))
+        return make_client(config, node, str(context.run_id), door=door)
     except Exception as error:
         withheld = given.get("require-privacy") is True or "epsilon-budget" in given
         simulated = "partition-id" in given and "data-path" not in given
-        return RefusingClient(name, error, withheld=withheld, simulated=simulated, egress=egress)
+        return RefusingClient(name, error, withheld=withheld, simulated=simulated, door=door)
 
 
 @app.query()
@@ -198,8 +202,8 @@ def finish(client: NumPyClient, message: Message) -> Message:
 
 def _refusing(client: NumPyClient, error: Exception, *, withheld: bool = False) -> RefusingClient:
     """Return what refuses in a client's place, and writes that down in its log."""
-    egress = getattr(getattr(client, "party", None), "egress", getattr(client, "egress", None))
-    return RefusingClient(_name(client), error, withheld=withheld, egress=egress)
+    door = getattr(getattr(client, "party", None), "door", getattr(client, "door", OPEN))
+    return RefusingClient(_name(client), error, withheld=withheld, door=door)
 
 
 def _name(client: NumPyClient) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from fedkd_flwr.app.find_run import OUTPUT, find_checkpoint
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.files import make_folder
 from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.stores.checkpoints import Lineage
 
-__all__ = ["continued", "first_run", "output_root"]
+__all__ = ["continued", "first_run", "output_root", "require_writable"]
 
 
 def output_root(text: str, key: str = "output-dir") -> Path:
@@ -29,6 +32,28 @@ def output_root(text: str, key: str = "output-dir") -> Path:
     if not root.is_absolute():
         raise ConfigError(explain(key, "be an absolute path", text, f"Write {root.absolute()} if you mean that."))
     return root
+
+
+def require_writable(root: Path) -> None:
+    """Refuse a state folder in which this process may not write; a full disk is another matter, and passes.
+
+    Raises
+    ------
+    DataError
+        If so (code ``state-read-only``): no private row decides that, so the server may hear it.
+    """
+    folder = root
+    try:
+        make_folder(root)
+        for folder in (root, *(one for one in root.iterdir() if one.is_dir())):
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return
+        way_out = "Give the node's user the right to write there, or mount the disk so that it can be written."
+        message = explain(f"state-dir {folder}", "be writable", error.strerror or str(error), way_out)
+        raise DataError(message, code=Code.STATE_READ_ONLY) from error
 
 
 def continued(config: RunConfig) -> Path | None:

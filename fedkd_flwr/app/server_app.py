@@ -20,18 +20,18 @@ from flwr.serverapp import Grid, ServerApp
 from fedkd_flwr.app.assembly import make_strategy
 from fedkd_flwr.app.live_run import LiveRun
 from fedkd_flwr.app.model_cards import write_cards
-from fedkd_flwr.app.orphans import end_with_parent
 from fedkd_flwr.app.output import continued, output_root
+from fedkd_flwr.app.parent_watch import end_with_parent
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.app.try_models import try_final_model, try_models
 from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, ModelBytesError, TooFewPartiesError, cause, explain
+from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
-from fedkd_flwr.registry import REHEARSAL, load
+from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.rows import (
     central_rows,
@@ -79,7 +79,13 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     )
     try:
         with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
-            _run(grid, config, live, began)
+            try:
+                _run(grid, config, live, began)
+            except Exception as error:  # nobody replied, or this very process cannot reach the SuperLink
+                if not record.simulation and (fault := load(CERTIFICATE)()):
+                    kind = TooFewPartiesError if isinstance(error, TooFewPartiesError) else FedkdError
+                    raise kind(f"{error} {fault}") from error
+                raise
     finally:
         write_cards(record, folder)
     if not config.rehearsal:
@@ -109,6 +115,8 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         public, test = pool.public, (pool.X_test, pool.y_test)
         _say_how_it_was_read(pool, record)
     else:
+        if fault := load(CERTIFICATE)():
+            log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
         public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
         _take_notes(try_final_model(config, public), record)

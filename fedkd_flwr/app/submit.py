@@ -14,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.app.app_folder import app_folder, toml
+from fedkd_flwr.app.proxies import direct, proxy_of
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.registry import BUNDLE, load
 from fedkd_flwr.settings.config import parse_run_config
 
-__all__ = ["FlowerError", "Submitted", "flower", "follow", "logged", "status", "stop", "submit"]
+__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "logged", "status", "stop", "submit"]
 
 _LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on this machine, for simulations
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+_QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # by name it may be another environment's, or nowhere on the PATH
 _FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
 _CODE = re.compile(r"\[code: \d+\] ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def flower_env() -> dict[str, str]:
+    """Return the environment for Flower's commands: they say less, and reach this machine without a proxy."""
+    return {**os.environ, **_QUIET, **direct()}
 
 
 class FlowerError(FedkdError, RuntimeError):
@@ -126,7 +132,7 @@ def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator
         text=True,
         encoding="utf-8",
         errors="replace",
-        env={**os.environ, **QUIET},
+        env=flower_env(),
     ) as process:
         try:
             for line in process.stdout or ():
@@ -155,7 +161,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
         text=True,
         encoding="utf-8",
         errors="replace",
-        env={**os.environ, **QUIET},
+        env=flower_env(),
         check=False,
     )
     said = _COLOURS.sub("", done.stdout + done.stderr)
@@ -167,6 +173,8 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
         why = " ".join(str(answer.get("error-message") or said).replace("Error:", "").split())
         why = _CODE.split(why)[-1].removesuffix(".")  # before its code stands what it was about to do
         way_out = "`flwr config list` shows the connections; `fedkd devnet 3` starts a federation to try."
+        if "onnection" in why and (proxy := proxy_of("superlink.invalid")):
+            way_out = f"The environment has {proxy}: without it, NO_PROXY=HOST of the SuperLink. {way_out}"
         raise FlowerError(explain(f"flwr {arguments[0]}", "be accepted by Flower", f"an error: {why[:400]}", way_out))
     return answer
 

@@ -1,9 +1,10 @@
-"""Where the command ``fedkd`` starts: Ctrl-C while it imports what it needs ends it without a traceback."""
+"""Where the command ``fedkd`` starts: in UTF-8, and Ctrl-C while it imports what it needs leaves no traceback."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import warnings
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED
@@ -17,6 +18,10 @@ def main() -> None:
         warnings.resetwarnings()
         for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
             warnings.simplefilter("ignore", kind)  # as Python does by itself
+    if sys.getfilesystemencoding() != "utf-8" and os.name == "posix":
+        # in such a locale a file whose name has another letter is "not there", and a node cannot name it to a child
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a shell started the command with &
     if not ignored:
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

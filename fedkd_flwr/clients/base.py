@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import Card, kebab
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import Ask, Leaving, Shown, Table, discloses
 from fedkd_flwr.clients.final_visit import keep_models, learnt_at_the_end, show, told_at_the_end
-from fedkd_flwr.clients.opening import opened, withholds
+from fedkd_flwr.clients.opening import opened, other_rows, withholds
 from fedkd_flwr.clients.party import Answer, Charge, Finished, Instruction, Party
 from fedkd_flwr.clients.pieces import dump, pack_answer, unpack_answer
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed, told_cause
@@ -209,7 +209,7 @@ class PartyClient(NumPyClient, ABC):
             return [], 0, said
         party, count = self.party, self.party.public.num_rows
         try:
-            self._try_model()
+            self.try_model()
         except Exception as error:
             # its process is a copy of this one, with all private rows: a limit may be passed because of them
             code = code_of(error, withheld=withholds(self.party, self.card, config))
@@ -219,7 +219,7 @@ class PartyClient(NumPyClient, ABC):
         labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
         return [labels], count, {**said, "payload": "labels"}
 
-    def _try_model(self) -> None:
+    def try_model(self) -> None:
         """Fit this party's model to a few public rows with made-up labels of all classes, and let it answer."""
         party = self.party
         X, num_classes = party.public.X[:_TRIED], party.public.num_classes
@@ -265,8 +265,6 @@ class PartyClient(NumPyClient, ABC):
         self._require_claim(charge is not None)
         self._obey(instruction, charge, final=final)
         if charge is None:
-            if party.egress is None or party.egress.approve == "never":
-                self._note_no_noise()
             return None
         if party.require_privacy and party.budget.epsilon == math.inf:
             logger.warning(
@@ -301,50 +299,49 @@ class PartyClient(NumPyClient, ABC):
 
     def _obey(self, instruction: Instruction, charge: Charge | None, *, final: bool) -> None:
         """Let the site's rules refuse before anything is learnt; in the final visit nothing is left to refuse."""
-        egress, config = self.party.egress, instruction.config
-        if egress is None:
-            return
+        config = instruction.config
         told = config.told()
         known = {key: told[kebab(name)] for name, key in config.keys().items() if kebab(name) in told}
         if final:
-            egress.begin_final(algorithm=self.card.name, told=known)
+            self.party.door.before_rows(Ask(server_round="final", algorithm=self.card.name, told=known))
             return
         words = ("mechanism", "unit", "adversary", "neighbouring_relation")
-        egress.check_round(
-            instruction.server_round,
-            algorithm=self.card.name,
-            told=known,
-            claim=None if charge is None else {word: getattr(charge, word) for word in words},
-            events=None if charge is None else charge.events,
-            public=self.party.public.fingerprint,
-            rounds_left=instruction.rounds_left,
-            least=self.asks(instruction),
+        self.party.door.before_rows(
+            Ask(
+                server_round=instruction.server_round,
+                algorithm=self.card.name,
+                told=known,
+                claim=None if charge is None else {word: getattr(charge, word) for word in words},
+                events=None if charge is None else charge.events,
+                public=self.party.public.fingerprint,
+                rounds_left=instruction.rounds_left,
+                least=self.asks(instruction),
+                notes=other_rows(instruction.saved, self.card),
+            )
         )
 
     def _enough_rows(self) -> bool:
         """Tell whether the party holds as many rows of each of its classes as its site asks."""
         counts = np.bincount(self.party.y, minlength=self.party.public.num_classes)
-        return self.party.egress is None or self.party.egress.enough_rows(counts.tolist())
+        return self.party.door.enough_rows(counts.tolist())
 
     def _let_out(self, reply: StoredReply, instruction: Instruction, charge: Charge | None) -> dict[str, Scalar]:
         """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves."""
-        egress, shown = self.party.egress, self._shown(instruction)
-        if egress is None:
-            return shown
-        rows = self.num_rows(instruction)
+        shown = self._shown(instruction)
 
         def note() -> None:  # not before a decision: what was rejected has not left
-            if charge is None and egress.approve != "never" and egress.discloses(reply):
+            if charge is None and discloses(reply):
                 self._note_no_noise()
 
+        leaving = Leaving(
+            reply=reply,
+            num_examples=self.num_rows(instruction),
+            sender=shown,
+            table=lambda public: self._table(reply, instruction, public),
+            note=note,
+        )
         try:
-            egress.let_out(
-                reply,
-                num_examples=rows,
-                sender=shown,
-                table=lambda: self._table(reply, instruction, egress),
-                before=note,
-            )
+            self.party.door.let_out(leaving)
         except Exception:
             self._hold_back()
             raise
@@ -360,7 +357,7 @@ class PartyClient(NumPyClient, ABC):
                 logger.warning("%s starts afresh: its state of this run cannot be kept (%s)", self.party.name, error)
                 state.remove()  # needs no room on the disk
 
-    def _table(self, reply: StoredReply, instruction: Instruction, egress: Egress) -> Iterable[Sequence[object]] | None:
+    def _table(self, reply: StoredReply, instruction: Instruction, public: Shown) -> Table:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
         party, rows, base = self.party, self.asked_rows(instruction), dict(self._base(instruction))
         if "answered" in base:
@@ -377,8 +374,7 @@ class PartyClient(NumPyClient, ABC):
         except PayloadError as error:  # changes to an answer that is not kept any more
             logger.warning("%s: this reply cannot be shown as a table: %s", party.name, error)
             return None
-        shown = egress.public_columns() if egress.public_columns is not None else ((), ())
-        return answer_table(rows, shown, columns) if columns else None
+        return answer_table(rows, public, columns) if columns else None
 
     def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
         """Return the numbers of the public rows that a reply speaks of, in the order in which it does."""
@@ -555,7 +551,7 @@ class PartyClient(NumPyClient, ABC):
             except Exception:
                 logger.exception("%s: that a code leaves could not be written down: it is withheld", self.party.name)
                 code = Code.WITHHELD
-        return refusal(self.party.name, error, code, simulated=self.party.simulated, egress=self.party.egress)
+        return refusal(self.party.name, error, code, simulated=self.party.simulated, door=self.party.door)
 
     def _entered(self, parameters: list[NDArray[Any]], config: dict[str, Scalar]) -> Instruction:
         """Open an instruction that may be answered: whatever is kept from here on can be found again."""

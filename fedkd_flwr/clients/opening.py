@@ -23,7 +23,7 @@ from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Scalar, named_arrays
 
-__all__ = ["kept_state", "opened", "withholds"]
+__all__ = ["kept_state", "opened", "other_rows", "withholds"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -133,6 +133,13 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
         saved.server_round,
     )
     return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
+
+
+def other_rows(saved: Saved | None, card: Card) -> list[str]:
+    """Return a note where what `kept_state` returned was made from another data file than the one held now."""
+    if saved is None or saved.meta.get("algorithm") != card.name or "data" in saved.meta:
+        return []
+    return [f"the data file is another than in round {saved.server_round} of this run"]
 
 
 def withholds(party: Party, card: Card, config: Mapping[str, Scalar]) -> bool:

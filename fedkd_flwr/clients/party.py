@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import allowed_by_default
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
 from fedkd_flwr.labels import Labels
@@ -137,9 +137,8 @@ class Party:
         models by kind (``federated``, ``alone``). Called in the final visit; what it raises is logged.
     apart : callable, optional
         Where it learns, if not in this process: work that takes too long or too much memory is ended there.
-    egress : Egress, optional
-        The door through which its replies leave: rules, approval and the log of what left. Without it nobody is asked,
-        and nothing is written down.
+    door : Door
+        Through which its replies leave: at a silo rules, approval and the log of what left.
     """
 
     name: str
@@ -169,7 +168,7 @@ class Party:
     rows_at_least: int = 0
     show: Callable[[Finished, Mapping[str, Path]], None] | None = None
     apart: Apart | None = None
-    egress: Egress | None = None
+    door: Door = OPEN
 
     def __post_init__(self) -> None:
         # a table's rows would be looked up by its index and not by their places

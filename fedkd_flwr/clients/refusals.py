@@ -13,9 +13,8 @@ from typing import Any
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.errors import TELLING, Code, FedkdError, cause
-from fedkd_flwr.stores.egress_log import IN_FULL, is_told
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
 __all__ = ["RefusingClient", "code_of", "refusal", "short_cause", "signed", "told_cause"]
@@ -39,8 +38,8 @@ class RefusingClient(NumPyClient):
         Whether the party demands privacy: then not even a code that depends on private rows leaves.
     simulated : bool
         Whether the party is a simulated one, whose reply says the cause.
-    egress : Egress, optional
-        Where it is written down that a code left.
+    door : Door
+        Hears that a code left.
     """
 
     def __init__(
@@ -50,10 +49,10 @@ class RefusingClient(NumPyClient):
         *,
         withheld: bool = False,
         simulated: bool = False,
-        egress: Egress | None = None,
+        door: Door = OPEN,
     ) -> None:
         self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
-        self.egress = egress
+        self.door = door
 
     def fit(self, parameters: Any, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
         """Refuse."""
@@ -75,7 +74,7 @@ class RefusingClient(NumPyClient):
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         code = code_of(self.error, withheld=self.withheld or asked == "party")
-        return refusal(self.party, self.error, code, simulated=self.simulated, egress=self.egress)
+        return refusal(self.party, self.error, code, simulated=self.simulated, door=self.door)
 
 
 def signed(party: str, **values: Scalar) -> dict[str, Scalar]:
@@ -100,13 +99,12 @@ def code_of(error: Exception, *, withheld: bool) -> Code:
 
 
 def refusal(
-    party: str, error: Exception, code: Code, *, simulated: bool = False, egress: Egress | None = None
+    party: str, error: Exception, code: Code, *, simulated: bool = False, door: Door = OPEN
 ) -> dict[str, Scalar]:
     """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
-    number = 1 if egress is None else egress.refused(str(code))
-    if is_told(number):
+    if number := door.refused(str(code)):
         why = error.code if isinstance(error, FedkdError) else code
-        often = f" (time {number:,} in this run; the next ones are counted only)" if number >= IN_FULL else ""
+        often = f" (time {number:,} in this run; not each one is told)" if number > 1 else ""
         text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
         if len(text) > _MAX_TEXT:
             text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"

@@ -7,6 +7,7 @@ import gzip
 import io
 import math
 import os
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,13 @@ def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
     """Return the path of a file; raise `DataError` (code ``missing-file``) if there is none."""
     path = Path(path).expanduser()
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:  # else "no such file", whatever is there
+        rule = f"have letters that this process's locale ({sys.getfilesystemencoding()}) can write"
+        way = "Start the process with PYTHONUTF8=1 or LC_ALL=C.UTF-8."
+        message = explain(f"the name of file {path}", rule, str(path)[error.start : error.end], way)
+        raise DataError(message, code=Code.MISSING_FILE) from None
     if not path.is_file():
         seen = f"the folder {path}" if path.is_dir() else f"no file {path}"
         raise DataError(explain("file", "exist", seen, way_out), code=Code.MISSING_FILE)

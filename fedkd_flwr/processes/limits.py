@@ -33,7 +33,7 @@ from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, 
 from fedkd_flwr.processes.alive import exists
 from fedkd_flwr.processes.watchdog import still_at_work
 
-__all__ = ["Limits", "leaving_nothing", "limits_of"]
+__all__ = ["Limits", "end_with_parent", "leaving_nothing", "limits_of"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -191,7 +191,7 @@ def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
     try:
         gc.freeze()  # a collection would write to every object of this process, and copy the memory it shares
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody is left to end it where its parent is killed
+        end_with_parent(signal.SIGKILL)  # nobody is left to end it where its parent is killed
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, signal.SIG_DFL)  # Flower's handlers would talk to the SuperNode
         os.close(read)
@@ -257,6 +257,11 @@ def _adopting() -> Iterator[None]:
         yield
     finally:
         _prctl(_PR_SET_CHILD_SUBREAPER, before.value)
+
+
+def end_with_parent(signal_number: int = signal.SIGTERM) -> None:
+    """Have this process get a signal when the one that started it ends (Linux)."""
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
 
 
 def _prctl(option: int, value: object) -> None:

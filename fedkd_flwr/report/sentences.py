@@ -46,6 +46,8 @@ REASONS: dict[str, str] = {
     "server. Hand everybody the same public file and schema.toml.",
     Code.STATE_LOST: "The party's state of an earlier round is missing or older than the server expects. Keep its "
     "state-dir on a disk that survives restarts, and start a new run.",
+    Code.STATE_READ_ONLY: "The party may not write to its state-dir, where it keeps what it has spent. Its operator "
+    "can give the node's user that right, or mount the disk so that it can be written.",
     Code.SUBSET_FIXED: "The party has already drawn its random subset, of another size or in another way, and never "
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and its file holds none of the drawn rows. It "
@@ -56,6 +58,8 @@ REASONS: dict[str, str] = {
     "noise. Labels would be spoilt, and claims untrue. Take it out of mods=[...]: noise is a setting of the strategy.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
     "party's own log, or known to the operator of the federation.",
+    Code.WRONG_CLOCK: "The clock of the party's node and the server's differ so much that the node cannot tell when an "
+    "answer is due. Set both by a time server (NTP).",
     Code.WRONG_CONFIG: f"The party's own settings are wrong. {_OWN_LOG}.",
     Code.WRONG_DATA: f"The party's file does not fit the schema: columns, types or values. {_OWN_LOG}.",
     Code.WRONG_MODEL_OUTPUT: "The party's model gave answers that cannot be used: too few, not finite, no whole "

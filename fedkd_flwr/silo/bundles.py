@@ -24,8 +24,10 @@ from fedkd_flwr.report.terminal import one_line
 
 __all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "text_diff"]
 
-# Where the approved bundles of a user are kept, unless he names another folder.
-APPROVED = Path("~/.fedkd/approved")
+# Where approved bundles are kept, unless another folder is named: the machine's folder where there is one, as beside
+# docs/deploy/fedkd-node.service, so that a node and whoever approves look into the same; else the user's own.
+_MACHINES = Path("/etc/fedkd/approved")
+APPROVED = _MACHINES if _MACHINES.is_dir() else Path("~/.fedkd/approved")
 # Flower takes bundles of at most 10 MB; Python code shrinks to about a fifth.
 MAX_UNPACKED_BYTES = 100_000_000
 

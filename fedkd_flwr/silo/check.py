@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from fedkd_flwr.errors import Code, FedkdError
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.stores.files import require_locks
 
-__all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "check_extras", "exit_code", "finding_of"]
+__all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_code", "finding_of"]
 
 
 class Level(IntEnum):
@@ -36,8 +35,6 @@ WHY = {
     "fingerprint": "Labels are compared row by row: a party with another public set or schema is left out of each run.",
     "private file": "The party learns from this file alone; while it cannot be read, the party answers no run.",
     "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
-    "columns": "Every party's model reads the schema's columns; a row without one of them cannot be read at all.",
-    "values": "A cell that is read in another way than at the other parties makes a model that knows something else.",
     "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "
     "every run without noise.",
     "rows": "A model of very few rows votes nearly at random, and harms the result for everybody.",
@@ -192,22 +189,3 @@ def check_disk(folder: Path, key: str) -> Finding:
         way_out = f"Make room (`du -xh {place} | sort -h | tail` shows what is large), or set {key} to another disk."
         return Finding(subject="disk", level=Level.FAULT if full else Level.WARNING, what=what, way_out=way_out)
     return Finding(subject="disk", level=Level.READY, what=what)
-
-
-_EXTRAS = {
-    "torch": ("torch", "skorch"),
-    "vision": ("torchvision",),
-    "xgboost": ("xgboost",),
-    "text": ("transformers",),
-    "parquet": ("pyarrow",),
-    "report": ("matplotlib",),
-    "simulation": ("ray",),
-}
-
-
-def check_extras() -> Finding:
-    """Say which extras are installed; whether the model's own is there, its trial says."""
-    there = [name for name, modules in _EXTRAS.items() if all(map(find_spec, modules))]
-    missing = ", ".join(name for name in _EXTRAS if name not in there)
-    what = f"installed: {', '.join(there) or 'none'}" + (f"; not installed: {missing}" if missing else "")
-    return Finding(subject="extras", level=Level.READY, what=what)

@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fedkd_flwr.app.proxies import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.silo.check import Finding, Level
 
@@ -118,6 +119,10 @@ def check_link(link: Link) -> Iterator[Finding]:
         with contextlib.closing(_connection(host, port, context)) as connection:
             connection.connect()
             yield Finding(subject="address", level=Level.READY, what=f"{link.address} answers")
+            if proxy := proxy_of(host):
+                what = f"{link.address} was reached directly here; Flower goes through the proxy of {proxy}"
+                way_out = f"Where that proxy does not let it through, start the node with NO_PROXY={host}."
+                yield Finding(subject="address", level=Level.WARNING, what=what, way_out=way_out)
             if context is not None:
                 certificate = _lasting(connection.sock)
             yield certificate
@@ -137,6 +142,9 @@ def check_link(link: Link) -> Iterator[Finding]:
         return
     except (OSError, http.client.HTTPException, ValueError) as error:
         yield _unreachable(link.address, host, error)
+        if proxy := proxy_of(host):
+            what = f"{link.address} was tried directly; Flower goes through the proxy of {proxy}"
+            yield Finding(subject="address", level=Level.WARNING, what=what, way_out="--no-check starts the node.")
         return
     if link.node:
         yield _key(link)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.silo.check import Finding, Level, check_disk, check_extras, finding_of
+from fedkd_flwr.silo.check import Finding, Level, check_disk, finding_of
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
 from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
@@ -54,11 +52,7 @@ def check_server(
     what = f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}"
     findings = [Finding(subject="settings", level=Level.READY, what=what)]
     findings += _simulation(config, show) if not config.public_path else _silos(config, superlink, root, show)
-    if not find_spec("matplotlib"):
-        way_out = "pip install 'fedkd-flwr[report]'"
-        what = "matplotlib is not installed: the run's page will have tables and no pictures"
-        findings.append(Finding(subject="extras", level=Level.WARNING, what=what, way_out=way_out))
-    return [*findings, check_extras(), check_disk(root, "output-dir")]
+    return [*findings, check_disk(root, "output-dir")]
 
 
 def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Finding]:
@@ -81,10 +75,6 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
         yield Finding(
             subject="model", level=Level.WARNING, what=note, way_out="docs/your-model.md says what to change."
         )
-    if not find_spec("ray"):
-        way_out = "pip install 'fedkd-flwr[simulation]'"
-        what = "ray is not installed: `flwr run` cannot simulate; `fedkd simulate` can"
-        yield Finding(subject="extras", level=Level.WARNING, what=what, way_out=way_out)
 
 
 def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
@@ -147,10 +137,6 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
         spent = spent_text(ledger.spent(config.setting("delta", 1e-5)), 4)
         what = f"epsilon {spent} spent by this server's noise on these rows"
         yield Finding(subject="ledger", level=Level.READY, what=what)
-        if late := ledger.from_the_future(datetime.now(UTC)):
-            what = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"
-            way_out = "A clock was wrong then, or is wrong now: timedatectl set-ntp true sets it."
-            yield Finding(subject="clock", level=Level.WARNING, what=what, way_out=way_out)
         plan = config.own.server_plan(public.num_rows, public.num_classes)  # type: ignore[attr-defined]
         budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5))
         store.ask(plan.events(), budget)

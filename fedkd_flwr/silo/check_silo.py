@@ -1,4 +1,4 @@
-"""Readiness of a silo: everything its node will need in a run, looked at where it lies, before anybody waits for it.
+"""Readiness of a silo: its client is built as in a run, and asked what it would answer, before anybody waits for it.
 
 What stands in the private file is read here and goes nowhere: `Finding.private` marks what it decided.
 """
@@ -9,78 +9,53 @@ import difflib
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.formats import require_readable
-from fedkd_flwr.data.public import PublicSet, require_same_set, short_fingerprint
-from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.shift import FEWEST_ROWS, Shift, column_differences, find_shift
-from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
-from fedkd_flwr.errors import Code, ConfigError, FedkdError, RefusalError
+from fedkd_flwr.data.public import PublicSet, short_fingerprint
+from fedkd_flwr.data.shift import FEWEST_ROWS, column_differences, find_shift
+from fedkd_flwr.data.tables import load_public, read_table
+from fedkd_flwr.errors import Code, FedkdError, LimitError, RefusalError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo.check import Finding, Level, check_disk, check_extras, exit_code, finding_of
+from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, finding_of
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.silo.check_model import check_model
-from fedkd_flwr.silo.check_rows import (
-    check_classes,
-    check_columns,
-    check_encoding,
-    check_rows,
-    check_shift,
-    check_values,
-    count_classes,
-)
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
 
-__all__ = ["Looked", "check_silo", "may_start"]
+__all__ = ["check_silo", "may_start"]
 
-_LITTLE_LEFT = 0.1  # of a budget
-_RUN_ID = "check"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Looked:
-    """What a look at a silo gave.
-
-    Parameters
-    ----------
-    findings : sequence of Finding
-    class_counts : mapping of str to int
-        Usable private rows of each class; empty where they could not be read.
-    shift : Shift, optional
-        How far the private rows are from the public ones.
-    columns : sequence of (str, float)
-        How differently each column is filled, the most different first (`column_differences`).
-    """
-
-    findings: Sequence[Finding]
-    class_counts: Mapping[str, int]
-    shift: Shift | None = None
-    columns: Sequence[tuple[str, float]] = ()
+_FEW_ROWS = 40
+_ELSEWHERE_AUC, _NO_FIT, _TELLING_AUC, _LITTLE_FIT = 0.98, 0.2, 0.9, 0.5
+_MANY_UNKNOWN = 0.05  # of the cells of a column, of no category of the schema
+_SUBJECTS = {
+    Code.PUBLIC_SET_MISMATCH: "fingerprint",
+    Code.CLASS_OUTSIDE_SCHEMA: "classes",
+    Code.MISSING_EXTRA: "extras",
+    Code.LEDGER_LOST: "ledger",
+    Code.NO_ROWS: "rows",
+}
 
 
 def may_start(findings: Sequence[Finding]) -> bool:
     """Tell whether a node with these findings may come online.
 
     Not with a fault that no private row decided: it would answer nobody. What private rows decided must not show as a
-    node that stays away, because a later run may claim privacy for these rows; such a node answers that it is not ready
-    where it may, and with the rows that it can use where a run claims privacy. Nor does a link that fails keep it:
-    Flower tries again by itself.
+    node that stays away, because a later run may claim privacy for these rows. Nor does a link that fails keep it:
+    the node tries again by itself.
     """
     link = ("address", "certificate", "clock", "key")
     return exit_code(one for one in findings if not one.private and one.subject not in link) < Level.FAULT
@@ -92,7 +67,7 @@ def check_silo(
     link: Link | None = None,
     run: Mapping[str, Any] | None = None,
     show: Callable[[str], None] = lambda _: None,
-) -> Looked:
+) -> list[Finding]:
     """Look at a silo.
 
     Parameters
@@ -106,252 +81,210 @@ def check_silo(
     show : callable
         Gets a word at each step, for a progress line.
     """
-    silo = _Silo(values, run, show)
-    findings = list(silo.look())
+    findings = list(_look(values, run, show))
     if link is not None:
         show("the way to the SuperLink")
         findings += check_link(link)
-    return Looked(findings=findings, class_counts=silo.class_counts, shift=silo.shift, columns=silo.columns)
+    return findings
 
 
-class _Silo:
-    """One look, step by step; what a step finds out serves those after it."""
-
-    def __init__(self, values: Mapping[str, Any], run: Mapping[str, Any] | None, show: Callable[[str], None]) -> None:
-        self.values, self.run_values, self.show = values, run, show
-        self.class_counts: dict[str, int] = {}
-        self.shift: Shift | None = None
-        self.columns: list[tuple[str, float]] = []
-        self.node: NodeConfig | None = None
-        self.run: RunConfig | None = None
-
-    def look(self) -> Iterator[Finding]:
-        yield from self._settings()
-        if self.node is None or self.run is None:
-            return
-        node = self.node
-        self.show("the public file")
-        try:
-            public = load_public(node.public_path, node.schema_path or None, labels=self.run.public_label)
-            public_table = read_table(node.public_path, public.schema)
-        except (FedkdError, OSError) as error:
-            yield finding_of("public file", error, way_out=_copy_again(error))
-            yield from self._private_file(None)
-        else:
-            yield from self._public(public)
-            yield from self._private(public, public_table)
-        yield check_extras()
-        yield check_disk(output_root(node.state_dir, "state-dir"), "state-dir")
-        self.show("the ledger")
-        yield from self._ledger()
-
-    # ---------------------------------------------------------------- settings, public file
-
-    def _settings(self) -> Iterator[Finding]:
-        try:
-            node = parse_node_config(self.values)
-            if node.simulated:
-                raise ConfigError("This node config has no data-path: it is that of a simulated party, and no silo's.")
-            output_root(node.state_dir, "state-dir")
-            limits_of(node.round_limit_s, node.memory_limit_gb)
-        except (FedkdError, ValueError) as error:
-            yield finding_of("settings", error)
-            return
-        try:
-            refuse_foreign_algorithm((self.run_values or {}).get("algorithm"), node)
-            run = parse_run_config(self.run_values or {"public-path": node.public_path})
-        except FedkdError as error:
-            yield replace(finding_of("run", error), what=f"the run's settings: {error}")
-            return
-        self.node, self.run = node, run
-        yield Finding(subject="settings", level=Level.READY, what=f"party {node.party}, {len(self.values)} settings")
-
-    def _public(self, public: PublicSet) -> Iterator[Finding]:
-        node = self._node
-        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield Finding(subject="public file", level=Level.READY, what=f"{node.public_path}: {size}")
-        short = short_fingerprint(public.fingerprint)
-        if not node.public_fingerprint:
-            way_out = (
-                "Compare these digits by telephone with those of `fedkd check` at the server, and put them into the "
-                f'node config: public-fingerprint="{short}"'
-            )
-            yield Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
-            return
-        try:
-            require_same_set(public.fingerprint, node.public_fingerprint)
-        except FedkdError as error:
-            yield finding_of("fingerprint", error)
-        else:
-            yield Finding(subject="fingerprint", level=Level.READY, what=f"{short}, as agreed")
-
-    @property
-    def _node(self) -> NodeConfig:
-        if self.node is None:
-            raise RuntimeError("settings come first")
-        return self.node
-
-    # ---------------------------------------------------------------- private file
-
-    def _private_file(self, schema: Schema | None) -> Iterator[Finding]:
-        """Yield whether the file can be read at all."""
-        path = self._node.data_path
-        try:
-            size = len(require_readable(path))
-        except FedkdError as error:
-            near = difflib.get_close_matches(
-                Path(path).name, [one.name for one in Path(path).parent.glob("*")], n=1, cutoff=0.5
-            )
-            hint = f"Correct data-path in the node config{f'; did you mean {near[0]}?' if near else '.'}"
-            yield finding_of("private file", error, way_out=hint)
-            return
-        if schema is None:
-            yield Finding(subject="private file", level=Level.READY, what=f"{path}: {size:,} bytes, not looked at")
-
-    def _private(self, public: PublicSet, public_table: pd.DataFrame) -> Iterator[Finding]:
-        node, schema = self._node, public.schema
-        self.show("the private file")
-        faults = list(self._private_file(schema))
-        yield from faults
-        if faults:
-            return
-        if node.label and node.label != schema.label:
-            way_out = f'Set label="{schema.label}" in the node config, or leave it out.'
-            what = f"label must be the schema's label column {schema.label!r}, got {node.label!r}"
-            yield Finding(subject="settings", level=Level.FAULT, what=what, way_out=way_out)
-        notes: list[str] = []
-        try:
-            table = read_table(node.data_path, schema, notes=notes)
-        except Exception as error:
-            subject = "rows" if isinstance(error, FedkdError) and error.code == Code.NO_ROWS else "private file"
-            way_out = "Export the table once more, with its rows: one line of column names, then one line for each row."
-            yield finding_of(subject, error, way_out=way_out, private=True)
-            return
-        what = f"{node.data_path}: {len(table):,} rows, {len(table.columns)} columns"
-        yield Finding(subject="private file", level=Level.READY, what=what, private=True)
-        yield check_encoding(notes, node.data_path)
-        yield (columns := check_columns(table, schema, node.data_path))
-        if schema.label in table.columns:
-            yield from check_classes(table, schema, node.data_path)
-        if columns.level < Level.FAULT:
-            yield from self._cells(table, public, public_table)
-
-    def _cells(self, table: pd.DataFrame, public: PublicSet, public_table: pd.DataFrame) -> Iterator[Finding]:
-        """Yield what the rows that can be used are good for."""
-        node, schema = self._node, public.schema
-        cells = list(check_values(table, schema, node.data_path))
-        yield from cells
-        held = load_usable_rows(node.data_path, public)
-        X, y = held.X[held.y >= 0], held.y[held.y >= 0]
-        if not len(y) and exit_code(cells) >= Level.FAULT:  # which says why there are none
-            return
-        self.class_counts = count_classes(y, schema)
-        yield check_rows(self.class_counts, node.rows_at_least)
-        if min(len(X), public.num_rows) >= FEWEST_ROWS and public.num_features and X.dtype.kind in "fiu":
-            self.show("the shift from private to public rows")
-            self.shift = find_shift(X, public.X, rng=np.random.default_rng(0))
-            if schema.shape is None:
-                self.columns = column_differences(table, public_table, schema)
-            yield check_shift(self.shift, self.columns, len(X))
-        if len(y) and self.run is not None:
-            self.show("the model on a sample")
-            yield from check_model(node, self.run, public)
-
-    # ---------------------------------------------------------------- ledger, budget, run
-
-    def _ledger(self) -> Iterator[Finding]:
-        node, run = self._node, self.run
-        if run is None:
+def _look(
+    values: Mapping[str, Any], run_values: Mapping[str, Any] | None, show: Callable[[str], None]
+) -> Iterator[Finding]:
+    subject = "settings"
+    try:
+        node = parse_node_config(values)
+        if node.simulated:
+            what = "This node config has no data-path: it is that of a simulated party, and no silo's."
+            yield Finding(subject="settings", level=Level.FAULT, what=what)
             return
         root = output_root(node.state_dir, "state-dir")
-        folder = root / "ledgers" / file_name(node.party)
-        restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
-        if not folder.exists():
-            yield Finding(subject="ledger", level=Level.READY, what=f"none in {root} yet: nothing has been charged")
-        elif (folder / FILE).exists() or (folder / HEAD).exists():
-            try:
-                read = read_ledger(folder)
-            except (FedkdError, OSError) as error:
-                yield finding_of("ledger", error, way_out=restore)
-                return
-            spent = read.ledger.spent(node.delta_budget, read.rows)
-            words = (
-                f"epsilon {spent_text(spent, 4)} at delta {node.delta_budget:g}"
-                if spent < math.inf
-                else "no finite epsilon"
-            )
-            replies = sum(entry.server_round > 0 for entry in read.ledger.entries)
-            what = f"{words} spent so far, {replies} charged repl{'y' if replies == 1 else 'ies'}"
-            yield Finding(subject="ledger", level=Level.READY, what=what)
-            if late := read.ledger.from_the_future(datetime.now(UTC)):
-                what = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"
-                way_out = (
-                    "A clock was wrong then, or is wrong now: `timedatectl` says; timedatectl set-ntp true sets it."
-                )
-                yield Finding(subject="clock", level=Level.WARNING, what=what, way_out=way_out)
-        else:
-            yield Finding(subject="ledger", level=Level.READY, what=f"{folder}: nothing has been charged yet")
-        client = None
-        try:
-            client = make_client(run, node, _RUN_ID)
-        except Exception:  # which is a finding of its own above: files, public set, model, settings
-            client = None
-        yield from self._budget(client)
-        if self.run_values is not None and client is not None:
-            yield from self._takes_part(client, run)
+        limits_of(node.round_limit_s, node.memory_limit_gb)
+        subject = "run"
+        refuse_foreign_algorithm((run_values or {}).get("algorithm"), node)
+        run = parse_run_config(run_values or {"public-path": node.public_path})
+    except (FedkdError, ValueError) as error:
+        yield finding_of(subject, error)
+        return
+    yield Finding(subject="settings", level=Level.READY, what=f"party {node.party}, {len(values)} settings")
+    show("the public file")
+    try:
+        public = load_public(node.public_path, node.schema_path or None, labels=run.public_label)
+        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
+        yield Finding(subject="public file", level=Level.READY, what=f"{node.public_path}: {size}")
+    except (FedkdError, OSError) as error:
+        missing = isinstance(error, FedkdError) and error.code == Code.MISSING_FILE
+        way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
+        yield finding_of("public file", error, way_out=way_out if missing else "")
+        return
+    show("the private file and the model")
+    client: PartyClient | None = None
+    try:
+        require_readable(node.data_path)
+        client = make_client(run, node, "check")
+    except Exception as error:
+        yield _why_no_client(node, error)
+    else:
+        yield _fingerprint(node, public)
+        yield from _rows(node, client.party, public)
+        yield from _model(client)
+    yield check_disk(root, "state-dir")
+    yield from _ledger(node, root, client)
+    if run_values is not None and client is not None:
+        yield _takes_part(client, run)
 
-    def _budget(self, client: PartyClient | None) -> Iterator[Finding]:
-        node = self._node
-        if not node.demands_privacy:
-            what = "none: runs with and without noise are answered, and nothing bounds what all of them tell"
-            yield Finding(subject="budget", level=Level.READY, what=what)
-            return
-        if node.epsilon_budget == math.inf:
-            what = "require-privacy is set without epsilon-budget: any noise is accepted, however little"
-            way_out = "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5"
-            yield Finding(subject="budget", level=Level.WARNING, what=what, way_out=way_out)
-            return
-        limit = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}"
-        ledger = client.party.ledger if client is not None else None
-        if ledger is None or client is None:
-            what = f"{limit}; what is left is known once the faults above are mended"
-            yield Finding(subject="budget", level=Level.READY, what=what)
-            return
+
+def _why_no_client(node: NodeConfig, error: Exception) -> Finding:
+    """Return why the party cannot be set up, which no private row decides."""
+    if isinstance(error, FedkdError) and error.code == Code.MISSING_FILE:
+        path = Path(node.data_path)
+        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.glob("*")], n=1, cutoff=0.5)
+        hint = f"Correct data-path in the node config{f'; did you mean {near[0]}?' if near else '.'}"
+        return finding_of("private file", error, way_out=hint)
+    subject = _SUBJECTS.get(error.code, "settings") if isinstance(error, FedkdError) else "model"
+    return finding_of("run" if isinstance(error, RefusalError) else subject, error)
+
+
+def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
+    short = short_fingerprint(public.fingerprint)
+    if node.public_fingerprint:
+        return Finding(subject="fingerprint", level=Level.READY, what=f"{short}, as agreed")
+    way_out = (
+        "Compare these digits by telephone with those of `fedkd check` at the server, and put them into the node "
+        f'config: public-fingerprint="{short}"'
+    )
+    return Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
+
+
+def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
+    """Yield what the private rows are good for."""
+    schema = public.schema
+    if party.fault is not None:
+        subject = _SUBJECTS.get(party.fault.code, "private file") if isinstance(party.fault, FedkdError) else "values"
+        way_out = "" if subject != "rows" else "Export the table once more, with its rows."
+        yield finding_of(subject, party.fault, way_out=way_out, private=True)
+    else:
+        what = f"{node.data_path}: each row can be used"
+        yield Finding(subject="private file", level=Level.READY, what=what, private=True)
+    counts = np.bincount(party.y, minlength=public.num_classes)
+    held = [(int(count), name) for name, count in zip(schema.classes, counts.tolist(), strict=True) if count]
+    least = f"; fewest of a class it holds: {min(held)[0]:,} ({min(held)[1]})" if held else ""
+    what, level, way_out = f"{len(party.y):,} rows to learn from{least}", Level.READY, ""
+    if node.rows_at_least > len(party.y):
+        level, what = Level.FAULT, f"{what}, and rows-at-least says {node.rows_at_least:,}"
+        way_out = f"Set rows-at-least={len(party.y) // 10 * 10} in the node config, or less. NFDP's claims rest on it."
+    elif len(party.y) < _FEW_ROWS or len(held) == 1:
+        level = Level.FAULT if len(party.y) < FEWEST_ROWS and party.fault is None else Level.WARNING
+        way_out = f"Export more rows, of other classes too: {FEWEST_ROWS} at the least, some hundreds to be of use."
+    yield Finding(subject="rows", level=level, what=what, way_out=way_out, private=True)
+    if min(len(party.X), public.num_rows) >= FEWEST_ROWS and public.num_features and party.X.dtype.kind in "fiu":
+        yield from _as_in_public(node, party, public)
+
+
+def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
+    """Yield how the private file was read, and how far its rows are from the public ones."""
+    schema, notes, columns = public.schema, list[str](), []
+    if schema.shape is None:
+        tables = [
+            read_table(path, schema, notes=told, lenient=True)
+            for path, told in ((node.data_path, notes), (node.public_path, []))
+        ]
+        columns = column_differences(tables[0], tables[1], schema)
+        for column in schema.columns:
+            if column.kind == "categorical":
+                texts = column_texts(tables[0][column.name], column.reading.missing)
+                strange = [text for text in texts if text not in {None, *map(canonical, column.categories)}]
+                if len(strange) > _MANY_UNKNOWN * sum(text is not None for text in texts):
+                    shown = short_list([repr(text[:30]) for text in dict.fromkeys(strange)], 3)
+                    what = f"column {column.name!r}: {len(strange):,} cells of no category count as empty: {shown}"
+                    names = short_list([repr(one) for one in column.categories], 5)
+                    way_out = f"The schema names {names}. Write the cells so, or have the values added to schema.toml."
+                    yield Finding(subject="values", level=Level.WARNING, what=what, way_out=way_out, private=True)
+    for note in notes:
+        foreign = "Windows-1252" in note or "UTF-16" in note
+        way_out = "If names with umlauts or accents look wrong, save the file as UTF-8." if foreign else ""
+        level = Level.WARNING if foreign else Level.READY
+        yield Finding(subject="encoding", level=level, what=note, way_out=way_out, private=True)
+    shift = find_shift(party.X, public.X, rng=np.random.default_rng(0))
+    apart = [f"{name!r} {distance:.2f}" for name, distance in columns[:3] if distance > 0.2]
+    what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
+    what += f"; most different columns: {', '.join(apart)}" if apart else ""
+    level, way_out = Level.READY, ""
+    if shift.auc >= _TELLING_AUC or (shift.fit < _LITTLE_FIT and len(party.X) >= 200):
+        level = Level.FAULT if shift.auc >= _ELSEWHERE_AUC and shift.fit < _NO_FIT else Level.WARNING
         way_out = (
-            f"Look at what was spent: fedkd ledger {shlex.quote(str(output_root(node.state_dir, 'state-dir')))} "
-            f"--epsilon-budget {node.epsilon_budget:g}. Then raise epsilon-budget in the node config, take part with "
-            "other rows, or leave the federation."
+            "Units, codes and time spans must be the same in both files. If they are, the public rows come from "
+            "elsewhere: agree on public rows like yours. A party that holds few of the classes is told apart too, "
+            "which does no harm."
         )
-        for share, level, words in (
-            (1e-3, Level.FAULT, "is spent"),
-            (_LITTLE_LEFT, Level.WARNING, "has less than a tenth left"),
-        ):
-            try:
-                ledger.ask([(PureEvent(share * node.epsilon_budget), 1)], client.party.budget)
-            except RefusalError as error:
-                if error.code != Code.BUDGET_EXCEEDED:
-                    yield finding_of("ledger", error)
-                    return
-                yield Finding(subject="budget", level=level, what=f"{limit} {words}", way_out=way_out)
-                return
-            except FedkdError as error:
+    yield Finding(subject="shift", level=level, what=what, way_out=way_out, private=True)
+
+
+def _model(client: PartyClient) -> Iterator[Finding]:
+    """Yield whether the model learns from public rows with made-up labels: no private row decides that."""
+    name = f"model {client.party.model_name}"
+    try:
+        client.try_model()
+    except LimitError as error:
+        yield finding_of("time", error)
+    except Exception as error:
+        extra = isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA
+        way_out = 'Name another in the node config, such as model="random-forest", or correct its code.'
+        what = str(error) if extra else f"{name} fails: {cause(error)}"
+        yield Finding(subject="extras" if extra else "model", level=Level.FAULT, what=what, way_out=way_out)
+    else:
+        yield Finding(subject="model", level=Level.READY, what=f"{name} learns, and labels public rows")
+
+
+def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterator[Finding]:
+    """Yield what was spent on these rows, and whether something is left."""
+    folder = root / "ledgers" / file_name(node.party)
+    what = "nothing has been charged yet"
+    if (folder / FILE).exists() or (folder / HEAD).exists():
+        try:
+            read = read_ledger(folder)
+        except (FedkdError, OSError) as error:
+            restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
+            yield finding_of("ledger", error, way_out=restore)
+            return
+        spent = read.ledger.spent(node.delta_budget, read.rows)
+        words = (
+            f"epsilon {spent_text(spent, 4)} at delta {node.delta_budget:g}" if spent < math.inf else "no finite one"
+        )
+        what = f"{words} spent so far, {sum(entry.server_round > 0 for entry in read.ledger.entries)} charged replies"
+        if late := read.ledger.from_the_future(datetime.now(UTC)):
+            seen = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"
+            way_out = "A clock was wrong then, or is wrong now: timedatectl set-ntp true sets it."
+            yield Finding(subject="clock", level=Level.WARNING, what=seen, way_out=way_out)
+    yield Finding(subject="ledger", level=Level.READY, what=what)
+    if not node.demands_privacy:
+        what = "none: runs with and without noise are answered, and nothing bounds what all of them tell"
+        yield Finding(subject="budget", level=Level.READY, what=what)
+    elif node.epsilon_budget == math.inf:
+        what = "require-privacy is set without epsilon-budget: any noise is accepted, however little"
+        way_out = "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5"
+        yield Finding(subject="budget", level=Level.WARNING, what=what, way_out=way_out)
+    elif client is not None and client.party.ledger is not None:
+        what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}"
+        try:
+            client.party.ledger.ask([(PureEvent(1e-3 * node.epsilon_budget), 1)], client.party.budget)
+        except FedkdError as error:
+            if error.code != Code.BUDGET_EXCEEDED:
                 yield finding_of("ledger", error)
                 return
-        yield Finding(subject="budget", level=Level.READY, what=f"{limit}, of which a tenth or more is left")
-
-    def _takes_part(self, client: PartyClient, run: RunConfig) -> Iterator[Finding]:
-        from fedkd_flwr.app.server_app import first_settings
-
-        said = client.judge({**first_settings(run, client.party.public)})
-        if said is None:
-            yield Finding(
-                subject="run", level=Level.READY, what=f"this party would answer its first round ({run.algorithm})"
+            way_out = (
+                f"Look at what was spent: fedkd ledger {shlex.quote(str(root))} --epsilon-budget "
+                f"{node.epsilon_budget:g}. Then raise epsilon-budget in the node config, or leave the federation."
             )
+            yield Finding(subject="budget", level=Level.FAULT, what=f"{what} is spent", way_out=way_out)
         else:
-            yield finding_of("run", said)
+            yield Finding(subject="budget", level=Level.READY, what=f"{what}, of which something is left")
 
 
-def _copy_again(error: Exception) -> str:
-    if isinstance(error, FedkdError) and error.code == Code.MISSING_FILE:
-        return "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
-    return ""
+def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
+    from fedkd_flwr.app.server_app import first_settings
+
+    error = client.judge({**first_settings(run, client.party.public)})
+    if error is not None:
+        return finding_of("run", error)
+    return Finding(subject="run", level=Level.READY, what=f"this party would answer its first round ({run.algorithm})")

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from fedkd_flwr.app.app_folder import app_folder, toml
-from fedkd_flwr.app.submit import QUIET, FlowerError, flower
+from fedkd_flwr.app.submit import FlowerError, flower, flower_env
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
@@ -253,7 +253,7 @@ def devnet(
 
 def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
     """Start a process in its own folder, with Flower's files in it, and its output in its log."""
-    env = {**os.environ, **QUIET, "FLWR_HOME": str(folder / name / "flwr")}
+    env = {**flower_env(), "FLWR_HOME": str(folder / name / "flwr")}
     env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
     # Flower starts helpers by name; nodes find the user's own modules
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -20,8 +20,8 @@ from typing import Any
 from flwr.app import Context, Message
 
 from fedkd_flwr.app.assembly import make_strategy
+from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.client_app import app
-from fedkd_flwr.app.heard_log import heard_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
@@ -91,7 +91,7 @@ def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> Dr
         way_out = "A dry run shows what a silo's own file gives; `fedkd simulate` shows the rest."
         raise ConfigError(explain("data-path", "be given for a dry run", node.data_path, way_out))
     public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
-    errors = heard_log("flwr.party", level=logging.ERROR)
+    errors = captured_log("flwr.party", level=logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="fedkd-dry-run-") as place, errors as said:
         folder = Path(place)
         _copy_ledgers(output_root(node.state_dir, "state-dir"), folder / "state")

@@ -9,32 +9,33 @@ from pathlib import Path
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.clients.answer_table import MAX_PUBLIC_COLUMNS
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
+from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.simulation.rows import party_name, simulated_pool
 from fedkd_flwr.stores.egress_log import EgressLog
 
-__all__ = ["egress_of"]
+__all__ = ["door_of"]
 
 
-def egress_of(config: RunConfig, node: NodeConfig, run_id: str) -> Egress | None:
-    """Return the door through which this node's replies leave; None for a simulated party that asks for none.
+def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:
+    """Return the door through which this node's replies leave; an open one for a simulated party that asks for none.
 
     The time that a steward has ends with nine tenths of the run's ``round-timeout-s``, counted from now: a visit's
     start.
     """
     if not node.guards:
-        return None
+        return OPEN
     name = node.party or party_name(node.partition_id or 0)
     root = output_root(node.state_dir, "state-dir") if node.state_dir or not node.simulated else None
     index = node.partition_id if node.simulated else derive_seed(0, name)
     specs = [config.model_of(role)[0] for role in ("model", *config.card.roles) if role != "final"]
-    return Egress(
+    return SiloDoor(
         EgressLog(root or output_root(config.output_dir), party=name),
         run_id=run_id,
         run_name=config.name,

@@ -98,12 +98,12 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
         The pasts of its rows; without them one row is taken that has paid for everything.
     """
     lines = [f"party        {one_line(ledger.party)}", ""]
-    table = [("when", "run", "round", "data", "algorithm", "mechanism", "released")]
+    table = [("when", "run", "round", "data", "algorithm", "mechanism", "charged")]
     for entry in ledger.entries:
-        released = " + ".join(f"{count:,} x {event_words(event)}" for event, count in entry.events)
+        charged = " + ".join(f"{count:,} x {event_words(event)}" for event, count in entry.events)
         when = datetime.fromisoformat(entry.when).strftime("%Y-%m-%d %H:%M:%S UTC")
         number = str(entry.server_round) if entry.server_round else "note"
-        table.append((when, entry.run_id, number, entry.data[:8], entry.algorithm, entry.mechanism, released))
+        table.append((when, entry.run_id, number, entry.data[:8], entry.algorithm, entry.mechanism, charged))
     lines += columns([[one_line(cell) for cell in row] for row in table])
     if not ledger.entries:
         lines.append("nothing yet")
@@ -190,7 +190,7 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
                 "unit": entry.unit,
                 "adversary": entry.adversary,
                 "neighbouring_relation": entry.neighbouring_relation,
-                "released": [
+                "charged": [
                     {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
                 ],
             }

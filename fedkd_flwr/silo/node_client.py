@@ -1,4 +1,4 @@
-"""One task's ClientApp, in a process of its own: instruction on stdin, reply on stdout, no network (see `node`).
+"""One instruction's ClientApp, in a process of its own: instruction on stdin, reply on stdout, no network (see `node`).
 
 The ClientApp is imported from what is installed. What it prints goes to stderr, which is the owner's log.
 """
@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import struct
 import sys
 from importlib import import_module
 from typing import IO
+
+from fedkd_flwr.processes.limits import end_with_parent
+from fedkd_flwr.silo.receipts import settle, taken
 
 __all__ = ["main", "read_frames", "serve", "write_frames"]
 
@@ -43,7 +47,9 @@ def read_frames(data: bytes, count: int) -> list[bytes]:
 
 
 def serve(source: IO[bytes]) -> bytes:
-    """Read a task, run its ClientApp and return the answer, as `node.ask_client_app` reads it.
+    """Read an instruction, run its ClientApp and return the answer, as `node_work.ask_client_app` reads it.
+
+    Or read receipts and what became of their reply, and write that down (`fedkd_flwr.silo.receipts`).
 
     Raises
     ------
@@ -51,7 +57,10 @@ def serve(source: IO[bytes]) -> bytes:
         If the object named is no ClientApp, or its answer no message.
     """
     header, context_bytes, message_bytes = read_frames(source.read(), 3)
-
+    task = json.loads(header)
+    if "outcome" in task:
+        settle(context_bytes, task["outcome"])
+        return b""
     from flwr.app import Message
     from flwr.clientapp import ClientApp
     from flwr.common.serde import context_from_proto, context_to_proto, message_from_proto, message_to_proto
@@ -59,10 +68,9 @@ def serve(source: IO[bytes]) -> bytes:
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.supercore.task_identity import TaskIdentity
 
-    task = json.loads(header)
     context = context_from_proto(ProtoContext.FromString(context_bytes))
     message = message_from_proto(ProtoMessage.FromString(message_bytes))
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = task["task-id"], context.run_id, context.node_id
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, context.run_id, context.node_id
     module, _, name = task["client-app"].partition(":")
     app = getattr(import_module(module), name)
     if not isinstance(app, ClientApp):
@@ -71,11 +79,13 @@ def serve(source: IO[bytes]) -> bytes:
     if not isinstance(reply, Message):
         raise TypeError(f"the ClientApp returned {type(reply).__name__}, which is no message")
     protos = message_to_proto(reply), context_to_proto(context)
-    return write_frames(*(proto.SerializeToString() for proto in protos))
+    return write_frames(*(proto.SerializeToString() for proto in protos), taken())
 
 
 def main() -> None:
-    """Answer one task."""
+    """Answer one instruction; SIGTERM, also that of a node which was killed, ends it like an exception."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    end_with_parent()
     with os.fdopen(os.dup(1), "wb") as target:
         os.dup2(2, 1)  # what is printed must not get into the reply
         target.write(serve(sys.stdin.buffer))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedkd_flwr.app.heard_log import heard_log
+from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.silo.rehearsal import WORD
 
@@ -57,7 +57,7 @@ def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
     from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
 
     count = int(values.get("num-parties") or DEFAULT_PARTIES)
-    with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, heard_log() as said:
+    with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, captured_log() as said:
         config = {**values, "num-parties": count, "output-dir": folder}
         parse_run_config(config)
         nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]

@@ -219,6 +219,10 @@ class EgressLog:
             raise _lost(f"egress log {self.path}", f"be of {self.party}", str(head["party"]))
         lines, digest, size = int(head["lines"]), str(head["digest"]), int(head["size"])
         data = b""
+        if (held := self.path.stat().st_size if self.path.exists() else 0) < size:
+            rule, seen = f"hold its {lines} lines", f"{held} bytes of {size}: it was rotated, moved or cut"
+            way_out = "Put the file back that was moved, and take it out of log rotation: only ever append to it."
+            raise _lost(f"egress log {self.path}", rule, seen, f"{way_out} Else: {_WAY_OUT}")
         if self.path.exists():
             with self.path.open("rb") as file:
                 file.seek(int(head["start"]))
@@ -429,5 +433,5 @@ def _read_head(path: Path) -> dict[str, Any] | None:
     return head
 
 
-def _lost(source: str, rule: str, seen: str) -> DataError:
-    return DataError(explain(source, rule, seen, _WAY_OUT), code=Code.LEDGER_LOST)
+def _lost(source: str, rule: str, seen: str, way_out: str = _WAY_OUT) -> DataError:
+    return DataError(explain(source, rule, seen, way_out), code=Code.LEDGER_LOST)

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from flwr.app import Message
 from flwr.common import log
 
-from fedkd_flwr.errors import explain
+from fedkd_flwr.errors import Code, explain
 from fedkd_flwr.record.run_record import Rejection, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange
 from fedkd_flwr.strategies.reception import Answered
@@ -96,7 +96,8 @@ class Inbox(Generic[Answered]):
 
     def _failure(self, reply: Reply) -> str:
         """Return the cause that a simulated party gives for a failure; across a wire there are codes and no text."""
-        said = reply.metrics.get("failure") if self.record.simulation else ""
+        told = self.record.simulation or reply.code == Code.CHANGING_MOD  # which mod it is
+        said = reply.metrics.get("failure") if told else ""
         return " ".join(said.split())[:600] if isinstance(said, str) else ""
 
 

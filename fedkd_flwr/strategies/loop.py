@@ -37,7 +37,7 @@ from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid
 from fedkd_flwr.wire.records import array_bytes, instruction_record
 
-__all__ = ["ExchangeStrategy", "new_record"]
+__all__ = ["ExchangeStrategy", "new_record", "strategy_of"]
 
 _SETTLE_S = 3.0
 
@@ -159,6 +159,11 @@ class ExchangeStrategy(Strategy):
     def model(self) -> Any:
         """The server's model after `start`, a `Classifier`; None where the algorithm leaves it none."""
         return getattr(self.exchange, "model", None)
+
+    @property
+    def consensus(self) -> Any:
+        """The last consensus, int16 labels of shape (num_public,); None where parties exchange no labels."""
+        return getattr(self.exchange, "consensus", None)
 
     # ---------------------------------------------------------------- Flower's loop
 
@@ -437,6 +442,13 @@ class ExchangeStrategy(Strategy):
             kind, group = "train" if stage == "fit" else "evaluate", str(server_round)
             messages.append(self.envelope(content, dst_node_id=node, message_type=kind, group_id=group))
         return messages, num_bytes
+
+
+def strategy_of(found: type[Any]) -> type[ExchangeStrategy]:
+    """Return the strategy that a card names: itself, or the loop of the exchange that it names."""
+    if issubclass(found, ExchangeStrategy):
+        return found
+    return type(found.__name__, (ExchangeStrategy,), {"exchange_type": found})
 
 
 def new_record(card: Card) -> RunRecord:

@@ -454,7 +454,7 @@ def test_an_own_setting_stands_in_the_algorithm_s_own_section(card):
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
 def test_a_card_names_both_sides_and_they_name_it(card):
-    assert resolve_name(card.strategy).card is card
+    assert resolve_name(card.strategy).exchange_type.card is card
     assert resolve_name(card.client).card is card
     assert issubclass(card.config, ExchangeConfig)
     assert card.default_rounds >= 1

@@ -6,12 +6,6 @@ from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report.canvas import Canvas
 
 
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Let silos learn without a child process, as where a system knows no limits: the forks take half of the time."""
-    monkeypatch.setattr("fedkd_flwr.app.assembly.limits_of", lambda seconds, gigabytes: None)
-
-
 @pytest.fixture(autouse=True)
 def _no_pictures(monkeypatch):
     def none(self, height):

@@ -14,14 +14,12 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedkd_flwr.app import client_app
 from fedkd_flwr.app.client_app import answer, finish, never_for_ever
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.clients.egress import Egress
 from fedkd_flwr.processes import watchdog
+from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 
 HANGS = """
 import os, time
-from fedkd_flwr.processes import watchdog
-from fedkd_flwr.app import client_app
 from fedkd_flwr.processes.limits import Limits
 client_app.HANG_S = 0.7
 os.mkfifo("rows.csv")
@@ -85,10 +83,10 @@ def test_every_visit_is_ended_where_it_hangs(visit, monkeypatch):
 def test_a_code_for_an_instruction_that_cannot_be_opened_is_in_the_egress_log(reply_to, tmp_path, monkeypatch):
     for name in ("_run_id", "_task_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1")
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1")
     content = RecordDict({"settings": ConfigRecord({})})
     message = Message(content, dst_node_id=1, message_type="train")
     message.metadata.__dict__["_message_id"] = "1"
-    reply_to(FedCTClient(party("a", *rows(9, seed=0), egress=door)), message)
+    reply_to(FedCTClient(party("a", *rows(9, seed=0), door=door)), message)
     (line,) = read_log(door.log.path).lines
     assert (line["left"], line["code"]) == (False, "withheld")

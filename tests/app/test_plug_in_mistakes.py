@@ -161,7 +161,7 @@ def test_weights_to_start_from_are_taken_or_refused_never_ignored():
 
     strategy = PrivateKT(config=PrivateKTConfig(), public=public_set(), global_model=_net)
     weights = [np.full_like(array, 0.5) for array in strategy.exchange.model.arrays()]
-    strategy.check_rounds = lambda _: (_ for _ in ()).throw(RuntimeError("far enough"))
+    strategy.prepare = lambda *_: (_ for _ in ()).throw(RuntimeError("far enough"))
     with pytest.raises(RuntimeError, match="far enough"):
         strategy.start(
             InProcessGrid(lambda *_: None, []), ArrayRecord({f"{i}": Array(w) for i, w in enumerate(weights)})

@@ -85,7 +85,8 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
 def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
     strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
     strategy.roster.nodes = [1000, 1001, 1002, 1003]
-    monkeypatch.setattr(strategy, "_present", lambda grid: {1000, 1001, 1002})
+    monkeypatch.setattr(strategy.roster, "look", lambda grid, latecomers: {1000, 1001, 1002})
+    strategy._began = 1.0  # as after `start`
     strategy.exchange.num_rounds = 1
     strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
     assert strategy.roster.asked_now == [1000, 1001, 1002, 1003]

@@ -13,5 +13,5 @@ def test_it_is_fedprox_with_mu_zero_and_flower_s_own_strategy():
     fedavg, _ = run("fedavg", rounds=2)
     fedprox, _ = run("fedprox", rounds=2, proximal_mu=0.0)
     assert same(fedavg.model.arrays(), fedprox.model.arrays())
-    assert type(fedavg.flower) is FlowerFedAvg
+    assert type(fedavg.exchange.flower) is FlowerFedAvg
     assert fedavg.claims == []

@@ -88,7 +88,7 @@ def test_fedkt_prox_takes_no_other_start():
 
 
 def test_another_algorithm_s_settings_are_refused():
-    with pytest.raises(ConfigError, match="config must be a FedKTProxConfig for FedKTProx, got 'FedProxConfig'"):
+    with pytest.raises(ConfigError, match="config must be a FedKTProxConfig for FedKT-Prox, got 'FedProxConfig'"):
         FedKTProx(config=FedProxConfig(), public=public_set(), global_model=net)
 
 

@@ -301,6 +301,31 @@ def test_ctrl_c_before_the_command_is_imported_leaves_no_traceback():
     assert (done.returncode, done.stderr) == (130, "")
 
 
+ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+
+
+def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tmp_path):
+    (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
+    node = f'party="a"\ndata-path="{tmp_path}/dätä.csv"\npublic-path="{tmp_path}/dätä.csv"\nstate-dir="{tmp_path}"\n'
+    (tmp_path / "node.toml").write_text(node, encoding="utf-8")
+    program = [sys.executable, "-m", "fedkd_flwr.cli", "check", str(tmp_path / "node.toml")]
+    done = subprocess.run(program, cwd=ROOT, env=os.environ | ASCII, capture_output=True, check=False)
+    assert b"public file   schema must be a file" in done.stdout  # the next thing that is missing
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
+    (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
+    program = (
+        "import sys; from fedkd_flwr.data.tables import require_file; require_file(sys.stdin.buffer.read().decode())"
+    )
+    path = str(tmp_path / "dätä.csv").encode()
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | ASCII, input=path, capture_output=True, check=False)
+    assert b"that this process's locale (ascii) can write" in done.stderr
+    assert b"PYTHONUTF8=1" in done.stderr
+
+
 def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
     done = fedkd("runs", "--json", "--output-dir", places)
     found = {line["record"].split("/")[-2]: line for line in json.loads(done.out)}

@@ -97,7 +97,8 @@ def deployment(tmp_path_factory):
             ]
             supernode = [sys.executable, *checked]
         commands[name] = [
-            *(*supernode, "--insecure", "--superlink", address, "--host", "127.0.0.1", "--port", str(ports[i])),
+            *(*supernode, "--insecure", "--superlink", address),
+            *(() if name == "north" else ("--host", "127.0.0.1", "--port", str(ports[i]))),
             *("--node-config", f'{node_config} share-metrics="{"accuracy" if name == "north" else ""}"'),
         ]
     started = []

@@ -143,8 +143,7 @@ def test_programs_get_the_same_figures(tmp_path, capsys):
     assert found["epsilon_spent"] == pytest.approx(0.8)
     assert found["epsilon_left"] == pytest.approx(0.2)
     assert [entry["round"] for entry in found["entries"]] == [1, 2]
-    assert found["entries"][0]["released"][0]["words"] == "epsilon 0.4"
-    assert found["entries"][0]["reply_digest"] == make_entry().reply_digest
+    assert found["entries"][0]["charged"][0]["words"] == "epsilon 0.4"
     assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
 
 

@@ -40,6 +40,18 @@ def test_a_whole_log_holds_and_its_lines_come_back(log):
     assert egress_logs_in(log.path.parents[2]) == egress_logs_in(log.directory) == [log.path]
 
 
+@pytest.mark.parametrize("way", ["moved", "truncated"])
+def test_a_log_that_was_rotated_is_named_and_goes_on_once_it_is_put_back(log, way):
+    kept = log.path.with_name("log.jsonl.1")
+    kept.write_bytes(log.path.read_bytes())
+    log.path.unlink() if way == "moved" else log.path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"must hold its 5 lines, got 0 bytes of \d+: it was rotated, moved or cut"):
+        log.append({"run": "7", "round": 6, "left": True})
+    kept.replace(log.path)
+    assert log.append({"run": "7", "round": 6, "left": True})["number"] == 6
+    assert read_log(log.path).problems == []
+
+
 def _altered(lines):
     lines[1] = lines[1].replace(b'"round":2', b'"round":3')
 
@@ -123,7 +135,7 @@ def test_a_lost_head_or_log_is_noticed_and_nothing_more_is_written(log):
 
 def test_a_log_cut_at_its_end_takes_no_further_line(log):
     log.path.write_bytes(b"".join(_lines(log)[:-1]))
-    with pytest.raises(DataError, match="must end with line 5"):
+    with pytest.raises(DataError, match="must hold its 5 lines, got 1052 bytes of 1315"):
         log.append({})
 
 

@@ -124,7 +124,7 @@ def test_parties_left_out_of_the_vote_are_left_out_of_the_quorum_too():
 
 def test_dawid_skene_breaks_ties_by_the_policy():
     strategy = FedCT(config=FedCTConfig(consensus="dawid-skene"), public=public_set(60))
-    strategy.rule = DawidSkene(least=0.0)
+    strategy.exchange.rule = DawidSkene(least=0.0)
     answers = [PartyLabels(party=str(c), labels=np.full((1, 60), c, dtype=np.int16)) for c in range(3)]
     assert set(strategy.exchange.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
@@ -251,7 +251,7 @@ class TestDensityRatios:
         strategy.start(grid, num_rounds=2)
         assert strategy.record.consensus_rule in ("majority", "dawid-skene")
         assert "Only 0 % of the public rows look like private rows" in strategy.record.consensus_reason
-        asked = ["rule" in m.content.config_records["fitins.config"] for m in grid.sent if "train" in str(m.metadata)]
+        asked = ["rule" in m.content.config_records["config"] for m in grid.sent if "train" in str(m.metadata)]
         assert asked[:6] == [True] * 6
         assert not any(asked[6:])
 

@@ -73,10 +73,10 @@ def test_a_reply_that_is_turned_away_leaves_no_class_counts_behind():
     """They bind for the whole run, and a node may have sent them in another party's name."""
     strategy = fedkt(students_per_party=2, teachers_per_student=2, consensus="density-ratio")
     codes, labels, counts = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16), np.array([7, 7, 7])
-    sent = encode_ratios(codes, labels, public=strategy.spec, server_round=1, class_counts=counts)
+    sent = encode_ratios(codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=counts)
     with pytest.raises(PayloadError, match="reply must hold 2 label arrays"):  # those of the second student
         strategy.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
     assert strategy._said_once == {}
-    second = encode_labels(labels, public=strategy.spec, server_round=1)
+    second = encode_labels(labels, public=strategy.exchange.spec, server_round=1)
     strategy.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
     assert strategy._said_once["a"]["class-counts"].tolist() == [7, 7, 7]

@@ -133,7 +133,7 @@ def test_known_rows_are_labelled_by_the_consensus_so_that_it_does_not_show_which
 
 
 def test_a_party_that_knows_the_seed_cannot_repeat_the_draw():
-    mine, again = _strategy().known, _strategy().known
+    mine, again = _strategy().exchange.known, _strategy().exchange.known
     assert np.array_equal(mine.rows, again.rows)  # a run that is resumed judges by the same rows
     truth = PUBLIC.y.copy()
     truth[0] = (truth[0] + 1) % 3

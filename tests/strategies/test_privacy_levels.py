@@ -712,7 +712,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     assert store.load().spent(1e-5) == pytest.approx(first.claims[0].epsilon, rel=1e-6)
     spent = [first.claims[0].epsilon]
     while spent[-1] < 3.0 and len(spent) < 6:
-        refused = store.load().would_exceed(first.plan.events(), Budget(epsilon=3.0))
+        refused = store.load().would_exceed(first.exchange.noise.events(), Budget(epsilon=3.0))
         if refused:
             break
         once(str(len(spent) + 1))

@@ -148,7 +148,7 @@ def test_without_self_training_the_model_learns_the_buffer_alone():
     assert not same_weights(with_it, without)
     fresh = make()
     start = fresh.model.arrays()
-    held = without.buffer.all()
+    held = without.exchange.buffer.all()
     taught = fresh._fresh("teach", 1).set_arrays(start)
     taught.full_batch_steps(public_set().X[held.rows], held.targets, steps=4)
     assert all((a == b).all() for a, b in zip(taught.arrays(), without.model.arrays(), strict=True))
@@ -157,7 +157,7 @@ def test_without_self_training_the_model_learns_the_buffer_alone():
 def test_the_kept_share_is_the_paper_s_beta():
     config = {"round_epsilon": 5.0, "transfer_rows": 2}
     beta = (np.exp(2.5) - 1) / (np.exp(2.5) - 1 + 3)
-    assert make(**config).mechanism.keep == pytest.approx(beta)
+    assert make(**config).exchange.mechanism.keep == pytest.approx(beta)
 
 
 # ---------------------------------------------------------------------------------------------------- the wire
@@ -297,7 +297,7 @@ def test_a_party_with_another_net_or_none_is_left_out_with_a_reason():
 
 def _answer(count=2, *, classes=3, label=0):
     labels = np.full((1, count), label, dtype=np.int16)
-    spec = make().spec.rows(count)
+    spec = make().exchange.spec.rows(count)
     return encode_labels(labels, public=spec, server_round=1)
 
 
@@ -428,7 +428,7 @@ def test_a_continued_run_ends_where_an_uninterrupted_one_does(tmp_path, fraction
     rest, grid = run(rounds=6, checkpoint=tmp_path / "two", resume_from=tmp_path / "one", **settings)
     assert curve(rest) == curve(whole)
     assert same_weights(rest, whole)
-    assert (rest.rows == whole.rows).all()
+    assert (rest.exchange.rows == whole.exchange.rows).all()
     assert rest.asked == whole.asked
     assert rest.claims == whole.claims
     asked = sum(m.metadata.message_type == "train" for m in grid.sent)

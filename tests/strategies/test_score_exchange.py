@@ -104,7 +104,7 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
     again, _ = _run(_members(make=model), rounds=2, public_batch=20)
     for server_round in (1, 2):
         rows = strategy.exchange.rows(server_round).tolist()
-        assert rows == sorted(set(rows)) == again.rows(server_round).tolist()
+        assert rows == sorted(set(rows)) == again.exchange.rows(server_round).tolist()
         assert len(rows) == 20
 
 

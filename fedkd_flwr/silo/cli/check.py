@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedkd_flwr.cli.options import AsJson, open_page, print_json
+from fedkd_flwr.cli.options import AsJson, print_json
 
 __all__ = ["check"]
 
@@ -35,8 +34,6 @@ def check(
         list[str] | None,
         typer.Option("--run", metavar="FILE.toml|KEY=VALUE", help="At a silo: settings of a run it is asked to join."),
     ] = None,
-    page: Annotated[Path | None, typer.Option(help="At a silo: write a page with pictures, for you alone.")] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open that page in a browser.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
@@ -48,7 +45,7 @@ def check(
     --------
     fedkd check party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
     fedkd check -- --superlink link.example.org:9092 --root-certificates ca.crt --node-config node.toml
-    fedkd check node.toml --run algorithm=fedkt --run fedkt.level=L2 --page check.html
+    fedkd check node.toml --run algorithm=fedkt --run fedkt.level=L2
     fedkd check my-run.toml --superlink ops
     """
     from fedkd_flwr.app.progress import ProgressLine
@@ -74,22 +71,16 @@ def check(
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
-    written: Path | None = None
     if options or own & set(values):
         from fedkd_flwr.silo.check_silo import check_silo
 
         options += ["--superlink", superlink] if superlink else []
         from_options, link = read_supernode_options(options)
         asked = read_settings(run) if run else None
-        looked = check_silo({**from_options, **values}, link=link, run=asked, show=line.show)
-        findings = looked.findings
-        if open_ or page is not None:
-            from fedkd_flwr.silo.check_page import write_check_page
-
-            written = write_check_page(looked, page or Path("fedkd-check.html"))
-    elif page is not None or open_ or run:
+        findings = check_silo({**from_options, **values}, link=link, run=asked, show=line.show)
+    elif run:
         way_out = "At a silo name its data-path, or give its --node-config."
-        raise ConfigError(explain("--page, --open and --run", "be given at a silo", "settings of a server", way_out))
+        raise ConfigError(explain("--run", "be given at a silo", "settings of a server", way_out))
     else:
         from fedkd_flwr.silo.check_server import check_server
 
@@ -100,9 +91,5 @@ def check(
     else:
         for text in as_text(findings):
             typer.echo(text)
-    if written is not None:
-        typer.echo(f"page: {written.absolute()} (it shows private rows: for this silo alone)", err=as_json)
-        if open_:
-            open_page(str(written.absolute()))
     sys.stdout.flush()
     return exit_code(findings)

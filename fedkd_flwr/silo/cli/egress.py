@@ -64,7 +64,7 @@ def dry_run(
     """
     from fedkd_flwr.settings.run_settings import read_settings
     from fedkd_flwr.silo.dry_run import dry_run as computed
-    from fedkd_flwr.silo.steward import answer_lines
+    from fedkd_flwr.silo.review import answer_lines
 
     found = computed(read_settings(settings or []), _node_settings(node or [], node_config))
     if to_csv is not None and found.table:
@@ -118,8 +118,8 @@ def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = Fal
     fedkd egress pending /srv/st-mary/state
     fedkd egress pending /srv/st-mary/state --rows 1000 | less
     """
-    from fedkd_flwr.silo.steward import answer_lines
-    from fedkd_flwr.silo.steward import pending as waiting
+    from fedkd_flwr.silo.review import answer_lines
+    from fedkd_flwr.silo.review import pending as waiting
 
     found = waiting(state_dir.expanduser())
     if as_json:
@@ -185,7 +185,7 @@ def reject(
 
 
 def _decide(run: str, state_dir: Path, **words: Any) -> None:
-    from fedkd_flwr.silo.steward import decide
+    from fedkd_flwr.silo.review import decide
 
     held, decision = decide(run, state_dir.expanduser(), **words)
     facts = held.facts
@@ -207,7 +207,7 @@ def log(
     fedkd egress log /srv/st-mary/state
     fedkd egress log /srv/st-mary/state --csv > egress.csv
     """
-    from fedkd_flwr.silo.steward import log_csv, log_text
+    from fedkd_flwr.silo.review import log_csv, log_text
     from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
 
     problems: list[str] = []

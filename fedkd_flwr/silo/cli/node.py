@@ -60,7 +60,7 @@ def _ready(supernode: list[str]) -> bool:
     values, link = read_supernode_options(supernode)
     if "partition-id" in values and "data-path" not in values:  # it plays a party of a simulation
         return True
-    findings = check_silo(values, link=link).findings
+    findings = check_silo(values, link=link)
     for line in as_text(findings):
         typer.echo(line)  # as fedkd check itself prints them
     if may_start(findings):

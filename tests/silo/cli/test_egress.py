@@ -185,7 +185,7 @@ def test_the_log_comes_as_a_table_as_csv_and_as_json(fedkd, log, tmp_path):
     assert "only the code held-back" in text
     assert "rejected by Ada: a, b" in text
     rows = list(csv.DictReader(fedkd("egress", "log", tmp_path, "--csv").out.splitlines()))
-    assert [row["rules broken"] for row in rows] == ["", "", "hours (19:00)"]
+    assert [row["noted"] for row in rows] == ["", "", "hours (19:00)"]
     lines = read_log(log.path).lines
     assert [json.loads(row["json"]) for row in rows] == lines
     assert json.loads(fedkd("egress", "log", log.path, "--json", "--run", "monday").out) == lines

@@ -22,14 +22,15 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
-from fedkd_flwr.clients import egress as door
-from fedkd_flwr.clients.egress import Egress
+from fedkd_flwr.clients.door import Ask, Leaving, discloses
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.processes import watchdog
+from fedkd_flwr.silo import door as silo_door
+from fedkd_flwr.silo.door import SiloDoor
+from fedkd_flwr.silo.review import answer_lines, decide, log_text, pending
 from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
-from fedkd_flwr.silo.steward import answer_lines, decide, log_text, pending
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
@@ -39,12 +40,13 @@ from fedkd_flwr.wire.envelope import digests
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.row_codec import encode_rows
 
+LABELS = StoredReply(arrays={"labels": np.zeros(3)})
 NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(door, "POLL_S", 0.02)
+    monkeypatch.setattr(silo_door, "POLL_S", 0.02)
 
 
 def _guarded(folder, name="a", *, run="1", counts=20, ledger=True, **changes):
@@ -55,7 +57,7 @@ def _guarded(folder, name="a", *, run="1", counts=20, ledger=True, **changes):
     settings = {
         "run_id": run,
         "state": PartyState(own, run_id=run, party=name),
-        "egress": Egress(EgressLog(own, party=name), run_id=run, **asks),
+        "door": SiloDoor(EgressLog(own, party=name), run_id=run, **asks),
         "share_metrics": (),
         **changes,
     }
@@ -72,7 +74,7 @@ def _run(members, config=None, rounds=1, **keywords):
 
 
 def _log(member):
-    found = read_log(member.egress.log.path)
+    found = read_log(member.door.log.path)
     assert found.problems == []
     return found.lines
 
@@ -82,10 +84,10 @@ def _steward(member, *decisions):
 
     def work():
         for verdict in decisions:
-            while not (waits := pending(member.egress.log.directory.parents[1]) if _exists(member) else []):
+            while not (waits := pending(member.door.log.directory.parents[1]) if _exists(member) else []):
                 time.sleep(0.01)
             tables.append((dict(waits[0].facts), waits[0].table))
-            decide("last", member.egress.log.directory.parents[1], approved=verdict, reason="seen", by="Ada")
+            decide("last", member.door.log.directory.parents[1], approved=verdict, reason="seen", by="Ada")
 
     tables: list = []
     thread = threading.Thread(target=work, daemon=True)
@@ -94,7 +96,7 @@ def _steward(member, *decisions):
 
 
 def _exists(member):
-    return member.egress.log.directory.parents[1].is_dir()
+    return member.door.log.directory.parents[1].is_dir()
 
 
 def _arrays(grid, node):
@@ -141,7 +143,7 @@ def test_a_reply_that_cannot_be_written_down_does_not_leave(tmp_path, monkeypatc
     def full(fields):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(members[0].egress.log, "append", full)
+    monkeypatch.setattr(members[0].door.log, "append", full)
     grid, record = _run(members)
     assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "internal")]
     assert _arrays(grid, 1000) == []
@@ -160,25 +162,23 @@ def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are
     member = _guarded(tmp_path, "a", allow=frozenset())
     told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1}
     for server_round in range(1, 41):
-        client = (
-            FedCTClient(member) if server_round % 2 else RefusingClient("a", RefusalError("no"), egress=member.egress)
-        )
+        client = FedCTClient(member) if server_round % 2 else RefusingClient("a", RefusalError("no"), door=member.door)
         assert client.fit([], {**told, "server-round": server_round})[2]["code"] == "not-allowed"
     assert [line["refusal"] for line in _log(member)] == [*range(1, 9), 16, 32]
     assert caplog.text.count("leaves this round out") == 10
     assert "(time 32 in this run" in caplog.text
-    (note,) = read_log(member.egress.log.path).notes
+    (note,) = read_log(member.door.log.path).notes
     assert note.startswith("Run 1 was answered not-allowed 40 times")
     assert "only the code not-allowed (time 32)" in log_text(_log(member))
-    assert {path.name for path in member.egress.log.directory.iterdir()} >= {"refused", "log.jsonl"}
-    assert member.egress.log.count_refusal("2", "not-allowed") == member.egress.log.count_refusal("1", "x") == 1
+    assert {path.name for path in member.door.log.directory.iterdir()} >= {"refused", "log.jsonl"}
+    assert member.door.log.count_refusal("2", "not-allowed") == member.door.log.count_refusal("1", "x") == 1
 
 
 def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
-    door._begin(1, "fedct", {}, None, None)
-    door.let_out(StoredReply(), num_examples=3, table=lambda: None, sender={"reply-at": 7})
-    door._begin(2, "fedct", {}, None, None)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    door.let_out(Leaving(reply=StoredReply(), num_examples=3, sender={"reply-at": 7}))
+    door.before_rows(Ask(server_round=2, algorithm="fedct", told={}))
     door.refused("internal")
     door.refused("internal")  # of a visit that ended before it had said its round
     lines = read_log(door.log.path).lines
@@ -191,20 +191,20 @@ def test_models_that_the_site_does_not_allow_are_refused_in_each_round(tmp_path)
     rules = SiteRules(models=frozenset({"knn"}))
     words = {"algorithm": "fedct", "told": {}, "claim": None, "events": None}
     for models, refused in ((["knn"], False), (["knn", "mlp"], True)):
-        door = Egress(EgressLog(tmp_path, party="a"), run_id="1", models=models, rules=rules)
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", models=models, rules=rules)
         with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
             door.check_run()
         with pytest.raises(RefusalError, match="must be kept") if refused else nullcontext():
-            door.check_round(1, **words)
+            door.before_rows(Ask(server_round=1, **words))
 
 
 def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
     for server_round in range(1, 12):
-        door._begin(server_round, "fedct", {}, None, None)
+        door.before_rows(Ask(server_round=server_round, algorithm="fedct", told={}))
         with pytest.raises(RefusalError, match="'expired'"):
-            door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
-        assert door.refused("held-back") == server_round
+            door.let_out(Leaving(reply=LABELS, num_examples=3))
+        assert door.refused("held-back") == (server_round if server_round < 9 else 0)
     assert len(read_log(door.log.path).lines) == 11
 
 
@@ -222,6 +222,19 @@ def test_with_a_full_disk_an_answer_is_held_back_all_the_same_and_the_next_is_no
     told = {**FedCTConfig().told(), "algorithm": "fedct", "fingerprint": member.public.fingerprint, "wire-version": 1}
     assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
     assert member.state.load() is None
+
+
+def test_a_data_file_that_is_edited_during_a_run_is_noted_in_the_party_s_own_logs_and_nowhere_else(tmp_path, caplog):
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    replies = []
+    for server_round, seed in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        member = _guarded(tmp_path, "a", rows=rows(20, seed=seed))
+        replies.append(FedCTClient(member).fit([], {**told, "server-round": server_round})[2])
+    note = "the data file is another than in round 2 of this run"
+    assert [line["notes"] for line in _log(member)] == [[], [], [note], []]
+    assert note in log_text(_log(member))
+    assert "a: its data file is another than in round 2 of this run" in caplog.text
+    assert not any("data" in str(value) for reply in replies for value in reply.values())
 
 
 def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
@@ -333,7 +346,7 @@ def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no
 
 def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
     member = _guarded(tmp_path, "a", approve="always")
-    held = member.egress.held.put(
+    held = member.door.held.put(
         StoredReply(arrays={"labels": np.zeros(3, np.uint8)}),
         {
             "run": "1",
@@ -428,19 +441,21 @@ def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
 def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
     limits = parse_setting_rules("num-rounds<=2, fedct.quorum>=0.5", {"num-rounds", "fedct.quorum"})
     said = {"num-rounds": 1, "fedct.quorum": 0.9}
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", settings=said, rules=SiteRules(settings=limits))
     words = {"algorithm": "fedct", "claim": None, "events": None}
-    door.check_round(2, told={}, **words)
+    door.before_rows(Ask(server_round=2, told={}, **words))
     for server_round, told in ((3, {}), (1, {"fedct.quorum": 0.1})):
         with pytest.raises(RefusalError, match="run-rules of this site must be kept"):
-            door.check_round(server_round, told=told, **words)
+            door.before_rows(Ask(server_round=server_round, told=told, **words))
 
 
 def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refused(tmp_path):
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", rules=SiteRules(reply_epsilon=2.0, delta=0.0))
 
     def ask(events):
-        door.check_round(1, algorithm="fedct", told={}, claim=None if events is None else NOISE, events=events)
+        door.before_rows(
+            Ask(server_round=1, algorithm="fedct", told={}, claim=None if events is None else NOISE, events=events)
+        )
 
     ask([(PureEvent(1.0), 2)])
     for events, seen in (([(PureEvent(1.0), 3)], "3"), (None, "infinite")):
@@ -455,7 +470,7 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
     def told_code(client, config, indices, **said):
         member = _guarded(tmp_path, f"a{len(list(tmp_path.iterdir()))}", rules=SiteRules(settings=limits))
         member = replace(member, allow=frozenset({"fedmd", "fedkt"}))
-        member.egress.settings = said
+        member.door.settings = said
         told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
         return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
 
@@ -469,10 +484,10 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
 
 
 def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
 
     def covers(claim, *arrays):
-        door._begin(1, "fedct", {}, claim, [(PureEvent(1.0), 1)])
+        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}, claim=claim, events=[(PureEvent(1.0), 1)]))
         return door._kind(StoredReply(arrays={name: np.zeros(1) for name in arrays}))
 
     kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
@@ -521,14 +536,15 @@ def _asked(
 ):
     """Ask a door that wants the first round approved for one reply; return whether it left without a steward."""
     log = EgressLog(folder, party="a")
-    door = Egress(
+    door = SiloDoor(
         log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
     )
     told = {"share": "probs", **told}
-    door.check_round(at, algorithm=algorithm, told=told, claim=claim, events=events, public=public, rounds_left=left)
+    asked = {"claim": claim, "events": events, "public": public, "rounds_left": left}
+    door.before_rows(Ask(server_round=at, algorithm=algorithm, told=told, **asked))
     reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
     try:
-        door.let_out(reply, num_examples=rows, table=lambda: None)
+        door.let_out(Leaving(reply=reply, num_examples=rows))
     except RefusalError:
         return False
     return True
@@ -588,9 +604,9 @@ def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_
     assert not _asked(tmp_path, 2, [3.0])  # a server that asks a round anew with other labels, as often as it likes
 
     def final(loss):
-        door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
-        door.begin_final(algorithm="fedmd", told={})
-        door.let_out(StoredReply(metrics={"loss": loss}), num_examples=10, table=lambda: None)
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
+        door.before_rows(Ask(server_round="final", algorithm="fedmd", told={}))
+        door.let_out(Leaving(reply=StoredReply(metrics={"loss": loss}), num_examples=10))
 
     final(0.5)
     final(0.5)
@@ -602,25 +618,70 @@ def test_an_approval_speaks_for_one_answer_to_each_later_round_and_to_the_final_
 @pytest.mark.parametrize(("within_s", "until_s"), [(60.0, 0.05), (0.05, 60.0)])
 def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_says(tmp_path, within_s, until_s):
     soon, until = time.monotonic() + 0.05, time.monotonic() + until_s
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
-    door._begin(1, "fedct", {}, None, None)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=within_s, until=until)
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
     with pytest.raises(RefusalError, match="'expired'"):
-        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
     assert time.monotonic() < soon + 10.0
 
 
+def test_two_federations_at_one_silo_hold_and_log_their_answers_side_by_side(tmp_path):
+    left = []
+
+    def visit(run, approved):
+        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id=run, approve="always", within_s=20.0)
+        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+        try:
+            door.let_out(Leaving(reply=StoredReply(arrays={"labels": np.full(3, approved)}), num_examples=3))
+            left.append(run)
+        except RefusalError:
+            door.refused("held-back")
+
+    visits = [threading.Thread(target=visit, args=(run, run == "1")) for run in "12"]
+    for one in visits:
+        one.start()
+    while not (tmp_path.is_dir() and len(pending(tmp_path)) == 2):
+        time.sleep(0.01)
+    decide("2", tmp_path, approved=False, reason="no")
+    decide("1", tmp_path, approved=True)
+    for one in visits:
+        one.join(20)
+    found = read_log(EgressLog(tmp_path, party="a").path)
+    assert (left, found.problems) == (["1"], [])
+    assert {(line["run"], line["left"]) for line in found.lines} == {("1", True), ("2", False)}
+
+
+def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_approval_any_more(tmp_path, monkeypatch):
+    """As when the run is stopped: the node ends the ClientApp's process, and it hears SIGTERM."""
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+
+    def told(seconds):
+        raise SystemExit(1)
+
+    monkeypatch.setattr(silo_door.time, "sleep", told)
+    with pytest.raises(SystemExit):
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
+    assert pending(tmp_path) == []
+    with pytest.raises(ConfigError, match="name one reply that waits, got 0 of them"):
+        decide("1", tmp_path, approved=True)
+    (line,) = read_log(door.log.path).lines
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "", "expired")
+    assert line["approval"]["reason"] == "the run was stopped, or the node ended"
+
+
 def test_metrics_alone_disclose_something_and_wait_too(tmp_path):
-    assert Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
-    assert not Egress.discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
+    assert discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
+    assert not discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
 
 
 def test_an_approval_of_other_bytes_lets_nothing_out(tmp_path, monkeypatch):
-    door = Egress(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
-    door._begin(1, "fedct", {}, None, None)
+    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
+    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
     other = Decision(verdict="approved", sha256="0" * 64, covers="")
     monkeypatch.setattr(Held, "decision", property(lambda held: other))
     with pytest.raises(RefusalError, match="got 'rejected'"):
-        door.let_out(StoredReply(arrays={"labels": np.zeros(3)}), num_examples=3, table=lambda: None)
+        door.let_out(Leaving(reply=LABELS, num_examples=3))
 
 
 def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["heard_log"]
+__all__ = ["captured_log"]
 
 _LOGGERS = ("flwr", "flwr.party")
 
 
 @contextmanager
-def heard_log(*names: str, level: int = logging.NOTSET) -> Iterator[list[str]]:
+def captured_log(*names: str, level: int = logging.NOTSET) -> Iterator[list[str]]:
     """Collect messages; print none of Flower's own and of the parties' logs meanwhile.
 
     Parameters

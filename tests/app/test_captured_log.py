@@ -1,11 +1,11 @@
 import logging
 
-from fedkd_flwr.app.heard_log import heard_log
+from fedkd_flwr.app.captured_log import captured_log
 
 
 def test_what_was_named_is_heard_from_its_level_on_and_nothing_is_printed(capsys):
     party = logging.getLogger("flwr.party")
-    with heard_log("flwr.party", level=logging.ERROR) as said:
+    with captured_log("flwr.party", level=logging.ERROR) as said:
         party.error("lost")
         party.info("trained")
         logging.getLogger("flwr").error("of Flower")
@@ -16,6 +16,6 @@ def test_what_was_named_is_heard_from_its_level_on_and_nothing_is_printed(capsys
 def test_loggers_are_afterwards_as_before():
     loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
     before = [(one.handlers, one.propagate, one.level) for one in loggers]
-    with heard_log():
+    with captured_log():
         assert [(one.handlers, one.propagate, one.level) for one in loggers] != before
     assert [(one.handlers, one.propagate, one.level) for one in loggers] == before

@@ -1,4 +1,4 @@
-"""A steward's desk: which replies wait, approving and rejecting them, and replies and logs as text."""
+"""Replies that wait for a person: listing, approving and rejecting them; replies and logs as text."""
 
 from __future__ import annotations
 
@@ -161,17 +161,26 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     return lines
 
 
-_LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "rules broken")
+_LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "noted")
 
 
-def _log_row(line: Mapping[str, Any]) -> list[str]:
+def _log_rows(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], list[str]]]:
+    """Return each line that is about a visit with its row; what became of an answer has a line of its own."""
+    outcomes = {line["answer"]: str(line["outcome"]) for line in lines if "outcome" in line}
+    return [(line, _log_row(line, outcomes.get(line["number"], ""))) for line in lines if "outcome" not in line]
+
+
+def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
     if line.get("unreadable"):
         return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
     output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
     by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
     number = line.get("refusal") or 0
     often = f" (time {number:,})" if number > IN_FULL else ""
-    left = "answer" if line.get("left") else f"only the code {line.get('code', '')}{often}"
+    left = f"only the code {line['code']}{often}" if line.get("code") else "nothing"
+    if line.get("left"):
+        held = "held, " if outcome.startswith("not ") else "answer, " if outcome else "answer"
+        left = f"{held}{outcome}"
     return [
         *("" if line.get(name) is None else str(line[name]) for name in _LOG[:5]),  # a refusal may have no round
         left,
@@ -179,13 +188,17 @@ def _log_row(line: Mapping[str, Any]) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join(f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]),
+        "; ".join([*_broken(line), *line.get("notes", [])]),
     ]
+
+
+def _broken(line: Mapping[str, Any]) -> list[str]:
+    return [f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]]
 
 
 def log_text(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return the lines of an egress log as a table."""
-    return "\n".join(_columns([_LOG, *map(_log_row, lines)]))
+    return "\n".join(_columns([_LOG, *(row for _, row in _log_rows(lines))]))
 
 
 def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -193,7 +206,7 @@ def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_LOG, "json"])
-    writer.writerows(for_spreadsheets([*_log_row(line), json.dumps(line, sort_keys=True)] for line in lines))
+    writer.writerows(for_spreadsheets([*row, json.dumps(line, sort_keys=True)] for line, row in _log_rows(lines)))
     return text.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The door through which a party's replies leave: the site's rules, a steward's approval, the log; in that order.
+"""A silo's door: the site's rules, a steward's approval, the log; in that order.
 
     rules   -> before anything is learnt: a broken one is refused by a code
     charge  -> the privacy ledger is charged when the noise is drawn, before anybody is asked
@@ -27,15 +27,17 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
+from fedkd_flwr.clients.door import Ask, Leaving, Shown, discloses
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.processes.watchdog import paused
+from fedkd_flwr.silo import receipts
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["Approve", "Egress"]
+__all__ = ["Approve", "SiloDoor"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -43,11 +45,10 @@ Approve = Literal["never", "first-round", "always"]
 POLL_S = 1.0
 """Seconds between two looks for a decision."""
 
-_SIGNATURE = {"party", "wire-version", "payload"}
-"""Metrics that every reply carries; they tell nothing of private rows."""
+_ENDED = "the run was stopped, or the node ended"
 
 
-class Egress:
+class SiloDoor:
     """Decides whether one party's replies leave in one run, and writes down what leaves.
 
     Parameters
@@ -86,7 +87,7 @@ class Egress:
         within_s: float = 3000.0,
         until: float = float("inf"),
         versions: Mapping[str, str] | None = None,
-        public_columns: Callable[[], tuple[Sequence[str], Sequence[Sequence[object]]]] | None = None,
+        public_columns: Callable[[], Shown] = lambda: ((), ()),
     ) -> None:
         self.log, self.run_id, self.run_name = log, run_id, run_name
         self.settings, self.models = dict(settings or {}), tuple(models)
@@ -105,55 +106,29 @@ class Egress:
         self._note(results)
         refuse_broken(results)
 
-    def check_round(
-        self,
-        server_round: int,
-        *,
-        algorithm: str,
-        told: Mapping[str, Any],
-        claim: Mapping[str, str] | None,
-        events: Sequence[tuple[Any, int]] | None,
-        public: str = "",
-        rounds_left: int = 1,
-        least: Mapping[str, int] | None = None,
-    ) -> None:
-        """Refuse a round that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
+    def before_rows(self, ask: Ask) -> None:
+        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
 
-        Raises `RefusalError`.
-
-        Parameters
-        ----------
-        server_round : int
-            The round.
-        algorithm : str
-            The algorithm.
-        told : mapping
-            The settings that came with the instruction, by key: they decide, whatever the run config says.
-        claim : mapping, optional
-            What the reply claims, in words; None without noise at this party.
-        events : sequence of (event, int), optional
-            What it releases, for one record.
-        public : str
-            The fingerprint of the public set that it is about.
-        rounds_left : int
-            Rounds that the server plans from this one on.
-        least : mapping of str to int, optional
-            Settings, by key, that are no less than so much, because the instruction asks for that.
+        Raises `RefusalError`. In the final visit nothing is left to refuse.
         """
-        settings = {**self.settings, **told}
-        for key, value in {"num-rounds": server_round, **(least or {})}.items():
+        at, claim = ask.server_round, ask.claim
+        known = None
+        if claim is not None:
+            known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
+        self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
+        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
+        if not isinstance(at, int):
+            return
+        self._visit["planned_rounds"] = max(at + ask.rounds_left - 1, int(self.settings.get("num-rounds", 0)))
+        settings = {**self.settings, **ask.told}
+        for key, value in {"num-rounds": at, **ask.least}.items():
             settings[key] = max(value, int(settings.get(key, 0)))
-        self._begin(server_round, algorithm, told, claim, events, public=public, rounds_left=rounds_left)
         results = self.rules.of_run(settings, self.models)
-        results += self.rules.of_round(events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
+        results += self.rules.of_round(ask.events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
         self._note(results)
         refuse_broken(results)
-        if (rejection := self._rejection(server_round)) is not None:  # nothing is drawn and charged in vain
+        if (rejection := self._rejection(at)) is not None:  # nothing is drawn and charged in vain
             self._hold_back(_said(self.approve, rejection))
-
-    def begin_final(self, *, algorithm: str, told: Mapping[str, Any]) -> None:
-        """Say that a final visit begins, in which metrics may leave."""
-        self._begin("final", algorithm, told, None, None)
 
     def enough_rows(self, counts: Sequence[int]) -> bool:
         """Tell whether each class that the party holds has as many rows as the site asks."""
@@ -161,57 +136,13 @@ class Egress:
         self._note(results)
         return all(one.kept for one in results)
 
-    def _begin(
-        self,
-        server_round: int | str,
-        algorithm: str,
-        told: Mapping[str, Any],
-        claim: Mapping[str, str] | None,
-        events: Sequence[tuple[Any, int]] | None,
-        *,
-        public: str = "",
-        rounds_left: int = 1,
-    ) -> None:
-        known = None if claim is None else {**claim, "events": [[event, n] for event, n in plain_events(events or ())]}
-        self._visit = {"round": server_round, "algorithm": algorithm, "settings": dict(told), "claim": known}
-        self._visit["public"] = public
-        if isinstance(server_round, int):
-            planned = max(server_round + rounds_left - 1, int(self.settings.get("num-rounds", 0)))
-            self._visit["planned_rounds"] = planned
-
     def _note(self, results: Iterable[RuleResult]) -> None:
         self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
 
     # ---------------------------------------------------------------- leaving
 
-    @staticmethod
-    def discloses(reply: StoredReply) -> bool:
-        """Tell whether a reply holds more than a party's name and the version of what it speaks."""
-        return bool(reply.arrays or set(reply.metrics) - _SIGNATURE)
-
-    def let_out(
-        self,
-        reply: StoredReply,
-        *,
-        num_examples: int,
-        table: Callable[[], Iterable[Sequence[object]] | None],
-        sender: Mapping[str, object] | None = None,
-        before: Callable[[], None] = lambda: None,
-    ) -> None:
+    def let_out(self, leaving: Leaving) -> None:
         """Return when the reply may leave: approved where the site asks for that, and written down.
-
-        Parameters
-        ----------
-        reply : StoredReply
-            The exact reply, charged already where it has a claim.
-        num_examples : int
-            The number that is told beside it.
-        table : callable
-            Returns it as a table, for whoever approves; None where it is none.
-        sender : mapping, optional
-            What is told of this node beside it, which nothing learnt decides.
-        before : callable
-            Called once the reply is approved, before the log says that it left; what it raises holds the reply back.
 
         Raises
         ------
@@ -220,13 +151,15 @@ class Egress:
         DataError, OSError
             If it cannot be written down.
         """
-        self._visit["output"] = {**output_of(reply, num_examples=num_examples), "sender": dict(sender or {})}
-        approval = self._approval(reply, table)
+        reply = leaving.reply
+        output = output_of(reply, num_examples=leaving.num_examples)
+        self._visit["output"] = {**output, "sender": dict(leaving.sender)}
+        approval = self._approval(reply, lambda: leaving.table(self.public_columns()))
         if approval["verdict"] not in ("not asked", "approved"):
             self._hold_back(approval)
         self._visit["approval"] = approval
-        before()
-        self._write(left=True, code="")
+        leaving.note()
+        receipts.note(self.log, self._write(left=True, code=""))
 
     def _hold_back(self, approval: dict[str, str]) -> NoReturn:
         self._visit["approval"] = approval
@@ -236,37 +169,38 @@ class Egress:
         raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
     def refused(self, code: str) -> int:
-        """Write down that only a code leaves, and return how often it has left in this run.
+        """Write down that only a code leaves; return how often it has in this run, 0 if not told again.
 
         Where nothing was made, of many such codes in a run only some are written down one by one
         (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
         be written down: it is one of a fixed list and holds nothing of any row.
         """
-        number = 1
+        number, told = 1, True
         try:
             number = self.log.count_refusal(self.run_id, code)
-            if is_told(number) or self._visit.get("output") is not None:
+            told = is_told(number)
+            if told or self._visit.get("output") is not None:
                 self._write(left=False, code=code, number=number)
         except Exception:
             logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
         self._visit = {}
-        return number
+        return number if told else 0
 
-    def _write(self, *, left: bool, code: str, number: int = 0) -> None:
+    def _write(self, *, left: bool, code: str, number: int = 0) -> int:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None}
+        absent |= {"rules": [], "output": None, "notes": []}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
         if not left:
             run["refusal"] = number
-        self.log.append({**absent, "approval": policy, **visit, **run})
+        return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])
 
     # ---------------------------------------------------------------- approval
 
     def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
         """Return who approved the reply; waits for that where it has to."""
-        if self.approve == "never" or not self.discloses(reply):
+        if self.approve == "never" or not discloses(reply):
             return {"policy": self.approve, "verdict": "not asked"}
         digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
         at = self._visit["round"]
@@ -350,10 +284,15 @@ class Egress:
             self.log.directory.parents[1],
         )
         decision = held.decision
-        with paused():
-            while decision is None and time.monotonic() < end:
-                time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
-                decision = held.decision
+        try:
+            with paused():
+                while decision is None and time.monotonic() < end:
+                    time.sleep(min(POLL_S, max(end - time.monotonic(), 0.0)))
+                    decision = held.decision
+        except BaseException:  # the node ends this visit: its run was stopped, or the node itself
+            self._visit["approval"] = _said(self.approve, held.decide("expired", reason=_ENDED))
+            self._write(left=False, code="")
+            raise
         decision = decision or held.decide("expired")
         if decision.verdict != "expired":
             held.remove()

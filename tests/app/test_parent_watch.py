@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from fedkd_flwr.app.orphans import end_with_parent
+from fedkd_flwr.app.parent_watch import end_with_parent
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows cannot say whether a process is there")
 
 HANGS = """
 import signal, sys, threading
-from fedkd_flwr.app.orphans import end_with_parent
+from fedkd_flwr.app.parent_watch import end_with_parent
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 end_with_parent(grace_s=0.2)
 print("waits", flush=True)

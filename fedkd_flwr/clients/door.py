@@ -1,0 +1,131 @@
+"""The door through which a party's replies leave. By default it is open; a silo puts its own in front of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fedkd_flwr.stores.party_state import StoredReply
+
+__all__ = ["OPEN", "Ask", "Door", "Leaving", "OpenDoor", "Shown", "Table", "discloses"]
+
+Shown = tuple[Sequence[str], Sequence[Sequence[object]]]
+"""Names of public columns, and the public rows' values in them as people know them."""
+
+Table = Iterable[Sequence[object]] | None
+"""A reply as a table, its header first; None for one that no table shows."""
+
+_SIGNATURE = {"party", "wire-version", "payload"}
+"""Metrics that every reply carries; they tell nothing of private rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What one visit asks of a party, as far as it is known before a private row is read.
+
+    Parameters
+    ----------
+    server_round : int or "final"
+        The round; "final" for the final visit, in which metrics may leave.
+    algorithm : str
+        The algorithm.
+    told : mapping
+        The settings that came with the instruction, by key: they decide, whatever the run config says.
+    claim : mapping, optional
+        What the reply claims, in words; None without noise at this party.
+    events : sequence of (event, int), optional
+        What it releases, for one record.
+    public : str
+        The fingerprint of the public set that it is about.
+    rounds_left : int
+        Rounds that the server plans from this one on.
+    least : mapping of str to int
+        Settings, by key, that are no less than so much, because the instruction asks for that.
+    notes : sequence of str
+        What whoever reads the party's own log should know of this visit.
+    """
+
+    server_round: int | str
+    algorithm: str
+    told: Mapping[str, Any]
+    claim: Mapping[str, str] | None = None
+    events: Sequence[tuple[Any, int]] | None = None
+    public: str = ""
+    rounds_left: int = 1
+    least: Mapping[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaving:
+    """One reply that is to leave.
+
+    Parameters
+    ----------
+    reply : StoredReply
+        The exact reply, charged already where it has a claim.
+    num_examples : int
+        The number that is told beside it.
+    table : callable
+        Returns it as a table for whoever approves, beside the public columns that it is given.
+    sender : mapping
+        What is told of this node beside it, which nothing learnt decides.
+    note : callable
+        Called once the reply may leave, before the door writes that it left; what it raises holds the reply back.
+    """
+
+    reply: StoredReply
+    num_examples: int
+    table: Callable[[Shown], Table] = lambda shown: None
+    sender: Mapping[str, object] = field(default_factory=dict)
+    note: Callable[[], None] = lambda: None
+
+
+class Door(Protocol):
+    """Decides whether a party's replies leave in one run."""
+
+    def check_run(self) -> None:
+        """Refuse a run by what its config says, before a file is read; raises `RefusalError`."""
+
+    def before_rows(self, ask: Ask) -> None:
+        """Refuse a visit by what it asks, before a private row is read; raises `RefusalError`. None if it is final."""
+
+    def enough_rows(self, counts: Sequence[int]) -> bool:
+        """Tell whether the party holds as many rows of each of its classes as its site asks."""
+
+    def let_out(self, leaving: Leaving) -> None:
+        """Return when a reply may leave; raises `RefusalError` where it may not."""
+
+    def refused(self, code: str) -> int:
+        """Hear that only a code leaves; return how often it has in this run, 0 where the log need not tell it again."""
+
+
+class OpenDoor:
+    """Lets everything out, and writes nothing down."""
+
+    def check_run(self) -> None:
+        """Refuse nothing."""
+
+    def before_rows(self, ask: Ask) -> None:
+        """Refuse nothing."""
+
+    def enough_rows(self, counts: Sequence[int]) -> bool:
+        """Any number is enough."""
+        return True
+
+    def let_out(self, leaving: Leaving) -> None:
+        """Let it out."""
+        leaving.note()
+
+    def refused(self, code: str) -> int:
+        """Count nothing: each refusal is told."""
+        return 1
+
+
+OPEN = OpenDoor()
+
+
+def discloses(reply: StoredReply) -> bool:
+    """Tell whether a reply holds more than a party's name and the version of what it speaks."""
+    return bool(reply.arrays or set(reply.metrics) - _SIGNATURE)
