@@ -18,12 +18,13 @@ from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
+from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.grid import InProcessGrid, quiet
+from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 
 __all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
@@ -327,7 +328,7 @@ def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRec
 
 def _run(config: RunConfig) -> RunRecord:
     """Run one federation in this process, and return its record; nothing stays on disk."""
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, captured_log():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
         nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]

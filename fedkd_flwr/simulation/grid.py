@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -12,7 +10,7 @@ from flwr.app.error import Error
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-__all__ = ["Handler", "InProcessGrid", "quiet"]
+__all__ = ["Handler", "InProcessGrid"]
 
 Handler = Callable[[Message, Context], Message]
 
@@ -107,17 +105,3 @@ class InProcessGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Deliver the messages and return the replies."""
         return self.pull_messages(self.push_messages(messages))
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the logs of runs of which many are made: they would bury what the command says."""
-    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -27,7 +27,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.simulation.grid import InProcessGrid
 
-__all__ = ["PartyProcesses", "ProcessGrid", "cores"]
+__all__ = ["PartyProcesses", "ProcessGrid", "write_to"]
 
 logger = logging.getLogger("flwr")
 
@@ -42,11 +42,7 @@ def _serve(pipe: Connection, log: str) -> None:
     from fedkd_flwr.app.client_app import app
 
     if log:  # what models print, too
-        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        os.close(file)
-
+        write_to(log)
     parent, me = parent_process(), os.getpid()
     if parent is not None:  # a lost server must not leave a party training
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -68,6 +64,14 @@ def _serve(pipe: Connection, log: str) -> None:
         if os.getpid() != me:  # a model forked, and its child came back from the call, too
             os._exit(0)
         pipe.send_bytes(message_to_proto(reply).SerializeToString())
+
+
+def write_to(log: str) -> None:
+    """Append what this process prints from now on to a file."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
 
 
 def _end_with(sentinel: int) -> None:
@@ -98,13 +102,7 @@ class _Process:
 
 
 class PartyProcesses:
-    """The processes that play the parties of all runs of a command.
-
-    Parameters
-    ----------
-    count : int
-        How many there are.
-    """
+    """The processes that play the parties of all runs of a command, ``count`` of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -265,10 +263,3 @@ class ProcessGrid(InProcessGrid):
 
 def _not_here(message: Message, context: Context) -> Message:
     raise NotImplementedError("parties compute in processes of their own")
-
-
-def cores() -> int:
-    """Return how many processors this process may use, as its container allows."""
-    from joblib import cpu_count
-
-    return int(cpu_count())

@@ -27,13 +27,15 @@ def main() -> None:
     told = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     say = _Say(told)
-    from fedkd_flwr.simulation.parties import PartyProcesses, cores
+    from joblib import cpu_count
+
+    from fedkd_flwr.simulation.parties import PartyProcesses
 
     if not (line := sys.stdin.readline()):  # refused before it was sent
         return
     job = json.loads(line)
     parties = max(int(one["config"]["num-parties"]) for one in job["runs"])
-    processes = PartyProcesses(job["processes"] or min(cores(), parties))
+    processes = PartyProcesses(job["processes"] or min(cpu_count(), parties))
     threading.Thread(target=_watch, daemon=True).start()
     try:
         _check(job["runs"], say)
@@ -111,14 +113,14 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.server_app import federate
     from fedkd_flwr.errors import explain
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.parties import ProcessGrid
+    from fedkd_flwr.simulation.parties import ProcessGrid, write_to
 
     config = parse_run_config(values)
     folder = output_root(config.output_dir) / "runs" / run_id
     log = folder / LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_to(log)
+        write_to(str(log))
     except OSError as error:
         way_out = "Name another folder: output-dir=FOLDER, and --output-dir FOLDER where other commands look for it."
         say("refused", text=explain("output-dir", "be a folder that can be written", f"{folder} ({error})", way_out))
@@ -177,11 +179,3 @@ def _ended(folder: Path, name: str, log: Path) -> Ended:
         report=str(report) if report.is_file() else "",
         log=str(log),
     )
-
-
-def _write_to(log: Path) -> None:
-    """Append what is printed from now on to a file."""
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)
