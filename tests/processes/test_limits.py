@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, LimitError, PayloadError
-from fedkd_flwr.processes.alive import limits
+from fedkd_flwr.processes import limits
 from fedkd_flwr.processes.limits import Limits, limits_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
