@@ -10,7 +10,8 @@ from fedkd_flwr.app.find_run import LOG
 from fedkd_flwr.app.runs import log_of, stop_run
 from fedkd_flwr.app.submit import FlowerError
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.processes.alive import ProcessRecord, alive, this_process
+from fedkd_flwr.processes import alive
+from fedkd_flwr.processes.alive import ProcessRecord, this_process
 from fedkd_flwr.record.run_record import RunRecord
 
 

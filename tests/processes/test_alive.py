@@ -3,7 +3,8 @@ import os
 import subprocess
 import sys
 
-from fedkd_flwr.processes.alive import ProcessRecord, alive, exists, still_runs, this_process
+from fedkd_flwr.processes import alive
+from fedkd_flwr.processes.alive import ProcessRecord, exists, still_runs, this_process
 
 
 def _of(pid):
