@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import os
 import queue
-import signal
 import subprocess
-import sys
-import threading
 import time
 from types import SimpleNamespace
 
@@ -16,8 +11,7 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation import server_process, watch
-from fedkd_flwr.simulation.server_process import StarterGone
+from fedkd_flwr.simulation import watch
 from fedkd_flwr.simulation.watch import Ended, Simulation, jobs, once
 
 END = {"event": "end", "run_id": "7", "status": "completed", "log": ""}
@@ -188,21 +182,6 @@ def test_a_process_that_a_model_forked_and_left_behind_is_not_waited_for(monkeyp
     simulation.end()
     assert not simulation.listener.is_alive()  # it is ended, too
     assert (ended.status, time.monotonic() - begun < 20) == ("killed", True)
-
-
-@pytest.mark.parametrize(("heard", "error"), [("", StarterGone), ("stop\n", KeyboardInterrupt)])
-def test_a_process_whose_command_was_killed_stops_for_another_reason_than_one_that_was_told_to(
-    monkeypatch, heard, error
-):
-    monkeypatch.setattr(server_process, "_starter_gone", threading.Event())
-    monkeypatch.setattr(sys, "stdin", io.StringIO(heard))
-    killed = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-    server_process._watch()
-    assert killed == [(os.getpid(), signal.SIGINT)]
-    with pytest.raises(KeyboardInterrupt) as caught:
-        server_process._interrupted(signal.SIGINT, None)
-    assert caught.type is error
 
 
 def test_warnings_of_several_seeds_are_one_unless_class_party_or_text_differ():
