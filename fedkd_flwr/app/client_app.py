@@ -161,12 +161,17 @@ def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
         return
     from fedkd_flwr.settings.node_config import NodeConfig
 
-    limit = node_config.get("round-limit-s", NodeConfig.default("round_limit_s"))
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
-        yield  # a setting of another kind is refused when the client is made
+    limit = _seconds(node_config.get("round-limit-s", NodeConfig.default("round_limit_s")))
+    if not limit:
+        yield
         return
     with watched(limit + HANG_S):
         yield
+
+
+def _seconds(value: object) -> float:
+    """Return a number of seconds; 0 for anything else, which is refused as a setting when the client is made."""
+    return value if isinstance(value, int | float) and value is not True and 0 < value < math.inf else 0.0
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:
@@ -174,9 +179,8 @@ def hold_back(node_config: Mapping[str, Any], began: float) -> None:
 
     Refusals wait too. Training that exceeds ``reply-at`` is seen in whole multiples of it, and in no finer way.
     """
-    every = node_config.get("reply-at", 0.0)
-    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
-        return  # a setting of another kind is refused when the client is made
+    if not (every := _seconds(node_config.get("reply-at", 0.0))):
+        return
     passed = time.monotonic() - began
     if passed > every:
         logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)

@@ -20,6 +20,8 @@ from fedkd_flwr.stores.egress_log import EgressLog, read_log
 
 HANGS = """
 import os, time
+from fedkd_flwr.app import client_app
+from fedkd_flwr.processes import watchdog
 from fedkd_flwr.processes.limits import Limits
 client_app.HANG_S = 0.7
 os.mkfifo("rows.csv")
