@@ -44,7 +44,6 @@ from fedkd_flwr.simulation.rows import (
     dealt,
     hold_out,
     party_name,
-    party_sizes,
     simulated_digest,
     simulated_pool,
 )
@@ -324,7 +323,7 @@ def make_strategy(
     collaborators = Collaborators(
         final_model=lambda: final_model(config, public),
         global_model=lambda: global_model(config, public),
-        party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
+        party_rows=lambda: list(map(len, dealt(config, num_nodes))) if record.simulation else [],
         test=test,
         # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
         ledger=LedgerStore(

@@ -37,7 +37,6 @@ __all__ = [
     "hold_out",
     "party_class_counts",
     "party_name",
-    "party_sizes",
     "simulated_digest",
     "simulated_pool",
 ]
@@ -127,11 +126,6 @@ def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: floa
     order = derive_rng(seed, party, "own-test").permutation(positions)
     count = max(min(round(fraction * len(order)), len(order) - 1), 0)
     return order[count:], order[:count]
-
-
-def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
-    """Return how many rows each simulated party holds."""
-    return [len(positions) for positions in dealt(config, num_parties)]
 
 
 def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:
