@@ -5,6 +5,7 @@ The whole package uses these. True, False and NaN are not numbers; NumPy's scala
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Collection
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "number_rule"]
+__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "nearest", "number_rule"]
 
 
 def check_whole(
@@ -25,28 +26,15 @@ def check_whole(
     way_out: str = "",
     error: type[FedkdError] = ConfigError,
 ) -> int:
-    """Return a whole number within ``least..most``.
+    """Return a whole number within ``least..most``, both included; raise ``error`` if the value is anything else.
 
     Parameters
     ----------
     name : str
         The value's name in the message.
-    value : object
-        The value to check.
-    least, most : int
-        Its range, both ends included; without an upper end if ``most`` is None.
     way_out : str
         What the reader can do about it, if the rule does not say it.
-    error : type
-        The class of error to raise.
 
-    Raises
-    ------
-    ConfigError
-        Or ``error``, if the value is anything else.
-
-    Examples
-    --------
     >>> check_whole("rounds", 3, 1)
     3
     """
@@ -67,24 +55,10 @@ def check_number(
     way_out: str = "",
     error: type[FedkdError] = ConfigError,
 ) -> float:
-    """Return a finite number within a range, as a float.
+    """Return a finite number within a range, as a float; the rest is as in `check_whole`.
 
-    Parameters
-    ----------
-    name, value, way_out, error
-        As in `check_whole`.
-    least, most : float
-        The range with its ends.
-    above, below : float
-        The range without its ends.
+    The range includes ``least`` and ``most``, and not ``above`` and ``below``.
 
-    Raises
-    ------
-    ConfigError
-        Or ``error``, if the value is not a number, not finite, or outside the range.
-
-    Examples
-    --------
     >>> check_number("quorum", 1, least=0, most=1)
     1.0
     """
@@ -144,6 +118,16 @@ def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigErro
     if not isinstance(value, bool):
         raise error(explain(name, "be true or false", value))
     return value
+
+
+def nearest(word: str, known: Collection[str]) -> list[str]:
+    """Return the known word that was probably meant, or none: one with two letters swapped, else the one most alike.
+
+    >>> nearest("lable", ["table", "label"]), nearest("modl", ["table", "model"]), nearest("x", ["table"])
+    (['label'], ['model'], [])
+    """
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
+    return sorted(swapped & set(known))[:1] or difflib.get_close_matches(word, known, n=1)
 
 
 def _within(value: int, least: int, most: int | None) -> bool:

@@ -252,7 +252,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
         # a run with other columns cannot, and a continued run would say the same twice
         dropped = ("name=", "resume-from=")
         again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
-        _take_notes([f"columns were left out, or look like identifiers; to say so: {again}"], record)
+        _take_notes([f"columns were left out, or say little (see their notes); to drop them all: {again}"], record)
     table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal
     if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):
         text = (

@@ -24,7 +24,7 @@ def choose(
     whose: Annotated[str, typer.Option("--for", help="Whose model counts: parties, home or server.")] = "parties",
     figure: Annotated[str, typer.Option("--by", help="accuracy or balanced-accuracy; empty: what fits.")] = "",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this candidate; may be repeated.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting (TOML).")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare algorithms and votes on your own table, with simulated parties, and say what is more than noise.
@@ -36,15 +36,12 @@ def choose(
     --------
     fedkd choose --table patients.csv --label outcome --parties 4
     fedkd choose --dataset digits --candidate fedct:majority --candidate fedkt:majority --seeds 3
-    fedkd choose --table patients.csv --label outcome --set 'model="knn"' --json
+    fedkd choose --table patients.csv --label outcome --set model=knn --json
     """
-    import tomllib
-
-    from flwr.common.config import flatten_dict
-
     from fedkd_flwr.app.choose import WHOSE
     from fedkd_flwr.app.choose import choose as compare_candidates
     from fedkd_flwr.app.choose_text import comparison_text
+    from fedkd_flwr.settings.run_settings import read_settings
 
     if (table is None) == (not dataset):
         seen = "neither" if table is None else "both"
@@ -55,11 +52,7 @@ def choose(
     ):
         if value not in known:
             raise ConfigError(explain(name, f"be one of {', '.join(filter(None, known))}", value))
-    try:
-        further = flatten_dict(tomllib.loads("\n".join(settings or [])))
-    except tomllib.TOMLDecodeError as error:
-        way_out = "Write --set 'fedct.quorum=0.8', and texts in quotes: --set 'model=\"knn\"'."
-        raise ConfigError(explain("--set", "be KEY=VALUE as in TOML", str(error), way_out)) from error
+    further = read_settings(settings or [])
     values = {"num-parties": parties, "dirichlet-alpha": alpha, "model": model, "dataset": dataset or "table"}
     if table is not None:
         values |= {"table": str(table.expanduser().absolute()), "label": label}
@@ -76,6 +69,6 @@ def choose(
     except DataError as error:
         if "fedkd simulate " not in (said := str(error)):
             raise
-        way_out = "For fedkd choose put such a setting behind --set, as in --set 'drop=\"name\"'."
+        way_out = "For fedkd choose put such a setting behind --set, as in --set drop=name."
         raise DataError(f"{said}\n{way_out}", code=error.code) from error
     print_json(found.as_dict()) if as_json else typer.echo(comparison_text(found))

@@ -20,9 +20,9 @@ def schema(
     drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
     text: Annotated[str, typer.Option(help="Columns of free text, with commas; prose is found without.")] = "",
     decimal: Annotated[str, typer.Option(help="Sign before decimals, . or ,. Default: found.")] = "",
-    missing: Annotated[str, typer.Option(help="Further words for an empty cell, with commas.")] = "",
+    missing: Annotated[str, typer.Option(help="Further words for an empty cell, as in unknown,age:-999.")] = "",
     dates: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
-    limits: Annotated[str, typer.Option(help="What <0.5 is: number (0.5) or missing. Default: number.")] = "",
+    limits: Annotated[str, typer.Option(help="What <0.5 is: number, middle (0.25) or missing.")] = "",
     header: Annotated[
         str, typer.Option(help="none: the file has no line of names. yes: it has. Otherwise that line.")
     ] = "",
@@ -70,7 +70,7 @@ def schema(
         typer.echo(line)
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
-        typer.echo(f"Columns were left out, or look like identifiers. To say so: {found.command}")
+        typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
     typer.echo(f"wrote {path.absolute()}")
     typer.echo("Read it, correct it by hand where needed, and give every party the same file.")
 

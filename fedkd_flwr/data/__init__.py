@@ -9,43 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkd_flwr.data.datasets import Pool, load_pool
-    from fedkd_flwr.data.partitioning import partition, read_split
-    from fedkd_flwr.data.public import PREPROCESSING_VERSION, Preprocessor, PublicSet, fingerprint, make_public_set
+    from fedkd_flwr.data.datasets import load_pool
+    from fedkd_flwr.data.partitioning import partition
+    from fedkd_flwr.data.public import PublicSet, make_public_set
     from fedkd_flwr.data.schema import Column, Schema
-    from fedkd_flwr.data.tables import load_party_table, load_public, read_table
+    from fedkd_flwr.data.tables import load_public
     from fedkd_flwr.data.write_schema import infer_schema
 
-__all__ = [
-    "PREPROCESSING_VERSION",
-    "Column",
-    "Pool",
-    "Preprocessor",
-    "PublicSet",
-    "Schema",
-    "fingerprint",
-    "infer_schema",
-    "load_party_table",
-    "load_pool",
-    "load_public",
-    "make_public_set",
-    "partition",
-    "read_split",
-    "read_table",
-]
+__all__ = ["Column", "PublicSet", "Schema", "infer_schema", "load_pool", "load_public", "make_public_set", "partition"]
 
-_HOME = {
-    "schema": ("Column", "Schema"),
-    "write_schema": ("infer_schema",),
-    "public": ("PREPROCESSING_VERSION", "Preprocessor", "PublicSet", "fingerprint", "make_public_set"),
-    "tables": ("load_party_table", "load_public", "read_table"),
-    "datasets": ("Pool", "load_pool"),
-    "partitioning": ("partition", "read_split"),
-}
+_HOME = {"schema": "Column Schema", "write_schema": "infer_schema", "public": "PublicSet make_public_set"}
+_HOME |= {"tables": "load_public", "datasets": "load_pool", "partitioning": "partition"}
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOME.items():
-        if name in names:
+        if name in names.split():
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,285 +4,171 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.columns import MISSING, canonical, column_name, counted, factorize, missing_texts, sorted_texts
-from fedkd_flwr.data.reading import DATES, EMPTY_WORDS, LIMIT, PLAIN, Reading
+from fedkd_flwr.data import cell_rules
+from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
+from fedkd_flwr.data.dates import in_words
+from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
+from fedkd_flwr.data.reading import EMPTY_WORDS, LIMIT, PLAIN, Reading, ends_of_range
+from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.errors import DataError, explain, printable
 
-__all__ = ["NO_RULES", "ColumnLook", "Rules", "look_at_column", "one_decimal_sign"]
+__all__ = ["look_at_column"]
 
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
 _FEW_ROWS = 30  # too few rows to tell an identifier from a category
-_FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
+_FEW_EACH = 4  # rows of a category of which a model learns little, where there are many
 _FEW_WORDS = 0.05  # greatest share of cells that are no number in a column of numbers
-_FEW_TEXTS = 20  # more different words among numbers are not listed
+_FEW_NUMBERS = 10  # a column with fewer different numbers may hold codes
 _PROSE_WORDS = 5  # a text of at least so many words counts as prose
-_SAMPLE = 2000
 _LONG = 5  # different whole numbers, all longer than so many digits and equally long, may be identifiers
-_FEW_DATES = 3  # fewer different numbers may be codes that look like dates by chance
-_COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_REPEATED = 3  # cells of one number that may stand for "no value"
 
 _NAME_OF_ID = re.compile(
-    r"(?i)(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$|(?-i:[a-z](ID|Id|Nr|No)$)"
+    r"(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$"
 )
-_SPACED = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d{3}(?!\d))")
-_CELL = re.compile(
-    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))"
-    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
-)
-_SHAPES = {  # what the signs in the digits of a number say; the first that fits
-    "whole": re.compile(r"[+-]?\d+"),
-    "thousands-comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
-    "thousands-point": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(\.\d{3}){2,}"),
-    "comma?": re.compile(r"[+-]?[1-9]\d{0,2},\d{3}"),
-    "point?": re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}"),
-    "comma": re.compile(r"[+-]?\d*,\d*"),
-    "point": re.compile(r"[+-]?\d*\.\d*"),
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What the user says about a table; what is left empty is found by looking.
-
-    Parameters
-    ----------
-    id_column : str
-        A column that is no feature.
-    drop, text : tuple of str
-        Columns to leave out; columns of free text.
-    decimal : {"", ".", ","}
-        The sign before the decimals; the other one then stands between thousands.
-    missing : tuple of str
-        Further words for an empty cell, in every column.
-    dates : {"", "day-first", "month-first"}
-        How dates are read whose order is not clear.
-    limits : {"", "number", "missing"}
-        What ``<0.5`` is: the number 0.5, or an empty cell. Empty: the number, where such cells are found.
-    header, encoding : str
-        As for `fedkd_flwr.data.csv_table.csv_table`.
-    """
-
-    id_column: str = ""
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    decimal: str = ""
-    missing: tuple[str, ...] = ()
-    dates: str = ""
-    limits: str = ""
-    header: str = ""
-    encoding: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "id_column", column_name(self.id_column))
-        for key in ("drop", "text"):
-            object.__setattr__(self, key, tuple(map(column_name, getattr(self, key))))
-        check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
-        check_choice("dates", self.dates, ("", "day-first", "month-first"), error=DataError)
-        check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)
-
-    def words(self) -> dict[str, str]:
-        """Return the rules that are set, as they stand in a command: ``{"id-column": "id", "drop": "a,b"}``."""
-        pairs = {
-            "id-column": self.id_column,
-            "drop": ",".join(self.drop),
-            "text": ",".join(self.text),
-            "decimal": self.decimal,
-            "missing": ",".join(self.missing),
-            "dates": self.dates,
-            "limits": self.limits,
-            "header": self.header,
-            "encoding": self.encoding,
-        }
-        return {key: value for key, value in pairs.items() if value}
-
-
-NO_RULES = Rules()
-
-
-@dataclass(kw_only=True)
-class ColumnLook:
-    """One column while it is looked at."""
-
-    name: str
-    kind: str = "numeric"  # or categorical, text, left out
-    reading: Reading = PLAIN
-    categories: tuple[str, ...] = ()
-    shapes: Counter[str] = field(default_factory=Counter)  # of its numbers
-    looked: Callable[[str], ColumnLook] | None = None  # looks again, once the file's decimal sign is known
-    repaired: int = 0
-    missing: int = 0
-    notes: list[str] = field(default_factory=list)
-    example: str = ""  # the first cell that needs a rule
-    identifies: bool = False
-    problem: str = ""
-    choices: dict[str, dict[str, str]] = field(default_factory=dict)  # what a cell may mean -> rules that say so
-    change: dict[str, str] = field(default_factory=dict)  # rules that solve the problem
-
-    @property
-    def read_as(self) -> str:
-        """What the column became, in words."""
-        if self.kind == "categorical":
-            return f"{len(self.categories):,} categor{'y' if len(self.categories) == 1 else 'ies'}"
-        if self.kind != "numeric":
-            return self.kind
-        rule = self.reading
-        if rule.dates:
-            return "hours since midnight" if rule.dates == "time" else f"days since 1970-01-01 ({rule.dates})"
-        words = [f"unit {rule.unit}"] if rule.unit else []
-        words += ["decimal comma"] if rule.decimal == "," else []
-        words += [f"thousands {rule.thousands!r}"] if rule.thousands else []
-        return f"numbers ({', '.join(words)})" if words else "numbers"
-
-
-# ------------------------------------------------------------------------------------------------------- one column
+_NAME_OF_DATE = re.compile(r"(?i)date|datum|day|tag$|fecha|birth|geburt|admi|aufnahme|discharge|dob")
+_PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/:x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
+_SENTINEL = re.compile(r"-1|-9+(\.9+)?|99+")
 
 
 def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLook:
     """Look at one column: typed numbers first, because they need no rule."""
     kind = values.dtype.kind
-    words = Reading(missing=rules.missing)
-    if kind in "iuf":
-        numbers, bad = words.parse(values)
-        if bad.any():
-            way_out = "Correct them or leave them empty."
-            row = int(np.flatnonzero(bad)[0]) + 1
-            raise DataError(
-                explain(f"column {name!r}", "hold finite numbers", f"{numbers[row - 1]} in row {row}", way_out)
-            )
-        if _are_compact_dates(pd.unique(values[~np.isnan(numbers)])):
-            seen = ColumnLook(name=name, reading=replace(words, dates="compact"))
-            numbers, bad = seen.reading.parse(values)
-            if not bad.any():
-                seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
-                seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
-                return _numeric(seen, numbers)
-        return _numeric(ColumnLook(name=name, reading=words), numbers)
-    if kind == "M":
-        reading = replace(words, dates="iso")
-        numbers, _ = reading.parse(values)
-        return _numeric(ColumnLook(name=name, reading=reading), numbers)
-    if kind == "m":
-        seen = ColumnLook(name=name, reading=words, notes=["durations: read as days"])
-        return _numeric(seen, words.parse(values)[0])
-    return _look_at_texts(values, name, rules, rules.decimal)
-
-
-def _shapes_of_numbers(texts: list[str], numbers: NDArray[np.float64]) -> Counter[str]:
-    """Tell whether numbers that read well with a decimal point might be whole numbers with points for thousands."""
-    if "." not in "".join(texts):
-        return Counter({"whole": 1})
-    thousandths = np.abs(numbers[np.isfinite(numbers)]) * 1000
-    if not np.allclose(thousandths, np.round(thousandths), rtol=0, atol=1e-6):
-        return Counter({"point": 1})
-    return _shapes([text for text in texts if text not in MISSING])[0]
+    seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
+    if kind in "Mm":
+        seen.reading = replace(seen.reading, dates="iso" if kind == "M" else "duration")
+        seen.notes = [] if kind == "M" else ["durations: read as days"]
+        return _numeric(seen, seen.reading.parse(values)[0])
+    if kind not in "iuf":
+        return _look_at_texts(values, name, rules, rules.decimal)
+    numbers, bad = seen.reading.parse(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0]) + 1
+        found = f"{numbers[row - 1]} in row {row}"
+        raise DataError(explain(f"column {name!r}", "hold finite numbers", found, "Correct them or leave them empty."))
+    if cell_rules.are_compact_dates(np.asarray(pd.unique(values[~np.isnan(numbers)]))):
+        dates = replace(seen.reading, dates="compact")
+        days, bad = dates.parse(values)
+        if not bad.any():
+            seen.reading, numbers = dates, days
+            seen.repaired = len(numbers) - int(np.isnan(numbers).sum())
+            seen.notes.append(f"all cells look like {_shape_of('compact')}: read as {seen.read_as}")
+    return _numeric(seen, numbers)
 
 
 def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str) -> ColumnLook:
-    codes, distinct = factorize(values)
-    texts = [str(value).strip() for value in distinct]
-    counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+    cells = Cells.of(values)
     seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
-    empty = seen.reading.calls_empty(texts)
-    if not counts[~empty].sum():
-        return _left_out(seen, "every cell is empty", len(values))
-    numbers, unread = seen.reading.distinct(texts)
+    numbers, unread = seen.reading.distinct(cells.texts)
+    words = MISSING.union(rules.missing)
+    nothing = np.array([text.casefold() in EMPTY_WORDS and text not in words for text in cells.texts], dtype=bool)
+    if not cells.number(unread | nothing | ~np.isnan(numbers)):
+        return seen.leave_out("every cell is empty", len(values))
     if values.dtype.kind == "b":
-        return _categorical(seen, texts, counts, len(values))
-    nothing = ~empty & ~unread & np.isnan(numbers)  # a dash among numbers
-    compact = _are_compact_dates([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)])
-    if not compact and not unread.any() and not np.isnan(numbers).all():
-        if _are_codes([text for text, number in zip(texts, numbers, strict=True) if not np.isnan(number)]):
-            what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(texts)!r}"
+        return _categorical(seen, cells)
+    plain = cells.chosen(~np.isnan(numbers))
+    compact = cell_rules.are_compact_dates(plain)
+    if not compact and not unread.any() and plain:
+        if _are_codes(plain):
+            what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
             seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
-            return _categorical(seen, texts, counts, len(values))
-        _say_what_is_empty(seen, codes, counts, texts, nothing)
-        seen.reading, seen.shapes = replace(seen.reading, limits=rules.limits), _shapes_of_numbers(texts, numbers)
+            return _categorical(seen, cells)
+        seen.say_empty(cells, nothing)
+        seen.reading = replace(seen.reading, limits=rules.limits)
+        seen.shapes = cell_rules.signs_of_numbers(cells.texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
             seen.looked = lambda sign: _look_at_texts(values, name, rules, sign)
         if decimal != "," or not seen.shapes["point?"] or seen.shapes["point"]:
-            return _numeric(seen, np.append(numbers, np.nan)[codes])
-    suspects = [text for text, bad in zip(texts, unread, strict=True) if bad] or [t for t in texts if t not in MISSING]
-    reading = (
-        Reading(dates="compact") if compact else _dates(suspects, seen, rules) or _number_rule(suspects, seen, decimal)
-    )
-    if seen.problem:
+            return _numeric(seen, cells.rows(numbers))
+    suspects = cells.chosen(unread) or [text for text in cells.texts if text not in MISSING]
+    try:
+        found = Reading(dates="compact") if compact else cell_rules.date_rule(suspects, name, rules)
+    except cell_rules.Question as asked:
+        seen.problem, seen.choices, seen.change = asked.problem, asked.choices, asked.change
         return seen
-    if reading is not None:
-        reading = replace(reading, missing=rules.missing, limits="" if reading.dates else rules.limits)
-        numbers, bad = reading.distinct(texts)
-        if not reading.dates and not reading.limits and any(LIMIT.match(texts[i]) for i in np.flatnonzero(bad)):
-            reading = replace(reading, limits="number")
-            numbers, bad = reading.distinct(texts)
-        limited = np.array([bool(LIMIT.match(text)) for text in texts]) & ~bad if reading.limits else np.zeros_like(bad)
-        good = ~np.isnan(numbers) & ~bad & ~limited
-        share = counts[bad].sum() / counts[good | bad | limited].sum() if (good | bad | limited).any() else 1.0
-        many = len(np.unique(numbers[good])) >= _FEW_NUMBERS
-        enough = many and 2 * counts[good].sum() >= counts[bad].sum()
-        sure = not bad.any() and not limited.any()
-        if good.any() and (sure or (enough and share <= _FEW_WORDS and bad.sum() <= 50)):
-            words = [texts[i] for i in np.flatnonzero(bad)]
-            seen.reading = replace(reading, missing=(*reading.missing, *words))
-            _say_what_was_read(seen, codes, counts, texts, good, limited, bad)
-            _say_what_is_empty(seen, codes, counts, texts, nothing)
-            if not reading.dates:
-                seen.shapes = _shapes([text for text, is_good in zip(texts, good, strict=True) if is_good])[0]
-            found = np.append(numbers, np.nan)
-            found[:-1][bad] = np.nan
-            return _numeric(seen, found[codes])
-        what = _shape_of(reading.dates) if reading.dates else "numbers"
-        if good.any() and share < (0.5 if enough else _FEW_WORDS):
-            _mixed(seen, codes, counts, texts, good | limited, bad, what)
-        elif many and (share <= 1 - _FEW_WORDS or _are_words(texts, bad)):
-            _mixed(seen, codes, counts, texts, good | limited, bad, what)
-            seen.change = seen.change if _are_words(texts, bad) else {}  # codes are categories, however many
-    return _categorical(seen, texts, counts, len(values))
+    rule = replace(found or cell_rules.number_rule(suspects, decimal), missing=rules.missing)
+    if (read := _read_by(seen, cells, rule, rules)) is None:
+        return _categorical(seen, cells)
+    seen.say_empty(cells, nothing)
+    return _numeric(seen, read)
 
 
 def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
-    """Finish a column of numbers: find whether it is empty, constant or an identifier."""
+    """Finish a column of numbers: find whether it is empty, constant or an identifier, or has numbers for no value."""
     known = numbers[~np.isnan(numbers)]
     if not len(known):
-        return _left_out(seen, "every cell is empty", len(numbers))
+        return seen.leave_out("every cell is empty", len(numbers))
     seen.missing = len(numbers) - len(known)
     low, high = float(known.min()), float(known.max())
     if low == high and len(known) > 1:
-        seen.notes.append(f"constant: it says nothing ({_rule('drop', seen.name)})")
-    if seen.reading.dates or seen.missing or len(known) < _FEW_ROWS or not (known % 1 == 0).all():
+        seen.may_drop("constant: it says nothing")
+    if seen.reading.dates:
+        return seen
+    _say_what_stands_for_nothing(seen, known)
+    whole = bool((known % 1 == 0).all())
+    if whole and EXCEL_DAYS[0] <= low < high <= EXCEL_DAYS[-1] and _NAME_OF_DATE.search(seen.name):
+        day = f"{known[0]:.0f} is {excel_day(int(known[0]))}"
+        seen.notes.append(f"days as Excel counts them ({day})? They are read as numbers")
+    if seen.missing or len(known) < _FEW_ROWS or not whole:
         return seen
     # from 2**53 on a float is not exactly its whole number: it shows neither how many differ, nor the ends
     own, exact = len(np.unique(known)), max(-low, high) < 2**53
-    counter, named = high - low + 1 == len(known) == own and exact, bool(_NAME_OF_ID.search(seen.name))
-    unnamed = seen.name.startswith(("column-", "Unnamed"))
+    counter, named = high - low + 1 == len(known) == own and exact, _is_named_as_id(seen.name)
     long = low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")
-    if not (counter or named or unnamed or long) or (exact and 10 * own < 9 * len(known)):
+    if not (counter or named or long) or (exact and 10 * own < 9 * len(known)):
         return seen
-    seen.identifies = named or unnamed
+    seen.identifies = named
     what = f"each row has its own whole number, {low:.0f} to {high:.0f}"
     if not exact:
         what = "whole numbers of 16 digits or more, whose last ones are lost"
     elif own < len(known):
         what = f"{own:,} different whole numbers in {len(known):,} rows"
     if counter and seen.identifies:
-        return _left_out(seen, f"{what}: it counts rows", 0)
-    seen.notes.append(f"{what}: an identifier? It is read as numbers ({_rule('drop', seen.name)} leaves it out)")
+        return seen.leave_out(f"{what}: it counts rows", 0)
+    seen.may_drop(f"{what}: an identifier? It is read as numbers")
     return seen
 
 
-def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], num_rows: int) -> ColumnLook:
+def _is_named_as_id(name: str) -> bool:
+    """Tell whether a column is called so, or has no name: ``patient_id``, ``RowNumber``, ``Unnamed: 0``."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()
+    return name.startswith(("column-", "Unnamed")) or bool(_NAME_OF_ID.search(words))
+
+
+def _say_what_stands_for_nothing(seen: ColumnLook, known: NDArray[np.float64]) -> None:
+    """Note -1 and numbers of nines that many cells hold, far from all others: they may mean "no value"."""
+    values, counts = np.unique(known, return_counts=True)
+    while len(values) > 2:
+        for at in (0, len(values) - 1):
+            text = f"{values[at]:.10g}"
+            others, number = np.delete(values, at), int(counts[at])
+            gap, span = np.abs(others - values[at]).min(), others[-1] - others[0]
+            far = gap > span or (values[at] < 0 <= others[0] and len(others) >= _FEW_NUMBERS and text != "-1")
+            often = text == "-1" and others[0] >= 0 and number > 3 * np.delete(counts, at).max()
+            if number >= _REPEATED and _SENTINEL.fullmatch(text) and (far or (often and len(others) >= _FEW_NUMBERS)):
+                rule = seen.words_rule([text]) if seen.reading.decimal == "." or "." not in text else ""
+                hint = f": {mark('missing', rule)} reads them as empty" if rule else ": do they mean no value?"
+                where = "far from all others" if far else "the only number below 0"
+                seen.notes.append(f"{counted(number, 'cell')} hold {text}, {where}{hint}")
+                values, counts = others, np.delete(counts, at)
+                break
+        else:
+            return
+
+
+def _categorical(seen: ColumnLook, cells: Cells) -> ColumnLook:
     """Finish a column of texts: categories, free text, or an identifier."""
     rows = Counter[str]()
     nothing = missing_texts(seen.reading.missing)
-    for text, number in zip(texts, counts, strict=True):
+    for text, number in zip(cells.texts, cells.counts, strict=True):
         if (known := canonical(text)) is not None and known not in nothing:
             rows[known] += int(number)
     empty = EMPTY_WORDS - {"none", "nil", "missing"} - ({"-", "\u2212"} if "+" in rows else set())
@@ -291,21 +177,32 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
         seen.reading = replace(seen.reading, missing=(*seen.reading.missing, *words))
         seen.notes.append(f"{' and '.join(map(repr, words))} read as empty")
         rows = Counter({text: number for text, number in rows.items() if text not in words})
-    distinct, known_rows = set(rows), sum(rows.values())
+    num_rows, distinct, known_rows = len(cells.codes), set(rows), sum(rows.values())
     seen.kind = "categorical"
     seen.categories = sorted_texts(np.array([*distinct, None], dtype=object))
     seen.missing = num_rows - known_rows
     if not rows:
-        return _left_out(seen, "every cell is empty", num_rows)
-    many, own = len(rows), 10 * len(rows) >= 9 * known_rows and known_rows >= _FEW_ROWS
+        return seen.leave_out("every cell is empty", num_rows)
+    many = len(rows)
     if 2 * many > known_rows and 2 * sum(len(text.split()) >= _PROSE_WORDS for text in distinct) > many:
         seen.kind = "text"
         return seen
+    pairs = np.array([bool(_PAIR.fullmatch(text)) for text in cells.texts], dtype=bool)
+    if many > FEW_TEXTS and 5 * cells.number(pairs) >= 4 * known_rows:
+        what = f"cells hold two numbers each: {cells.shown(pairs, 1)}: left out; as two columns they can be used"
+        return seen.leave_out(what, seen.missing)
+    return _names_or_categories(seen, distinct, known_rows)
+
+
+def _names_or_categories(seen: ColumnLook, distinct: set[str], known_rows: int) -> ColumnLook:
+    """Leave out a column of names, ask where numbers would become categories, else note what its categories lack."""
+    many = len(distinct)
+    own = 10 * many >= 9 * known_rows and known_rows >= _FEW_ROWS
     own = own or (many > _MANY_CATEGORIES and 2 * many > known_rows)
-    if seen.change and (own or many > _MANY_MIXED):
+    if seen.change and (seen.asks if own else many > _MANY_MIXED):
         rule = "hold numbers or a limited number of categories"
         problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts")
-        # not within `explain`, which would escape the marks of the rules that are spelt later (`_rule`)
+        # not within `explain`, which would escape the marks of the rules that are spelt later (`mark`)
         note = "\0".join(map(printable, seen.notes[-1].split("\0")))
         seen.problem = f"{problem.removesuffix('.')}: {note}."
         return seen
@@ -314,38 +211,19 @@ def _categorical(seen: ColumnLook, texts: list[str], counts: NDArray[np.intp], n
         seen.identifies = True
         what = f"{many:,} different texts in {known_rows:,} rows: an identifier or names"
         if "," not in seen.name:
-            what += f" ({_rule('id-column', seen.name)} or {_rule('drop', seen.name)} says so)"
-        return _left_out(seen, what, seen.missing)
+            what += f" ({mark('id-column', seen.name)} or {mark('drop', seen.name)} says so)"
+        return seen.leave_out(what, seen.missing)
     if many > _MANY_CATEGORIES:
-        seen.notes.append(f"{many:,} categories: slow, and each says little ({_rule('drop', seen.name)} leaves it out)")
+        seen.may_drop(f"{many:,} categories: slow, and each says little")
+    elif many > _MANY_MIXED and known_rows < _FEW_EACH * many:
+        seen.may_drop(f"{many:,} categories in {known_rows:,} rows: each says little")
     alike = {text.casefold(): text for text in sorted(distinct)}
     if many <= _MANY_CATEGORIES and len(alike) < many:
         twins = next((text, alike[text.casefold()]) for text in sorted(distinct) if alike[text.casefold()] != text)
         seen.notes.append(f"{' and '.join(map(repr, twins))} are different categories, as they are spelt otherwise")
     if many == 1 and known_rows > 1:
-        seen.notes.append(f"constant: it says nothing ({_rule('drop', seen.name)})")
+        seen.may_drop("constant: it says nothing")
     return seen
-
-
-def _left_out(seen: ColumnLook, why: str, missing: int) -> ColumnLook:
-    seen.kind, seen.missing, seen.repaired, seen.change = "left out", missing, 0, {}
-    seen.notes = [why]
-    return seen
-
-
-# --------------------------------------------------------------------------------------------- how its cells are read
-
-
-def _are_compact_dates(values: Any) -> bool:
-    """Tell whether numbers are dates such as 20210312: nearly all of them, within 1900 to 2099.
-
-    Of all numbers with eight digits one in a thousand is such a date.
-    """
-    dates = sum(bool(_COMPACT.match(str(value))) for value in values[:_SAMPLE])
-    if dates < _FEW_DATES or dates < (1 - _FEW_WORDS) * len(values[:_SAMPLE]):
-        return False
-    _, bad = Reading(dates="compact").parse(values)
-    return int(bad.sum()) <= _FEW_WORDS * len(values)
 
 
 def _are_codes(texts: list[str]) -> bool:
@@ -359,215 +237,119 @@ def _leading_zero(texts: list[str]) -> str:
     return next((text for text in texts if re.match(r"0\d", text)), "")
 
 
-def _shape_of(dates: str) -> str:
-    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
-    return DATES[dates].partition(" as ")[0]
+@dataclass
+class _TriedRule:
+    """What a rule makes of the texts of a column."""
+
+    cells: Cells
+    reading: Reading
+
+    def __post_init__(self) -> None:
+        texts = self.cells.texts
+        self.numbers, self.bad = self.reading.distinct(texts)
+        bounds = [bool(LIMIT.match(text) or ends_of_range(text)) for text in texts]
+        self.limited: Mask = np.array(bounds, dtype=bool) & ~self.bad & bool(self.reading.limits)
+        self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.limited
+        known = self.good | self.bad | self.limited
+        self.share = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
+        self.distinct = len(np.unique(self.numbers[self.good]))
+        self.many = self.distinct >= _FEW_NUMBERS
+
+    @property
+    def reads(self) -> bool:
+        """Whether the column is one of numbers by this rule: all cells are, or nearly all of many different ones."""
+        ranges = self.limited.any() and not self.bad.any() and self.reading.limits != "number"
+        if not self.limited.any() and not self.bad.any():
+            return bool(self.good.any())
+        number = self.cells.number
+        beside = self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited)
+        if ranges and (beside or int(self.limited.sum()) > FEW_TEXTS):
+            return True
+        enough = self.many and 2 * number(self.good) >= number(self.bad)
+        return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
 
 
-def _dates(texts: list[str], seen: ColumnLook, rules: Rules) -> Reading | None:
-    """Return the rule for dates or times that most texts fit; where day and month cannot be told apart, a problem."""
-    sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
-    if not sample:
-        return None
-    unread = {way: Reading(dates=way).distinct(sample)[1].sum() for way in DATES}
-    way = min(unread, key=lambda way: unread[way])
-    if 5 * unread[way] > len(sample):
-        return None
-    if way not in ("day-first", "month-first"):
-        return Reading(dates=way)
-    day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
-    if all(re.match(r"\d{1,2}\.", text) for text in sample):  # with points, the day comes first everywhere
-        return Reading(dates="day-first")
-    if day != month:
-        return Reading(dates="day-first" if day < month else "month-first")
-    if rules.dates:
-        return Reading(dates=rules.dates)
-    first = next(text for text in texts if not Reading(dates="day-first").distinct([text])[1][0])
-    seen.problem = explain(
-        f"column {seen.name!r}", "hold dates that can be read in one way", f"{first!r} and no day above 12"
-    )
-    seen.choices = {
-        f"If the day comes first in {first}": {"dates": "day-first"},
-        "If the month comes first": {"dates": "month-first"},
-    }
+def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> NDArray[np.float64] | None:
+    """Read the cells of a column by a rule, and say so; return each row's number, None where too many do not fit it."""
+    tried = _TriedRule(cells, replace(reading, limits="" if reading.dates else rules.limits))
+    if not reading.dates and not rules.limits and tried.bad.any():
+        ways = [_TriedRule(cells, replace(reading, limits=way)) for way in ("number", "middle")]
+        with_limits = next((one for one in ways if one.limited.any() and one.reads), None)
+        tried = with_limits or (ways[0] if ways[0].limited.any() else tried)
+    if tried.reads:
+        words = cells.chosen(tried.bad)
+        seen.reading = replace(tried.reading, missing=(*reading.missing, *words))
+        _say_what_was_read(seen, tried)
+        if not reading.dates:
+            seen.shapes = cell_rules.NumberSigns(cells.chosen(tried.good))
+        return cells.rows(np.where(tried.bad, np.nan, tried.numbers))
+    what = _shape_of(reading.dates) if reading.dates else "numbers"
+    enough = tried.many and 2 * cells.number(tried.good) >= cells.number(tried.bad)
+    if tried.good.any() and tried.share < (0.5 if enough else _FEW_WORDS):
+        _mixed(seen, tried, what)
+    elif tried.many and (tried.share <= 1 - _FEW_WORDS or _are_words(cells, tried.bad)):
+        _mixed(seen, tried, what)
+        seen.change = seen.change if _are_words(cells, tried.bad) else {}  # codes are categories, however many
     return None
 
 
-def _shapes(texts: list[str]) -> tuple[Counter[str], set[str], set[str]]:
-    """Count what the signs in numbers say; return also their units, and the signs between their thousands."""
-    shapes: Counter[str] = Counter()
-    units, groups = set(), set()
-    for text in texts:
-        found = _CELL.fullmatch(text.replace("\u2212", "-"))
-        if not found:
-            shapes["none"] += 1
-            continue
-        units.add(found["before"] or found["behind"] or "")
-        body = found["body"]
-        if _SPACED.search(body):
-            body = _SPACED.sub("", body)
-            groups.add(" ")
-        if re.match(r"[+-]?\d{1,3}('\d{3})+", body):
-            body = body.replace("'", "")
-            groups.add("'")
-        shape = next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")
-        shapes[shape.rstrip("?") if found["exponent"] else shape] += 1  # before an exponent stand no thousands
-    return shapes, units - {""}, groups
+def _are_words(cells: Cells, bad: Mask) -> bool:
+    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
+    return bool(bad.sum() <= FEW_TEXTS) and not any(re.search(r"\d", text) for text in cells.chosen(bad))
 
 
-def _number_rule(texts: list[str], seen: ColumnLook, decimal: str) -> Reading | None:
-    """Return the rule by which texts are numbers, as far as the signs in them say; None if most are no numbers."""
-    shapes, units, groups = _shapes(texts[:_SAMPLE])
-    numbers = sum(shapes.values()) - shapes["none"]
-    if len(texts) > _SAMPLE and not shapes["comma"] and (shapes["comma?"] or shapes["point?"]):
-        shapes, units, groups = _shapes(texts)
-        numbers = sum(shapes.values()) - shapes["none"]
-    unit = units.pop() if len(units) == 1 else ""
-    if not numbers:
-        return Reading() if any(LIMIT.match(text) for text in texts) or len(texts) <= 50 else None
-    seen.shapes = shapes
-    if decimal == ",":
-        thousands = "." if shapes["thousands-point"] or shapes["point?"] else ""
-    elif decimal == ".":
-        thousands = "," if shapes["thousands-comma"] or shapes["comma?"] else ""
-    elif shapes["comma"] and not shapes["thousands-comma"]:
-        decimal, thousands = ",", "." if shapes["thousands-point"] else ""
-    elif shapes["thousands-point"] and not shapes["thousands-comma"] and not shapes["point"]:
-        decimal, thousands = ",", "."
-    elif shapes["thousands-comma"] and not shapes["comma"]:
-        decimal, thousands = ".", ","
-    else:
-        decimal, thousands = ".", "," if shapes["comma?"] else ""
-    if groups and not thousands:
-        thousands = groups.pop()
-    return Reading(decimal=decimal, thousands=thousands, unit=unit)
+def _shape_of(dates: str) -> str:
+    """Return what dates of a kind look like: ``dates (12.03.2021)``."""
+    return in_words(dates).rpartition(" as ")[0]
 
 
-def one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
-    """Read the columns whose commas or points may mean two things as the other columns of the file are read."""
-    comma = any(one.kind == "numeric" and one.reading.decimal == "," for one in seen)
-    point = any(one.kind == "numeric" and (one.shapes["point"] or one.shapes["thousands-comma"]) for one in seen)
-    of_file = rules.decimal or ("," if comma else "." if point else "")
-    done = []
-    for one in seen:
-        if one.kind != "numeric" or one.reading.dates or one.problem:
-            done.append(one)
-            continue
-        shapes = one.shapes
-        unclear = bool(shapes["comma?"]) and not (shapes["comma"] or shapes["thousands-comma"] or shapes["point"])
-        if one.looked is not None and of_file == "," and shapes["point?"] and not shapes["point"]:
-            one = one.looked(",")
-        elif one.looked is not None and of_file == "," and not shapes["point"] and one.reading.decimal == ".":
-            one.reading = replace(one.reading, decimal=",")  # whole numbers here; another silo may have decimals
-        elif one.looked is not None and shapes["point?"] and not shapes["point"] and not rules.decimal:
-            other = _rule("decimal", ",")
-            one.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
-        elif unclear and not of_file:
-            rule = "hold numbers that can be read in one way"
-            one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
-            one.choices = {
-                "If 1,234 there means 1.234": {"decimal": ","},
-                "If 1,234 means one thousand": {"decimal": "."},
-            }
-        elif unclear and of_file == "," and one.reading.thousands == ",":
-            one.reading = replace(one.reading, decimal=",", thousands="")
-        done.append(one)
-    return done
-
-
-# --------------------------------------------------------------------------------------------------- what is said of it
-
-
-def _say_what_was_read(
-    seen: ColumnLook,
-    codes: NDArray[np.intp],
-    counts: NDArray[np.intp],
-    texts: list[str],
-    good: NDArray[np.bool_],
-    limited: NDArray[np.bool_],
-    bad: NDArray[np.bool_],
-) -> None:
+def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
     """Note which cells needed a rule, how many, and the first of them with its row."""
-    rule = replace(seen.reading, missing=(), limits="")
-    _, plain_bad = PLAIN.distinct(texts)
-    total = counts[good | limited | bad].sum()
-    needed = good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
-    seen.repaired = int(counts[needed].sum() + (counts[limited].sum() if seen.reading.limits == "number" else 0))
+    cells, rule = tried.cells, replace(seen.reading, missing=(), limits="")
+    _, plain_bad = PLAIN.distinct(cells.texts)
+    total = cells.number(tried.good | tried.limited | tried.bad)
+    needed = tried.good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
+    seen.repaired = cells.number(needed) + (cells.number(tried.limited) if seen.reading.limits != "missing" else 0)
     if needed.any():
-        seen.example = _shown(codes, texts, needed, 1)
-        percent = int(100 * counts[needed].sum() // total)
+        seen.example = cells.shown(needed, 1)
+        percent = 100 * cells.number(needed) // total
         share = "all cells" if percent == 100 else f"{percent} %"
         if rule.dates:
             what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
         elif rule.decimal == ",":
-            what = f"{share} look like decimal-comma numbers: read so ({_rule('decimal', ',')})"
+            what = f"{share} look like decimal-comma numbers: read so ({mark('decimal', ',')})"
         elif rule.unit and not rule.thousands:
             what = f"{share} have the unit {rule.unit}: left out"
         else:
             what = f"{share} have the sign {rule.thousands!r} between thousands: read so"
         seen.notes.append(what if percent == 100 else f"{what}; first {seen.example}")
-    if limited.any():
-        number = int(counts[limited].sum())
-        then = "as the limit itself" if seen.reading.limits == "number" else "as empty"
-        other = "missing" if seen.reading.limits == "number" else "number"
-        done = f"read {then} ({_rule('limits', seen.reading.limits)}); {_rule('limits', other)} does otherwise"
-        seen.notes.append(f"{_cells(number)} no number: {_shown(codes, texts, limited)}: {done}")
-    if bad.any():
-        words = [texts[i] for i in np.flatnonzero(bad)]
-        number = int(counts[bad].sum())
-        said = "" if any("," in word for word in words) else f" ({_rule('missing', ','.join(words))})"
+    if tried.limited.any():
+        way = seen.reading.limits
+        then = {"number": "as the limit itself", "middle": "as the middle of the range", "missing": "as empty"}[way]
+        other = "number" if way == "missing" else "missing"
+        done = f"read {then} ({mark('limits', way)}); {mark('limits', other)} does otherwise"
+        seen.notes.append(f"{_cells(cells.number(tried.limited))} no number: {cells.shown(tried.limited)}: {done}")
+    if tried.bad.any():
+        rule_of_words = seen.words_rule(cells.chosen(tried.bad))
+        said = f" ({mark('missing', rule_of_words)})" if rule_of_words else ""
         what = "date" if rule.dates else "number"
-        seen.notes.append(f"{_cells(number)} no {what}: {_shown(codes, texts, bad)}: read as empty{said}")
+        shown = cells.shown(tried.bad)
+        seen.notes.append(f"{_cells(cells.number(tried.bad))} no {what}: {shown}: read as empty{said}")
 
 
-def _say_what_is_empty(
-    seen: ColumnLook, codes: NDArray[np.intp], counts: NDArray[np.intp], texts: list[str], nothing: NDArray[np.bool_]
-) -> None:
-    """Note the known words for "no value" among numbers, such as a dash."""
-    if nothing.any():
-        number = int(counts[nothing].sum())
-        seen.notes.append(f"{counted(number, 'cell')} read as empty: {_shown(codes, texts, nothing)}")
-
-
-def _mixed(
-    seen: ColumnLook,
-    codes: NDArray[np.intp],
-    counts: NDArray[np.intp],
-    texts: list[str],
-    good: NDArray[np.bool_],
-    bad: NDArray[np.bool_],
-    what: str,
-) -> None:
+def _mixed(seen: ColumnLook, tried: _TriedRule, what: str) -> None:
     """Note that a column holds numbers (or dates: ``what``) and words, and what would make it a column of numbers."""
-    words = [texts[i] for i in np.flatnonzero(bad)]
-    percent = int(100 * counts[good].sum() // counts[good | bad].sum())
-    seen.notes.append(f"{percent} % of the cells are {what}, others are not: {_shown(codes, texts, bad)}")
-    usable = len(words) <= _FEW_TEXTS and not any("," in word for word in words)
-    seen.change = {"missing": ",".join(words)} if usable else {"drop": seen.name}
-    if usable:
-        seen.notes[-1] += f" ({_rule('missing', ','.join(words))} reads them as empty, and the column as {what})"
-
-
-def _are_words(texts: list[str], bad: NDArray[np.bool_]) -> bool:
-    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
-    return bool(bad.sum() <= _FEW_TEXTS) and not any(re.search(r"\d", texts[i]) for i in np.flatnonzero(bad))
-
-
-def _shown(codes: NDArray[np.intp], texts: list[str], which: NDArray[np.bool_], most: int = 3) -> str:
-    """Name the first cells of distinct texts, with their rows, which count from 1 below the header."""
-    chosen = np.append(which, False)[codes]
-    rows = np.flatnonzero(chosen)
-    shown: dict[str, int] = {}
-    for row in rows[:1000]:
-        shown.setdefault(texts[codes[row]], int(row) + 1)
-        if len(shown) == most:
-            break
-    return ", ".join(f"{text[:40]!r} in row {row}" for text, row in shown.items())
-
-
-def _rule(key: str, value: str) -> str:
-    """Return a rule as a note holds it until it is known how commands spell it (`_spelt`)."""
-    return f"\0{key}={value}\0".replace("\n", " ")
+    cells, good = tried.cells, tried.good | tried.limited
+    percent = 100 * cells.number(good) // cells.number(good | tried.bad)
+    seen.notes.append(f"{percent} % of the cells are {what}, others are not: {cells.shown(tried.bad)}")
+    first = cells.chosen(tried.bad)[0]
+    if tried.reading.dates and first.isdecimal() and int(first) in EXCEL_DAYS:
+        seen.notes[-1] += f" ({first} is {excel_day(int(first))} as Excel counts days)"
+    words = seen.words_rule(cells.chosen(tried.bad))
+    seen.change = {"missing": words} if words else {"drop": seen.name}
+    seen.asks = bool(words or tried.reading.dates)
+    if words:
+        seen.notes[-1] += f" ({mark('missing', words)} reads them as empty, and the column as {what})"
 
 
 def _cells(number: int) -> str:

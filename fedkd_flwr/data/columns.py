@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
@@ -73,19 +72,7 @@ def column_name(name: str) -> str:
 
 
 def column_texts(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
-    """Return the canonical texts of a column, with None for missing values.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Raw values of any type.
-    missing : collection of str
-        Further texts that mean "no value".
-
-    Returns
-    -------
-    ndarray of shape (n,), object
-    """
+    """Return the canonical texts of a column, None where a value is missing or one of the words ``missing``."""
     codes, uniques = factorize(values)
     words = missing_texts(missing)
     # code -1 (missing) indexes the additional last slot, which holds None
@@ -135,11 +122,11 @@ def short_list(names: Sequence[object], limit: int = 12) -> str:
     return f"{shown}, ... ({len(names)} in all)" if len(names) > limit else shown
 
 
-def require_distinct(names: list[str], path: Path) -> None:
-    """Refuse a file in which two columns have the same name."""
+def require_distinct(what: str, names: Sequence[str]) -> None:
+    """Refuse names of columns or classes of which two are the same."""
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        seen = f"{', '.join(repeated)} more than once"
-        raise DataError(explain(f"columns of {path}", "have distinct names", seen, "Rename them."))
+        seen = f"{short_list(repeated)} more than once"
+        raise DataError(explain(what, "have distinct names", seen, "Rename them."))
 
 
 def counted(number: int, what: str) -> str:

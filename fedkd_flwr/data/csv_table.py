@@ -11,15 +11,17 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from fedkd_flwr.data.columns import column_name, counted, require_distinct, short_list
-from fedkd_flwr.data.first_line import is_row, refuse_text_above
+from fedkd_flwr.data.columns import MISSING, column_name, counted, require_distinct, short_list
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["csv_table", "encoding_of", "stated_header"]
+__all__ = ["csv_table", "encoding_of"]
 
 _SEPARATORS = ",;\t|"
+_ROWS, _LINES = 2000, 50  # so many tell enough
+_NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
 _ENCODINGS = (
     *("windows-1251", "windows-1250", "windows-1253", "windows-1254", "windows-1257", "windows-1255", "windows-1256"),
     *("koi8-r", "cp866", "iso8859-2", "mac-roman", "gb18030", "shift_jis", "euc-kr", "big5"),
@@ -36,7 +38,7 @@ def csv_table(
     lenient: bool,
     notes: list[str],
 ) -> pd.DataFrame:
-    """Return the table that the bytes of a CSV file hold, all values as texts.
+    """Return the table of texts that the bytes of a CSV file hold; its ``attrs`` have the header line that it lacks.
 
     Parameters
     ----------
@@ -44,17 +46,17 @@ def csv_table(
         "": its first line names the columns, and is refused where it looks like a row. "yes": it does, whatever it
         looks like. "none": there is no such line, and the columns are called column-1, column-2 and so on. Any other
         text is the line that the file lacks.
-    encoding : str
-        Of lines that are no UTF-8; Windows-1252 by default.
-    wanted : sequence of str
-        Columns that the schema names.
+    encoding, wanted
+        Of lines that are no UTF-8, Windows-1252 by default; and columns that the schema names.
     data, path, lenient, notes
-        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`, errors too.
+        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
     text, before = _below_sep(text)  # lines above the header
+    stated = ""
     if header not in ("", "yes"):
-        text, before = f"{header if wanted else _stated(header, text)}\n{text}", before - 1
+        stated = header if wanted else _stated(header, text)
+        text, before = f"{stated}\n{text}", before - 1
     header_line = _first_line(text)
     if header_line is None:
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty file"), code=Code.NO_ROWS)
@@ -67,27 +69,22 @@ def csv_table(
     table, wrong, longer = _csv_rows(text, separator, len(names), before)
     if not lenient:  # other rows would decide whether each can be used
         if not header and not (wanted and set(wanted) <= set(names)):
-            refuse_text_above(text, path, lambda line, sign: _cells(line, sign)[0], before)
+            _refuse_text_above(text, path, before)
             _refuse_row(found, table, path, before, has_schema=bool(wanted))
         if longer and len(longer) < len(table):
             wrong = sorted(wrong + longer)
         elif longer:
             notes.append("every row ends in one more separator, with nothing behind it: left out")
         _refuse_wrong_lines(wrong, path, separator, len(names), len(table))
-    require_distinct(names, path)
+    require_distinct(f"columns of {path}", names)
     table.columns = pd.Index(names)
     for name, written in zip(names, found, strict=True):
         if not written and not lenient and (table[name].str.strip() == "").all():
             table = table.drop(columns=name)
         elif not written:
             notes.append(f"the header gives no name to column {name.rpartition('-')[2]}: it is called {name!r}")
+    table.attrs["header"] = stated
     return table
-
-
-def stated_header(data: bytes, path: Path, *, header: str, encoding: str) -> str:
-    """Return the line of names that `csv_table` reads where a file lacks it, for a schema: ``column-1,column-2``."""
-    text = _decoded(data, path, encoding=encoding, lenient=True, notes=[])
-    return "" if header in ("", "yes") else _stated(header, _below_sep(text)[0])
 
 
 def encoding_of(name: str, names: Sequence[str]) -> str:
@@ -137,7 +134,7 @@ def _names(line: str) -> tuple[list[str], str, bool]:
 
 def _refuse_row(found: list[str], table: pd.DataFrame, path: Path, before: int, *, has_schema: bool) -> None:
     """Refuse a file whose first line is a row: its values would become the columns' names."""
-    if not is_row(found, table):
+    if not _is_row(found, table):
         return
     way_out = "Put a line with a name for each column first"
     if not has_schema:
@@ -214,12 +211,11 @@ def _csv_rows(
 ) -> tuple[pd.DataFrame, list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the rows below the header, and of those without a value for each name: line, and how many they have.
 
-    Rows that have all values and one more separator, with nothing behind it, are read, and told of by themselves.
-
-    Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
-    open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone.
-    A wrong row has all its values in each column, and an additional separator, so that it fits no schema. A blank line
-    is no row, but where there is one column: there it is an empty cell, except at the end.
+    Rows with one more separator, and nothing behind it, are read, and listed apart. Lines are read one by one, because
+    what one row holds must not decide how another is read. Only where a quote stays open does a row go on, as far as
+    the whole of it is well formed and has all values: else that line is wrong alone. A wrong row has all its values in
+    each column, and an additional separator, so that it fits no schema. A blank line is no row, but where there is one
+    column: there it is an empty cell, except at the end.
     """
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
     whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")
@@ -275,3 +271,104 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
     if len(wrong) == num_rows and all(values == width + 1 for _, values in wrong):
         way_out = f"{way_out} If the first column has no name (R writes its rows' names so), put one before the others."
     raise DataError(explain(f"file {path}", f"have {width} values in every row, as its header", shown + more, way_out))
+
+
+def _is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
+    """Tell whether the cells of a first line are like the values below them, and so are values too, and no names.
+
+    A word above numbers is a name. A number is a value if it lies among those below it, a text if it stands there
+    again or is written in the same way (``2021-03-12``, ``E11``). Whole numbers in equal steps are names (2019, 2020,
+    2021), and so are four or more in rising or falling order of which most lie outside of the values below. So are x1,
+    x2, x3, even above cells such as a0.
+
+    >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
+    >>> _is_row(["67", "well"], below), _is_row(["age", "well"], below), _is_row(["2019", "2020"], below)
+    (True, False, False)
+    """
+    if _count_up(cells):
+        return False
+    values_like = names_like = inside = alike_numbers = 0
+    numbers: list[float] = []
+    for i, cell in enumerate(cells):
+        below = table.iloc[:_ROWS, i].str.strip()
+        distinct = set(below) - MISSING
+        if cell in MISSING or not distinct:
+            continue
+        known = [_number(text) for text in distinct if _NUMBER.fullmatch(text)]
+        if 10 * len(known) < 9 * len(distinct):
+            alike = cell in distinct or _is_written_like(cell, distinct)
+            digits = not re.search(r"\d", cell) and 10 * sum(bool(re.search(r"\d", text)) for text in distinct)
+            values_like += alike
+            # where each row has a text of its own, another one says nothing, unless digits stand in the others only
+            names_like += not alike and (2 * len(distinct) <= len(below) or digits >= 9 * len(distinct))
+        elif not _NUMBER.fullmatch(cell):
+            return False
+        else:
+            numbers.append(_number(cell))
+            inside += min(known) <= numbers[-1] <= max(known)
+            alike_numbers += min(known) <= numbers[-1] <= max(known) or not cell.lstrip("+-").isdecimal()
+    if _are_names(np.array(numbers), inside):
+        return values_like > names_like + len(numbers)
+    return values_like + alike_numbers > names_like + len(numbers) - alike_numbers
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _count_up(cells: Sequence[str]) -> bool:
+    """Tell whether three neighbours are one word with numbers in steps of one."""
+    found = [re.fullmatch(r"(\D+)(\d{1,9})", cell) for cell in cells]
+    ends = [(one[1], int(one[2])) if one else None for one in found]
+    threes = zip(ends, ends[1:], ends[2:], strict=False)
+    return any(a and (b, c) == ((a[0], a[1] + 1), (a[0], a[1] + 2)) for a, b, c in threes)
+
+
+def _is_written_like(cell: str, texts: set[str]) -> bool:
+    """Tell whether a cell with a digit has digits and letters where most of the texts have them."""
+    if not re.search(r"\d", cell):
+        return False
+    forms = [re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "0", text)) for text in (cell, *texts)]
+    return 2 * forms[1:].count(forms[0]) > len(texts)
+
+
+def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: int) -> bool:
+    """Tell whether numbers, of which so many lie among the values below them, are names of columns."""
+    steps = np.diff(numbers)
+    if not len(steps) or (not (steps > 0).all() and not (steps < 0).all()):
+        return False
+    in_steps = bool((numbers % 1 == 0).all()) and len(set(steps.tolist())) == 1
+    if len(numbers) < 4:
+        return in_steps and not inside
+    return in_steps or 2 * inside < len(numbers)
+
+
+def _refuse_text_above(text: str, path: Path, before: int) -> None:
+    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins."""
+    lines = text.split("\n", _LINES)[:_LINES]
+    later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]
+    sign = max(_SEPARATORS, key=lambda sign: min(line.count(sign) for line in later))
+    if not all(sign in line for line in later):
+        _refuse_spaces([line.split() for line in lines if line.strip()], path)
+        return
+    rows = [_cells(line, sign)[0] for line in lines]
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
+    first, whole = next(i for i, number in enumerate(filled) if number), max(filled)
+    held = {i for row in rows for i, cell in enumerate(row) if cell.strip()}
+    named = {i for i, cell in enumerate(rows[first]) if cell.strip()}
+    if 2 * filled[first] > whole or held - named <= {0}:  # the first column may be an index without a name
+        return
+    begins = next(i for i, number in enumerate(filled) if number == whole)
+    where, title = (", ".join(filter(None, map(str.strip, rows[i])))[:60] for i in (begins, first))
+    seen = f"{title!r}; the table seems to begin in line {begins + before + 1} with {where!r}"
+    way_out = "Take out what stands above it."
+    way_out += f" If line {first + before + 1} names the columns: header=yes (fedkd schema: --header yes)."
+    raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out))
+
+
+def _refuse_spaces(words: list[list[str]], path: Path) -> None:
+    """Refuse a file that has numbers with spaces between them in all lines, and one column therefore."""
+    widths, below = {len(line) for line in words}, [word for line in words[1:] for word in line]
+    if len(widths) == 1 and min(widths) > 1 and 2 * sum(bool(_NUMBER.fullmatch(word)) for word in below) > len(below):
+        rule, way_out = "have a comma, semicolon, tab or bar between values", "Put a comma in place of these spaces."
+        raise DataError(explain(f"file {path}", rule, f"spaces in {' '.join(words[0])[:60]!r}", way_out))

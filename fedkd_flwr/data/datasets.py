@@ -6,7 +6,7 @@ A deployed party reads its own file instead (`tables`). Encoding, scaling and im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Rules
+from fedkd_flwr.data.look import ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
@@ -33,38 +33,18 @@ NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """One data set, split into the private rows of all parties, the public rows and the common test rows.
+    """One data set, split into the private rows of all parties, the public rows and the common test rows."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, num_features), float32
-        Private training rows of all parties together; `partition` deals them.
-    y : ndarray of shape (n,), int16
-        Their labels.
-    X_test, y_test : ndarrays of shapes (num_test, num_features), (num_test,)
-        The common test rows.
-    public : PublicSet
-        The public rows, with their true labels in ``public.y``.
-    rows : ndarray of shape (n,), int64
-        Number of each private row in the training file (of ``wine-type`` after dropping duplicates).
-    texts, test_texts : ndarrays of shapes (n, 1), (num_test, 1), object, or None
-        The texts of ``X`` and ``X_test``, if the schema has text columns.
-    columns : tuple of ColumnNote
-        What was done to each column of a user's table.
-    next_command : str
-        The complete command that follows what they suggest; empty if nothing.
-    """
-
-    X: NDArray[Any]
+    X: NDArray[Any]  # private training rows of all parties together, float32; `partition` deals them
     y: NDArray[np.int16]
-    X_test: NDArray[Any]
+    X_test: NDArray[Any]  # the common test rows
     y_test: NDArray[np.int16]
-    public: PublicSet
-    rows: NDArray[np.int64]
-    texts: NDArray[np.object_] | None = None
+    public: PublicSet  # with the true labels in `public.y`
+    rows: NDArray[np.int64]  # number of each private row in the training file (`wine-type`: without duplicates)
+    texts: NDArray[np.object_] | None = None  # of `X`, shape (n, 1), if the schema has text columns
     test_texts: NDArray[np.object_] | None = None
-    columns: tuple[ColumnNote, ...] = ()
-    next_command: str = ""
+    columns: tuple[ColumnNote, ...] = ()  # what was done to each column of a user's table
+    next_command: str = ""  # the complete command that follows what they suggest
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -98,124 +78,81 @@ def load_pool(
     synthetic_rows: int = 2000,
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
-    table: str = "",
-    label: str = "",
-    schema_path: str = "",
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
-    rules: Rules = NO_RULES,
-    command: Sequence[str] = (),
-    rare: int = 0,
+    **of_table: Any,
 ) -> Pool:
-    """Load a named data set and split it at random from the seed.
-
-    In sets with an official test file, its rows are the test rows. In the others half of the rows become private, a
-    quarter public and a quarter test rows (``a9a`` and ``cod-rna``: 75, 12.5 and 12.5 %, as published). The split is
-    not stratified.
+    """Load a named data set and split it at random from the seed; the split is not stratified.
 
     Parameters
     ----------
-    name : str
-        One of `NAMES`.
-    seed : int
-        Seed of the run, from which the split and the synthetic data are derived.
-    data_root : path
-        Folder with the files of the sets that do not come with scikit-learn.
-    num_public, num_test, num_private : int
-        How many rows of each kind; 0 for the default, which is all rows if public rows come from another data set.
+    name, data_root : str, path
+        One of `NAMES`, and the folder with the files of `PUBLISHED`.
+    num_... : int
+        How many rows of each kind; 0 for the default (docs/your-data.md).
     public_from : {"train", "test"}
-        Where public rows come from in sets with an official test file. With "test", half of that file is public
-        unless ``num_public`` says otherwise, the other half serves for testing, and all training rows are private.
-    synthetic_rows, synthetic_features, synthetic_classes : int
-        Size of the data set ``synthetic``.
-    table, label, schema_path : str
-        For ``table``: a user's labelled file and its label column; optionally a schema.
-    rules, command, rare
-        For ``table``: as in `read_user_table`.
+        With "test", public rows are taken from the official test file, and all training rows are private.
     rows : mapping of str to ndarray of int, or None
-        Explicit row numbers of the source file: ``"public"``, ``"test"`` and, unless all others are meant,
-        ``"private"``. In sets with an official test file, ``"test"`` numbers rows of that file, and ``"public"`` rows
-        of the file that ``public_from`` names.
-    label_space : {"private", "joint"}
-        For sets whose public rows are of another data set (`PAIRED`): the private classes alone, or the public
-        classes and after them the private ones.
+        Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
+        file, if there is one) and, unless all others are meant, ``"private"``.
+    label_space, of_table
+        As in `read_paired`, and for ``table`` what `read_user_table` takes.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is unknown, or out of range.
-    DataError
-        If a file is missing (code ``missing-file``), or more rows are asked for than there are.
-
-    Examples
-    --------
-    >>> pool = load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85)
-    >>> pool.X.shape, pool.public.X.shape, pool.X_test.shape
-    ((85, 30), (370, 30), (114, 30))
+    >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
+    (85, 30)
     """
     check_choice("dataset", name, NAMES)
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
-    elif name == "table":
-        source = read_user_table(table, label, schema_path=schema_path, rules=rules, command=command, rare=rare)
-    elif name in EMBEDDED:
-        source = read_embedded(name)
-    elif name in PUBLISHED:
-        source = read_published(name, data_root)
     else:
-        source = read_paired(name, data_root, label_space=label_space)
-    public_from = _checked(source, name, rows, label_space, public_from)
+        source = _read_source(name, data_root, label_space, **of_table)
+    public_from = _public_file(source, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
-    split = (
-        _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
-        if rows is None
-        else _explicit_split(source, name, rows, public_from)
-    )
+    if rows is None:
+        split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
+    else:
+        split = _explicit_split(source, name, rows, public_from)
     return _make_pool(source, split, public_from)
 
 
-def _checked(
-    source: Source, name: str, rows: Mapping[str, NDArray[np.integer]] | None, label_space: str, public_from: str
-) -> str:
-    """Refuse settings that do not fit the data set; return which file the public rows are from."""
-    if rows is not None and source.rows_left_out:
-        seen = f"{source.rows_left_out} without one"
-        way_out = "Give them a label or take them out: without them the others have other numbers."
-        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
+def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str, **of_table: Any) -> Source:
     if label_space != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
         raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
-    if source.public_table is not None and public_from == "train":
-        return "other"
-    if (
-        public_from not in ("train", "test")
-        or source.public_table is not None
-        or (public_from == "test" and source.test_y is None)
-    ):
+    if name == "table":
+        return read_user_table(**of_table)
+    if name in EMBEDDED:
+        return read_embedded(name)
+    if name in PUBLISHED:
+        return read_published(name, data_root)
+    return read_paired(name, data_root, label_space=label_space)
+
+
+def _public_file(source: Source, name: str, public_from: str) -> str:
+    """Return which file public rows are of: "train", "test", or "other", that of another data set."""
+    other = source.public_table is not None
+    if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
         raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
-    return public_from
+    return "other" if other else public_from
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
-    public_table, public_y = (test_table, test_y) if public_from == "test" else (source.table, source.y)
-    if source.public_table is not None and source.public_labels is not None:
-        known, rows = source.public_labels, split["public"]
-        labels = replace(known, y=known.y[rows])
-        public_rows = _take(source.public_table, rows)
-        truth = labels.y if labels.of_schema else None  # labels of digits are not true labels among letters
-        public = make_public_set(public_rows, source.schema_of(public_rows), y=truth, scale=source.scale)
-        public = replace(public, labels=labels)
-    else:
-        public_rows = _take(public_table, split["public"])
-        public = make_public_set(
-            public_rows, source.schema_of(public_rows), y=public_y[split["public"]], scale=source.scale
-        )
+    public_table, truth = (test_table, test_y) if public_from == "test" else (source.table, source.y)
+    known, rows = source.public_labels, split["public"]
+    if source.public_table is not None and known is not None:
+        public_table, truth = source.public_table, known.y
+    public_rows = _take(public_table, rows)
+    # labels of digits are not true labels among letters
+    y = truth[rows] if known is None or known.of_schema else None
+    public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
+    if known is not None:
+        public = replace(public, labels=replace(known, y=known.y[rows]))
     private, test = _take(source.table, split["private"]), _take(test_table, split["test"])
     reader = TextRows(public.schema) if public.schema.text_columns else None
     return Pool(
@@ -232,53 +169,50 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     )
 
 
+def _lengths(source: Source) -> dict[str, int]:
+    """Return how many rows each file has: "train", the official "test" file, and the public rows of another set."""
+    tables = {"train": source.y, "test": source.test_y, "other": source.public_table}
+    return {name: len(rows) for name, rows in tables.items() if rows is not None}
+
+
 def _random_split(
     source: Source, name: str, sizes: dict[str, int], public_from: str, rng: np.random.Generator
 ) -> dict[str, NDArray[np.int64]]:
     """Return random row numbers of each part: one permutation per file, cut into the parts."""
-    train = rng.permutation(len(source.y))
-    share = (1.0 - source.private_share) / 2
-    if source.test_y is None:
-        public = sizes["public"] or round(len(train) * share)
-        test = sizes["test"] or round(len(train) * share)
-        private = sizes["private"] or len(train) - public - test
-        _check_enough(name, "rows", len(train), public=public, test=test, private=private)
-        return {"test": train[:test], "public": train[test : test + public], "private": _last(train, private)}
-    official = rng.permutation(len(source.test_y))
-    if source.public_table is not None:
-        other = rng.permutation(len(source.public_table))
-        public = sizes["public"] or len(other)
-        test, private = sizes["test"] or len(official), sizes["private"] or len(train)
-        _check_enough(name, "public rows", len(other), public=public)
-        _check_enough(name, "official test rows", len(official), test=test)
-        _check_enough(name, "training rows", len(train), private=private)
-        return {"public": other[:public], "private": train[:private], "test": official[:test]}
-    if public_from == "test":
-        public = sizes["public"] or len(official) // 2
-        test = sizes["test"] or len(official) - public
-        private = sizes["private"] or len(train)
-        _check_enough(name, "official test rows", len(official), public=public, test=test)
-        _check_enough(name, "training rows", len(train), private=private)
-        return {"public": official[:public], "test": _last(official, test), "private": train[:private]}
-    public = sizes["public"] or round(len(train) * share)
-    test = sizes["test"] or len(official)
-    private = sizes["private"] or len(train) - public
-    _check_enough(name, "training rows", len(train), public=public, private=private)
-    _check_enough(name, "official test rows", len(official), test=test)
-    return {"public": train[:public], "private": _last(train, private), "test": official[:test]}
+    official = source.test_y is not None
+    parts = {"train": ["private"], "test": ["test"]} if official else {"train": ["test", "private"]}
+    parts.setdefault(public_from, []).insert(-1, "public")
+    words = {"train": "training rows" if official else "rows", "test": "official test rows", "other": "public rows"}
+    split: dict[str, NDArray[np.int64]] = {}
+    for file, length in _lengths(source).items():
+        order, counts = rng.permutation(length), {}
+        *first, last = parts[file]
+        for part in first:
+            default = length // 2 if file == "test" else round(length * (1.0 - source.private_share) / 2)
+            counts[part] = sizes[part] or default
+        counts[last] = sizes[last] or length - sum(counts.values())
+        _check_enough(name, words[file], length, **{part: counts[part] for part in sizes if part in counts})
+        at = 0
+        for part in first:
+            split[part] = order[at : at + counts[part]]
+            at += counts[part]
+        split[last] = order[length - counts[last] :] if first else order[: counts[last]]
+    return split
 
 
 def _explicit_split(
     source: Source, name: str, rows: Mapping[str, NDArray[np.integer]], public_from: str
 ) -> dict[str, NDArray[np.int64]]:
     """Return the given row numbers after checking them; private rows are all the others if they are not given."""
+    if source.rows_left_out:
+        seen = f"{source.rows_left_out} without one"
+        way_out = "Give them a label or take them out: without them the others have other numbers."
+        raise DataError(explain("rows of a table with given row numbers", "all have a label", seen, way_out))
     if not {"public", "test"} <= rows.keys() <= {"public", "test", "private"}:
         raise DataError(explain("rows", "have 'public', 'test' and perhaps 'private'", ", ".join(rows)))
     split = {key: np.asarray(numbers, dtype=np.int64) for key, numbers in rows.items()}
     own_file = {"private": "train", "public": public_from, "test": "train" if source.test_y is None else "test"}
-    lengths = {"train": len(source.y), "test": 0 if source.test_y is None else len(source.test_y)}
-    if source.public_table is not None:
-        lengths["other"] = len(source.public_table)
+    lengths = _lengths(source)
     if "private" not in split:
         used = [split[key] for key in split if own_file[key] == "train"]
         split["private"] = np.setdiff1d(np.arange(lengths["train"]), np.concatenate([*used, []]))
@@ -302,10 +236,6 @@ def _check_enough(name: str, what: str, available: int, **wanted: int) -> None:
     if sum(wanted.values()) > available:
         rule, seen = f"be at most the {available} {what} of {name!r}", f"{sum(wanted.values())} ({asked})"
         raise DataError(explain(f"num-{', num-'.join(wanted)} together", rule, seen, "Ask for fewer rows."))
-
-
-def _last(order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    return order[len(order) - count :]
 
 
 def _take(table: _SomeTable, rows: NDArray[np.int64]) -> _SomeTable:

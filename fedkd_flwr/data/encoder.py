@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.preprocessor import Preprocessor, Table
-from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, raw_matrix
+from fedkd_flwr.data.public import PREPROCESSING_VERSION, PublicSet, features_of
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
@@ -23,21 +23,11 @@ __all__ = ["Encoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """Turns raw rows into the features that a model was trained on.
-
-    Parameters
-    ----------
-    schema : Schema
-        Columns and class names.
-    preprocessor : Preprocessor, TextRows or None
-        As in `fedkd_flwr.data.public.PublicSet`: None where the raw numbers are the features.
-    fingerprint : str
-        The public set's, for the reader.
-    """
+    """Turns raw rows into the features that a model was trained on."""
 
     schema: Schema
-    preprocessor: Preprocessor | TextRows | None
-    fingerprint: str = ""
+    preprocessor: Preprocessor | TextRows | None  # as in `PublicSet`: None where the raw numbers are the features
+    fingerprint: str = ""  # the public set's, for the reader
 
     @classmethod
     def of(cls, public: PublicSet) -> Encoder:
@@ -59,30 +49,18 @@ class Encoder:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as features; raises `DataError` as `Preprocessor.transform` does."""
-        return raw_matrix(table, self.schema) if self.preprocessor is None else self.preprocessor.transform(table)
+        return features_of(table, self.schema, self.preprocessor)
 
     def to_bytes(self) -> bytes:
         """Return the encoder as JSON. Numbers keep every bit."""
         state = self.preprocessor.state() if isinstance(self.preprocessor, Preprocessor) else None
         kind = "texts" if isinstance(self.preprocessor, TextRows) else "raw" if state is None else "features"
-        plain = {
-            "preprocessing": PREPROCESSING_VERSION,
-            "kind": kind,
-            "schema": self.schema.to_toml(),
-            "state": state,
-            "fingerprint": self.fingerprint,
-        }
-        return json.dumps(plain).encode()
+        plain = {"preprocessing": PREPROCESSING_VERSION, "kind": kind, "schema": self.schema.to_toml(), "state": state}
+        return json.dumps(plain | {"fingerprint": self.fingerprint}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Encoder:
-        """Return the encoder that `to_bytes` wrote; the bytes may come from anybody.
-
-        Raises
-        ------
-        ModelBytesError
-            If they are no encoder, or one of another version of preprocessing.
-        """
+        """Return the encoder that `to_bytes` wrote. The bytes may come from anybody: else `ModelBytesError`."""
         try:
             plain = json.loads(data)
             if plain["preprocessing"] != PREPROCESSING_VERSION:

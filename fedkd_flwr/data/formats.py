@@ -11,7 +11,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,6 @@ __all__ = [
     "MAX_UNPACKED_GB",
     "Rows",
     "content",
-    "image_shape",
     "in_usable_parts",
     "max_unpacked",
     "read_libsvm",
@@ -40,7 +39,7 @@ __all__ = [
 MAX_UNPACKED_GB = 4.0
 """Gigabytes that a compressed file may unpack to."""
 
-_MOST_CHANNELS = 4  # red, green, blue and what shines through
+_MOST_CHANNELS = 4  # RGBA
 _LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
 _DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
@@ -51,17 +50,9 @@ Rows = slice | NDArray[np.intp]
 def read_libsvm(
     path: str | os.PathLike[str], *, num_features: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Read a LIBSVM file, gzipped or not, as a dense matrix and its labels.
+    """Read a LIBSVM file, gzipped or not, as a dense float32 matrix and its labels.
 
-    Returns
-    -------
-    X : ndarray of shape (n, num_features), float32
-    y : ndarray of shape (n,), float64
-
-    Raises
-    ------
-    DataError
-        If it is not a LIBSVM file, or has more features than ``num_features``.
+    Raises `DataError` if it is no such file, or has more features than ``num_features``.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -75,27 +66,20 @@ def read_libsvm(
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
         way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
-    if (size := 8 * X.shape[0] * X.shape[1]) > (limit := max_unpacked()):
-        _refuse_large(Path(path), limit, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
+    size = 8 * X.shape[0] * X.shape[1]
+    _check_size(size, path, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
     return X.toarray().astype(np.float32), y
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an NPZ file; Python objects in it are refused and never unpickled.
-
-    Raises
-    ------
-    DataError
-        If it is not an NPZ file of plain arrays.
-    """
+    """Return the arrays of an NPZ file; Python objects in it are a `DataError` and never unpickled."""
     path = Path(path)
     try:
         # opened here, because NumPy leaves the file open if it is not an archive
         with path.open("rb") as file:
             with zipfile.ZipFile(file) as archive:
                 unpacked = sum(member.file_size for member in archive.infolist())
-            if unpacked > (limit := max_unpacked()):
-                _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
+            _check_size(unpacked, path)
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 found = {key: arrays[key] for key in arrays}
@@ -109,32 +93,6 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
         raise DataError(explain(f"file {path}", "be an NPZ file of plain arrays", f"other members: {strange[:3]}"))
     return found
-
-
-def image_shape(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
-    """Return (channels, height, width) of the images in an NPZ file, None where a file holds a table.
-
-    Images are a uint8 array ``X`` of shape (n, height, width) or (n, channels, height, width).
-
-    Raises
-    ------
-    DataError
-        If the channels come last.
-    """
-    path = Path(path).expanduser()
-    if path.suffix.lower() != ".npz":
-        return None
-    with zipfile.ZipFile(path) as archive, archive.open("X.npy") as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-    if dtype != np.uint8 or len(shape) not in (3, 4):
-        return None
-    channels, height, width = shape[1:] if len(shape) == 4 else (1, *shape[1:])
-    if width <= _MOST_CHANNELS < channels:
-        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
-        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", shape, way_out))
-    return channels, height, width
 
 
 def require_file(path: str | os.PathLike[str], way_out: str = "Check the path.") -> Path:
@@ -171,10 +129,7 @@ def content(path: str | os.PathLike[str]) -> bytes:
 
 
 def max_unpacked() -> int:
-    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default.
-
-    Raises `DataError` if that is no number above 0.
-    """
+    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default."""
     said = os.environ.get(_LIMIT_NAME, "") or str(MAX_UNPACKED_GB)
     try:
         gigabytes = float(said)
@@ -185,20 +140,21 @@ def max_unpacked() -> int:
     return round(gigabytes * 1e9)
 
 
-def _refuse_large(path: Path, limit: int, seen: str) -> NoReturn:
-    way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
-    raise DataError(explain(f"file {path}", f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})", seen, way_out))
+def _check_size(size: int, path: str | os.PathLike[str], seen: str = "") -> None:
+    if size > (limit := max_unpacked()):
+        rule = f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})"
+        way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
+        raise DataError(explain(f"file {path}", rule, seen or f"{size / 1e9:.3g} GB", way_out))
 
 
 def _unzipped(data: bytes, path: Path) -> bytes:
     """Return what a gzip file unpacks to, as long as that is no more than it may be."""
-    limit, size = max_unpacked(), 0
-    if len(data) * _DEFLATE_RATIO > limit:  # counted first, so that a bomb takes no memory
+    size = 0
+    if len(data) * _DEFLATE_RATIO > max_unpacked():  # counted first, so that a bomb takes no memory
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             while chunk := file.read(2**20):
                 size += len(chunk)
-                if size > limit:
-                    _refuse_large(path, limit, f"more, from {len(data):,} bytes")
+                _check_size(size, path, f"more, from {len(data):,} bytes")
     return gzip.decompress(data)
 
 
@@ -238,14 +194,8 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     pyarrow = require_pyarrow(path)
     try:
         meta = pyarrow.parquet.read_metadata(path)
-        names = [column_name(name) for name in pyarrow.parquet.read_schema(path).names]
-        unpacked = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
-    require_distinct(names, path)
-    if unpacked > (limit := max_unpacked()):
-        _refuse_large(path, limit, f"{unpacked / 1e9:.3g} GB")
-    try:
+        require_distinct(f"columns of {path}", [column_name(name) for name in pyarrow.parquet.read_schema(path).names])
+        _check_size(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)), path)
         read = pyarrow.parquet.read_table(path, partitioning=None)
         try:
             # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
@@ -264,6 +214,8 @@ def _plain_values(column: Any) -> pd.Series[Any]:
     """Return a column of Arrow's, with a text in place of each value that is none in Python."""
     with contextlib.suppress(Exception):
         return pd.Series(column.to_pandas(integer_object_nulls=True))
+    if hasattr(column.type, "index_type"):  # a dictionary is one for all rows
+        column = column.cast(column.type.value_type)
     values = np.full(len(column), "(unreadable)", dtype=object)
 
     def take(rows: Rows) -> None:
@@ -274,7 +226,7 @@ def _plain_values(column: Any) -> pd.Series[Any]:
 
 
 def table_of_npz(path: Path, label: str) -> pd.DataFrame:
-    """Return the table of an NPZ file, as `fedkd_flwr.data.tables.read_table` does."""
+    """Return the table of an NPZ file, as `fedkd_flwr.data.tables.read_table` does; ``attrs`` has images' shape."""
     arrays = read_npz(path)
     if "X" not in arrays:
         raise DataError(explain(f"file {path}", "hold an array X", f"the arrays {', '.join(arrays) or 'none'}"))
@@ -282,10 +234,23 @@ def table_of_npz(path: Path, label: str) -> pd.DataFrame:
     if X.ndim < 2 or (y is not None and y.shape != (len(X),)):
         seen = f"X {X.shape}, y {None if y is None else y.shape}"
         raise DataError(explain(f"arrays of {path}", "have shapes (n, ...) and (n,)", seen))
-    prefix = "x" if X.ndim == 2 else "pixel-"
+    prefix, shape = "x" if X.ndim == 2 else "pixel-", _image_shape(X, path)
     X = X.reshape(len(X), -1)
     table = pd.DataFrame(X, columns=[f"{prefix}{i}" for i in range(X.shape[1])])
-    return table if y is None else table.assign(**{label: y})
+    table = table if y is None else table.assign(**{label: y})
+    table.attrs["shape"] = shape
+    return table
+
+
+def _image_shape(X: NDArray[Any], path: Path) -> tuple[int, ...] | None:
+    """Return (channels, height, width) of images: uint8, (n, height, width) or (n, channels, height, width)."""
+    if X.dtype != np.uint8 or X.ndim not in (3, 4):
+        return None
+    channels, height, width = X.shape[1:] if X.ndim == 4 else (1, *X.shape[1:])
+    if width <= _MOST_CHANNELS < channels:
+        way_out = "Turn them: X.transpose(0, 3, 1, 2)."
+        raise DataError(explain(f"images of {path}", "have shape (n, channels, height, width)", X.shape, way_out))
+    return channels, height, width
 
 
 def _with_characters(array: NDArray[Any]) -> NDArray[Any]:

@@ -33,13 +33,7 @@ _TORCHVISION = {
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return a file's bytes, decompressed if they are gzip or xz.
-
-    Raises
-    ------
-    DataError
-        If the compressed file is damaged or incomplete.
-    """
+    """Return a file's bytes, decompressed if they are gzip or xz."""
     data = Path(path).read_bytes()
     try:
         if data[:2] == b"\x1f\x8b":
@@ -85,11 +79,10 @@ def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArr
 def load_torchvision(
     name: str, root: str | os.PathLike[str], *, train: bool
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read an image set from files in torchvision's layout; nothing is downloaded.
+    """Read an image set from files in torchvision's layout below ``root``; nothing is downloaded.
 
-    ``root`` is the folder that torchvision calls so: it holds ``MNIST/raw``, ``cifar-10-batches-py``, ... Images are
-    (n, channels, height, width), and they and their labels are as torchvision returns them: EMNIST is transposed, and
-    its letters start at 1.
+    Images are (n, channels, height, width), and they and their labels are as torchvision returns them: EMNIST is
+    transposed, and its letters start at 1.
     """
     try:
         from torchvision import datasets

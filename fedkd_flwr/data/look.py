@@ -7,6 +7,7 @@ where a wrong guess would spoil the run, nothing is guessed: the error ends with
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,18 +15,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.data.column_look import NO_RULES, ColumnLook, Rules, look_at_column, one_decimal_sign
+from fedkd_flwr.data.column_look import look_at_column
 from fedkd_flwr.data.columns import (
-    MISSING,
-    canonical,
     column_texts,
     counted,
     factorize,
+    missing_texts,
     missing_words,
     short_list,
     sorted_texts,
 )
+from fedkd_flwr.data.dates import ALONE, DATES
+from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError, explain, printable
 
@@ -33,53 +36,31 @@ __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", 
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed
+_MANY_DAYS = 10  # a label with more days as classes is a date
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNote:
-    """What was done to one column.
+    """What was done to one column."""
 
-    Parameters
-    ----------
-    name : str
-        The column; empty for the file itself.
-    read_as : str
-        What it became, in words.
-    repaired, missing : int
-        Cells that a rule had to read (a decimal comma, a date, ...), and cells without a value.
-    note : str
-        What its owner should know; empty if nothing.
-    """
-
-    name: str
-    read_as: str
-    repaired: int = 0
-    missing: int = 0
-    note: str = ""
+    name: str  # empty for the file itself
+    read_as: str  # what it became, in words
+    repaired: int = 0  # cells that a rule had to read: a decimal comma, a date, ...
+    missing: int = 0  # cells without a value
+    note: str = ""  # what its owner should know
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """What was found in a table.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        The feature columns, with the categories of the whole table.
-    classes : tuple of str
-        The values of the label column; empty without one.
-    id_column : str or None
-        The column that is no feature.
-    notes : tuple of ColumnNote
-        What was done, for each column.
-    command : str
-        The complete next command, which does the same and says so; empty if nothing was suggested.
-    shape, header, encoding
-        As in `fedkd_flwr.data.schema.Schema`.
+    ``command`` is the complete next command. It drops the columns that were left out and those that notes call
+    identifiers or of little use, and is empty if it were the same as this one. ``shape``, ``header`` and ``encoding``
+    are as in `fedkd_flwr.data.schema.Schema`.
     """
 
-    columns: tuple[Column, ...]
-    classes: tuple[str, ...]
+    columns: tuple[Column, ...]  # the features, with the categories of the whole table
+    classes: tuple[str, ...]  # the values of the label column; empty without one
     id_column: str | None
     notes: tuple[ColumnNote, ...]
     command: str
@@ -88,65 +69,105 @@ class Look:
     encoding: str = ""
 
 
+def _spell(key: str, value: str) -> str:
+    return shlex.quote(f"{key}={value}")
+
+
 def look(
     table: pd.DataFrame,
     *,
     label: str,
     rules: Rules = NO_RULES,
     command: Callable[[Mapping[str, str]], str] | None = None,
-    spell: Callable[[str, str], str] = "{}={}".format,
+    spell: Callable[[str, str], str] = _spell,
     rare: int = _RARE,
     needs_label: bool = True,
 ) -> Look:
     """Look at each column of a table: find what it is, and by which rules its cells are read.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Raw values, as `read_table` returns them.
-    label : str
-        The label column; it may be absent.
-    rules : Rules
-        What the user says.
-    command : callable
-        Returns the complete next command for rules in words; by default that of ``fedkd schema TABLE``.
-    spell : callable
-        Returns one rule as it stands in that command, given its key and value.
-    rare : int
-        A class of fewer rows is named.
-    needs_label : bool
-        Rows without a label are left out by the caller.
-
-    Raises
-    ------
-    DataError
-        If a rule names no column, the label holds no classes, or a column can be read in more than one way. The message
-        ends with the complete next command.
+    The label column may be absent. ``command`` and ``spell`` return the complete next command for rules in words, and
+    one rule in it. A class with fewer than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
+    a label out. A `DataError` ends with the complete next command.
     """
     command = command or _schema_command
     names = [str(name) for name in table.columns]
+    _refuse_unknown(names, label, rules)
+    classes: tuple[str, ...] = ()
+    notes: list[ColumnNote] = []
+    if label in names:
+        known = rules.of_column(label, names)
+        _ask_about_label(table[label], label, rules, known, command)
+        classes, note = _look_at_label(table[label], label, known, rare, needs_label)
+        notes.append(note)
+    left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
+    notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
+    rules_of = {name: rules.of_column(name, names) for name in names if name != label and name not in left_out}
+    seen = [
+        ColumnLook(name=name, kind="text", reading=Reading(missing=own.missing))
+        if name in rules.text
+        else look_at_column(table[name], name, own)
+        for name, own in rules_of.items()
+    ]
+    seen = _one_decimal_sign(seen, rules)
+    changes = _changes(seen, rules)
+    _refuse_problems(seen, changes, command, spell)
+    for one in seen:
+        _say_missing_words(one, table[one.name], rules_of[one.name])
+    notes += [_note_of(one, spell) for one in seen]
+    notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
+    order = {"": -1, **{name: i for i, name in enumerate(names)}}
+    following = _changes(seen, rules, useless=True)
+    return Look(
+        columns=_features(seen, names),
+        classes=classes,
+        id_column=changes.get("id-column"),
+        notes=tuple(sorted(notes, key=lambda note: order[note.name])),
+        command=command(following) if following != rules.words() else "",
+    )
+
+
+def _one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
+    """Read the columns whose commas or points may mean two things as the other columns of the file are read."""
+    comma = any(one.kind == "numeric" and one.reading.decimal == "," for one in seen)
+    point = any(one.kind == "numeric" and (one.shapes["point"] or one.shapes["thousands-comma"]) for one in seen)
+    of_file = rules.decimal or ("," if comma else "." if point else "")
+    done = []
+    for one in seen:
+        if one.kind != "numeric" or one.reading.dates or one.problem:
+            done.append(one)
+            continue
+        shapes = one.shapes
+        unclear = bool(shapes["comma?"]) and not (shapes["comma"] or shapes["thousands-comma"] or shapes["point"])
+        if one.looked is not None and of_file == "," and shapes["point?"] and not shapes["point"]:
+            one = one.looked(",")
+        elif one.looked is not None and of_file == "," and not shapes["point"] and one.reading.decimal == ".":
+            one.reading = replace(one.reading, decimal=",")  # whole numbers here; another silo may have decimals
+        elif one.looked is not None and shapes["point?"] and not shapes["point"] and not rules.decimal:
+            other = mark("decimal", ",")
+            one.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
+        elif unclear and not of_file:
+            rule = "hold numbers that can be read in one way"
+            one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
+            one.choices = {
+                "If 1,234 there means 1.234": {"decimal": ","},
+                "If 1,234 means one thousand": {"decimal": "."},
+            }
+        elif unclear and of_file == "," and one.reading.thousands == ",":
+            one.reading = replace(one.reading, decimal=",", thousands="")
+        done.append(one)
+    return done
+
+
+def _refuse_unknown(names: list[str], label: str, rules: Rules) -> None:
+    """Refuse rules that name the label, or no column."""
     for key, given in (("id-column", (rules.id_column,)), ("drop", rules.drop), ("text", rules.text)):
         if unknown := [name for name in given if name and (name not in names or name == label)]:
             rule = f"name columns other than the label: {short_list([name for name in names if name != label])}"
             raise DataError(explain(key, rule, ", ".join(unknown), "Spell them as in the file's first line."))
-    notes = []
-    classes: tuple[str, ...] = ()
-    if label in names:
-        _ask_about_label(table[label], label, rules, command)
-        classes, note = _look_at_label(table[label], label, rules, rare, needs_label)
-        notes.append(note)
-    left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
-    notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
-    seen = [
-        ColumnLook(name=name, kind="text", reading=Reading(missing=rules.missing))
-        if name in rules.text
-        else look_at_column(table[name], name, rules)
-        for name in names
-        if name != label and name not in left_out
-    ]
-    seen = one_decimal_sign(seen, rules)
-    changes = _changes(seen, rules)
-    _refuse_problems(seen, rules, command, spell)
+
+
+def _features(seen: list[ColumnLook], names: list[str]) -> tuple[Column, ...]:
+    """Return the columns that a model learns from."""
     columns = tuple(
         Column(name=one.name, kind=one.kind, categories=one.categories, reading=one.reading)  # type: ignore[arg-type]
         for one in seen
@@ -155,31 +176,12 @@ def look(
     if not columns:
         way_out = "Give a table with at least one column that is neither label nor identifier."
         raise DataError(explain("table", "hold a column to learn from", f"columns {short_list(names)}", way_out))
-    for one in seen:
-        _say_missing_words(one, table[one.name], rules)
-    readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
-    about_words: list[ColumnNote] = []
-    if strange := _words_of_no_cell(table.drop(columns=[name for name in names if name in left_out]), readings, rules):
-        said = f"missing: no cell of the table is {' or '.join(map(repr, strange))}"
-        about_words = [ColumnNote(name="", read_as="file", note=said)]
-    notes += [
-        ColumnNote(
-            name=one.name,
-            read_as=one.read_as,
-            repaired=one.repaired,
-            missing=one.missing,
-            note=_spelt("; ".join(one.notes), spell),
-        )
-        for one in seen
-    ]
-    order = {name: i for i, name in enumerate(names)}
-    return Look(
-        columns=columns,
-        classes=classes,
-        id_column=changes.get("id-column"),
-        notes=(*about_words, *sorted(notes, key=lambda note: order[note.name])),
-        command=command(changes) if changes != rules.words() else "",
-    )
+    return columns
+
+
+def _note_of(one: ColumnLook, spell: Callable[[str, str], str]) -> ColumnNote:
+    note = spelt("; ".join(one.notes), spell)
+    return ColumnNote(name=one.name, read_as=one.read_as, repaired=one.repaired, missing=one.missing, note=note)
 
 
 def look_at_images(
@@ -191,28 +193,20 @@ def look_at_images(
     rare: int = _RARE,
     needs_label: bool = True,
 ) -> Look:
-    """Return what was found in a file of images, whose pixels need no look; parameters and errors as `look`.
-
-    Parameters
-    ----------
-    labels : Series or None
-        The label column, if there is one.
-    shape : tuple of int
-        (channels, height, width) of an image.
-    """
+    """Return what was found in a file of images of a ``shape``, whose pixels need no look; else as `look`."""
     if given := [key for key in rules.words() if key != "missing"]:
         way_out = "Leave it out: all pixels are read as they are."
         raise DataError(explain(given[0], "be given for a table, not for images", rules.words()[given[0]], way_out))
     notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
     classes: tuple[str, ...] = ()
     if labels is not None:
-        classes, note = _look_at_label(labels, label, rules, rare, needs_label)
+        classes, note = _look_at_label(labels, label, rules.of_column(label, [label]), rare, needs_label)
         notes.append(note)
     return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 
 
 def _schema_command(words: Mapping[str, str]) -> str:
-    return " ".join(["fedkd schema TABLE", *(f"--{key} {value}" for key, value in words.items())])
+    return " ".join(["fedkd schema TABLE", *(shlex.join([f"--{key}", value]) for key, value in words.items())])
 
 
 def note_lines(notes: Sequence[Any]) -> list[str]:
@@ -234,10 +228,6 @@ def note_lines(notes: Sequence[Any]) -> list[str]:
     return lines if told else lines[1:]
 
 
-def _spelt(note: str, spell: Callable[[str, str], str]) -> str:
-    return re.sub("\0([^=\0]*)=([^\0]*)\0", lambda found: spell(found[1], found[2]), note)
-
-
 def _look_at_label(
     values: pd.Series[Any], label: str, rules: Rules, rare: int, needs_label: bool
 ) -> tuple[tuple[str, ...], ColumnNote]:
@@ -246,36 +236,45 @@ def _look_at_label(
     codes, distinct = factorize(texts)
     counts = dict(zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True))
     classes, known = sorted_texts(distinct), sum(counts.values())
-    decimals = sum(bool(re.fullmatch(r"[+-]?\d+[.,]\d+", text)) for text in counts)
-    if len(classes) > 20 and (2 * len(classes) > known or (decimals and len(classes) > 30)):
-        seen = f"{len(classes):,} different values in {known:,} rows"
-        way_out = "Name the column that holds the class, or put its values into a few groups first."
-        raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
+    _refuse_no_classes(classes, known, label)
+    emptied = column_texts(values)[codes < 0]
+    words = sorted({text for text in emptied if text is not None})
     said = []
-    missing = len(texts) - known
-    if missing:
+    if words:
+        number = sum(text is not None for text in emptied)
+        lost = f"{counted(number, 'row')} with {short_list(list(map(repr, words)), 3)}, which missing calls empty"
+        if len(classes) < 2:
+            seen, way_out = f"{len(classes)} beside {lost}", f"For one column alone: missing=COLUMN:{words[0]}."
+            raise DataError(explain(f"label column {label!r}", "keep two classes or more", seen, way_out))
+        said.append(f"no label for {lost}")
+    if missing := len(texts) - known:
         first = int(np.flatnonzero(codes < 0)[0]) + 1
         done = ": left out" if needs_label else ""
         said.append(f"{counted(missing, 'row')} without a label (first: row {first}){done}")
     if few := [f"{name!r} ({counted(number, 'row')})" for name, number in counts.items() if number < rare]:
-        said.append(f"rare: {short_list(sorted(few), 5)}, so figures of it say little, and most parties hold none")
+        said.append(
+            f"rare: {short_list(sorted(few), 5)}, so figures of it say little, and most parties hold none"
+            " (give forests, trees and logistic regression model-params=class_weight=balanced, and compare runs with"
+            " --by balanced-accuracy)"
+        )
     alike = {name.casefold() for name in classes}
     if len(alike) < len(classes):
         twins = [name for name in classes if sum(name.casefold() == other.casefold() for other in classes) > 1]
         said.append(f"classes {short_list(twins, 6)} differ only in case, and are different classes")
-    note = f"{short_list(classes, 6)}" + "".join(f"; {text}" for text in said)
+    note = "; ".join([short_list(classes, 6), *said])
     return classes, ColumnNote(name=label, read_as=f"label, {len(classes)} classes", missing=missing, note=note)
 
 
 def _ask_about_label(
-    values: pd.Series[Any], label: str, rules: Rules, command: Callable[[Mapping[str, str]], str]
+    values: pd.Series[Any], label: str, rules: Rules, known: Rules, command: Callable[[Mapping[str, str]], str]
 ) -> None:
     """Refuse a label such as NA, which may be a class or mean that there is none, until ``missing`` names it."""
-    if found := {word: number for word, number in missing_words(values).items() if word not in rules.missing}:
+    if found := {word: number for word, number in missing_words(values).items() if word not in known.missing}:
         seen = ", ".join(f"{counted(number, 'row')} with {word!r}" for word, number in found.items())
         rule = "tell a class from a missing label"
         way_out = f"If {' and '.join(map(repr, found))} is a class, write it otherwise in the file, such as no-value."
-        words = rules.words() | {"missing": ",".join((*rules.missing, *found))}
+        of_label = (word if "," in label else f"{label}:{word}" for word in found)  # other columns keep their notes
+        words = rules.words() | {"missing": ",".join((*rules.missing, *of_label))}
         asked = explain(f"label column {label!r}", rule, seen, way_out)
         raise DataError(f"{asked}\nIf it means that the label is missing: {command(words)}")
 
@@ -292,39 +291,58 @@ def _say_missing_words(seen: ColumnLook, values: pd.Series[Any], rules: Rules) -
         seen.notes.append(f"{counted(sum(found.values()), 'cell')} read as empty: {words}{then}")
 
 
-def _words_of_no_cell(table: pd.DataFrame, readings: Mapping[str, Reading], rules: Rules) -> list[str]:
-    """Return the words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
+def _refuse_no_classes(classes: tuple[str, ...], known: int, label: str) -> None:
+    """Refuse a label column of numbers that nearly all differ, of decimals, or of days."""
+    decimals = any(re.fullmatch(r"[+-]?\d+[.,]\d+", text) for text in classes)
+    days = ""
+    if len(classes) > _MANY_DAYS:
+        ways = (way for way in DATES if way not in ALONE)
+        days = next((way for way in ways if not Reading(dates=way).distinct([*classes])[1].any()), "")
+    if days or (len(classes) > 20 and (2 * len(classes) > known or (decimals and len(classes) > 30))):
+        seen = f"{len(classes):,} different {'days' if days else 'values'} in {known:,} rows"
+        way_out = "Name the column that holds the class, or put its values into a few groups first."
+        raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
+
+
+def _words_of_no_cell(table: pd.DataFrame, seen: list[ColumnLook], rules: Rules) -> list[ColumnNote]:
+    """Return a note on words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
+    names = [str(name) for name in table.columns]
+    readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
     left = list(rules.missing)
-    for name in table.columns if left else ():
-        values, plain = table[name], readings.get(str(name))
-        if values.dtype.kind in "iuf" and plain is not None:
-            distinct = values.dropna().unique()
-            left = [word for word in left if not np.isnan(replace(plain, missing=(word,)).parse(distinct)[0]).any()]
-            continue
-        distinct = factorize(values)[1]
-        known = {str(value).strip() for value in distinct} | ({*map(canonical, distinct)} if plain is None else set())
-        texts = [text for text in known if text not in MISSING and text is not None]
+    for name in names if left else ():
+        distinct = factorize(table[name])[1]
+        texts = {str(value).strip() for value in distinct} | {*column_texts(distinct)}
         for word in left.copy():
-            by_number = plain is not None and replace(plain, missing=(word,)).calls_empty(texts).any()
-            if by_number or not known.isdisjoint((word, canonical(word) or word)):
+            own = replace(rules, missing=(word,)).of_column(name, names).missing
+            if own and (not texts.isdisjoint(missing_texts(own)) or _empties(readings.get(name), own, distinct)):
                 left.remove(word)
-    return left
+    said = f"missing: no cell of the table is {' or '.join(map(repr, left))}"
+    return [ColumnNote(name="", read_as="file", note=said)] if left else []
 
 
-def _changes(seen: list[ColumnLook], rules: Rules) -> dict[str, str]:
-    """Return the rules in words that leave out the columns that were left out, or look like identifiers, on purpose."""
+def _empties(reading: Reading | None, words: tuple[str, ...], distinct: Any) -> bool:
+    """Tell whether words read a number of a column as empty, in whatever spelling."""
+    if reading is None:
+        return False
+    numbers, emptied = (replace(reading, missing=some).parse(distinct)[0] for some in ((), words))
+    return not np.array_equal(numbers, emptied, equal_nan=True)
+
+
+def _changes(seen: list[ColumnLook], rules: Rules, *, useless: bool = False) -> dict[str, str]:
+    """Return rules in words that leave out what was left out, looks like an identifier or, if so told, is useless."""
     words = rules.words()
-    found = [one.name for one in seen if "," not in one.name and (one.identifies or one.kind == "left out")]
-    ids = [one.name for one in seen if one.identifies and one.name in found]
+    chosen = [one for one in seen if one.identifies or one.kind == "left out" or (useless and one.useless)]
+    found = [one for one in chosen if "," not in one.name]
+    ids = [one.name for one in found if one.identifies]
     if ids and not rules.id_column:
         words["id-column"] = ids[0]
-    drop = [*rules.drop, *(name for name in found if name != words.get("id-column"))]
+    drop = [*rules.drop, *(one.name for one in found if one.name != words.get("id-column"))]
     return words | ({"drop": ",".join(drop)} if drop else {})
 
 
 def _refuse_problems(
     seen: list[ColumnLook],
-    rules: Rules,
+    words: dict[str, str],
     command: Callable[[Mapping[str, str]], str],
     spell: Callable[[str, str], str],
 ) -> None:
@@ -332,7 +350,7 @@ def _refuse_problems(
     problems = [one for one in seen if one.problem]
     if not problems:
         return
-    words = _changes(seen, rules)
+    words = dict(words)
     for key in ("missing", "drop"):
         more = [one.change[key] for one in problems if key in one.change]
         if more:
@@ -342,7 +360,7 @@ def _refuse_problems(
         for change in one.choices.values():
             asked.setdefault("".join(change), one)
     shown = [*asked.values(), *(one for one in problems if one not in asked.values())]
-    lines = [_spelt(one.problem, spell) for one in shown[:2]]
+    lines = [spelt(one.problem, spell) for one in shown[:2]]
     if len(shown) > 2:
         lines[-1] += f" So have {len(shown) - 2} more: {short_list([one.name for one in shown[2:]], 5)}."
     choices = [list(one.choices.items()) for one in asked.values()]

@@ -1,14 +1,7 @@
 """Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file says.
 
-| name | each party gets |
-|---|---|
-| ``iid`` | an equal share at random |
-| ``dirichlet`` | a share ~ Dirichlet(alpha) of every class; none while above the average size (self-balancing) |
-| ``inner-dirichlet`` | as many rows as the others, its class shares ~ Dirichlet(alpha); a remainder is left out |
-| ``pathological`` | rows of ``classes_per_party`` classes; classes that no party was given are left out |
-| ``shard`` | ``shards_per_party`` blocks of the rows sorted by class; a remainder smaller than a shard is left out |
-| ``size-skewed`` | a random share whose size grows with the party's number |
-| ``file`` | the rows that an NPZ file lists, for published partitions |
+docs/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and by
+``pathological`` (classes that no party was given).
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
 next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
@@ -29,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
+from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
@@ -59,53 +53,28 @@ def partition(
     index: int = 0,
     rows: NDArray[np.integer] | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Deal the rows of a pool to parties.
+    """Deal the rows of a pool, whose labels are ``y``, to parties: return the positions of each, ascending.
 
     Parameters
     ----------
-    y : ndarray of shape (n,), int
-        Labels of the pool.
-    name : str
-        One of `NAMES`.
+    name, seed : str, int
+        One of `NAMES`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
     num_parties : int
-        How many parties; 0 with ``file`` means as many as the file lists.
-    seed : int
-        Seed of the run.
-    alpha : float
-        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ.
-    second_alpha : float
-        Concentration by which ``dirichlet`` deals half of the rows, drawn at random, the other half by ``alpha``
-        (FedCT, Table 2); 0: all by ``alpha``.
+        0 with ``file`` means as many as the file lists.
+    alpha, second_alpha : float
+        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
+        one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
     classes_per_party, shards_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
         The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
         with ``inner-dirichlet`` the pool must be large enough.
-    class_order : {"rarest-first", "frequent-first", "label"}
-        The order in which ``dirichlet`` deals classes.
-    path, index : path, int
-        For ``file``: the NPZ file, and which of its partitions; arrays ``party_<index>_<party>`` hold row numbers.
-    rows : ndarray of shape (n,), int, or None
-        For ``file``: the source file's row number of each row of the pool (``Pool.rows``). If None, the file lists
-        positions in ``y``.
+    class_order : str
+        One of `CLASS_ORDERS`, for ``dirichlet``.
+    path, index, rows
+        For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
+        source file's row number of each row of the pool. If None, the file lists positions in ``y``.
 
-    Returns
-    -------
-    list of ndarray of int64
-        For each party its positions in ``y``, ascending; no position is dealt twice. Party i of ``size-skewed`` is the
-        i-th smallest.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is unknown or out of range.
-    DataError
-        If there are too few rows, or the file does not fit the pool.
-    MissingExtraError
-        If flwr-datasets is not installed (all but ``iid``, ``dirichlet`` and ``file``).
-
-    Examples
-    --------
     >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
     >>> sorted(np.concatenate(parts).tolist())
     [0, 1, 2, 3]
@@ -116,8 +85,7 @@ def partition(
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
     if not len(y) >= num_parties:
-        rule = f"be at least one for each of {num_parties} parties"
-        raise DataError(explain("private rows", rule, len(y)), code=Code.NO_ROWS)
+        raise DataError(explain("private rows", f"be at least {num_parties}, one a party", len(y)), code=Code.NO_ROWS)
     if name in ("dirichlet", "inner-dirichlet"):
         alphas = (alpha, second_alpha) if second_alpha and name == "dirichlet" else (alpha,)
         return _dirichlet(name, y, num_parties, seed, alphas, min_rows, class_order)
@@ -138,44 +106,25 @@ def _flwr_partitioner(
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
-        return partitioners.PathologicalPartitioner(
-            num_partitions=num_parties,
-            partition_by="label",
-            num_classes_per_partition=check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y))),
-            # the cited study's mode; every class is used if there are at least as many parties as classes
-            class_assignment_mode="first-deterministic",
-            seed=stream,
-        )
+        own = check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y)))
+        # the cited study's mode; every class is used if there are at least as many parties as classes
+        mode = "first-deterministic"
+        return partitioners.PathologicalPartitioner(num_parties, "label", own, class_assignment_mode=mode, seed=stream)
     if name == "shard":
         check_whole("shards-per-party", shards_per_party, 1)
         if not len(y) >= num_parties * shards_per_party:
             rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
             raise DataError(explain("private rows", rule, len(y)))
-        return partitioners.ShardPartitioner(
-            num_partitions=num_parties, partition_by="label", num_shards_per_partition=shards_per_party, seed=stream
-        )
+        return partitioners.ShardPartitioner(num_parties, "label", shards_per_party, seed=stream)
     return partitioners.LinearPartitioner(num_parties)
 
 
 def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArray[np.int64]]:
-    """Return the row numbers of the public and test rows that a partition file lists.
-
-    Returns
-    -------
-    dict
-        ``{"public": ..., "test": ...}``, as `load_pool` takes them.
-
-    Raises
-    ------
-    DataError
-        If the file is missing or has no such arrays.
-    """
-    arrays = _read_npz(path)
-    split = {part: arrays.get(f"{part}_{index}") for part in ("public", "test")}
-    found = {part: numbers.astype(np.int64) for part, numbers in split.items() if numbers is not None}
-    if len(found) < 2:
+    """Return the row numbers of the public and test rows that a partition file lists, as `load_pool` takes them."""
+    arrays, parts = _read_npz(path), ("public", "test")
+    if not {f"{part}_{index}" for part in parts} <= arrays.keys():
         raise DataError(_no_such_partition(path, index, arrays))
-    return found
+    return {part: arrays[f"{part}_{index}"].astype(np.int64) for part in parts}
 
 
 def _dirichlet(
@@ -268,9 +217,8 @@ def _deal(
     order = rng.permutation(len(labels))
     with warnings.catch_warnings():
         # our docstring says that draws are repeated and classes left out; datasets uses a deprecated pyarrow option
-        warnings.filterwarnings("ignore", message="The specified min_partition_size", category=UserWarning)
-        warnings.filterwarnings("ignore", message="Classes: ", category=UserWarning)
-        warnings.filterwarnings("ignore", message="The sum of the partition_sizes", category=UserWarning)
+        said = "The specified min_partition_size|Classes: |The sum of the partition_sizes"
+        warnings.filterwarnings("ignore", message=said, category=UserWarning)
         warnings.filterwarnings("ignore", message="Specifying null_placement", category=FutureWarning)
         partitioner.dataset = Dataset.from_dict({"label": labels[order].astype(np.int64), "row": order})
         parts = [partitioner.load_partition(i).with_format("numpy")["row"][:] for i in range(num_parties)]
@@ -293,15 +241,13 @@ def _from_file(
     named = np.concatenate([arrays[key] for key in keys]).astype(np.int64)
     if len(np.unique(named)) != len(named):
         raise DataError(explain(f"partition {index} of {path}", "name each row once", "repeated row numbers"))
-    outside = np.setdiff1d(named, numbers)
-    if len(outside):
+    if len(outside := np.setdiff1d(named, numbers)):
         rule = f"name rows of the private pool ({len(numbers)} rows)"
         seen = f"{len(outside)} row numbers outside it (first: {outside[0]})"
         way_out = "Load the pool with the public and test rows of the same file."
         raise DataError(explain(f"partition {index} of {path}", rule, seen, way_out))
     by_number = np.argsort(numbers)
-    at = np.searchsorted(numbers, named, sorter=by_number)
-    positions = by_number[at]
+    positions = by_number[np.searchsorted(numbers, named, sorter=by_number)]
     cuts = np.cumsum([len(arrays[key]) for key in keys])[:-1]
     return [np.sort(part).astype(np.int64) for part in np.split(positions, cuts)]
 
@@ -311,12 +257,8 @@ def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:
-    keys = ", ".join(list(arrays)[:3])
-    return explain(
-        f"partition {index} of {Path(path)}",
-        f"have arrays public_{index}, test_{index}, party_{index}_00, ...",
-        f"arrays {keys}, ... ({len(arrays)} in all)",
-    )
+    rule = f"have arrays public_{index}, test_{index}, party_{index}_00, ..."
+    return explain(f"partition {index} of {Path(path)}", rule, f"arrays {short_list([*arrays], 3)}")
 
 
 def _flwr_partitioners() -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.text import TermWeights, text_values
@@ -24,21 +24,12 @@ Table = pd.DataFrame | NDArray[Any]
 class Preprocessor:
     """Turns raw rows into features; everything is fitted on the public rows U.
 
-    | column | becomes |
-    |---|---|
-    | numeric | one column: missing values become U's median; then U's mean is subtracted and U's deviation divides |
-    | numeric, constant on U | one column: only the mean is subtracted |
-    | categorical | one 0/1 column per category of the schema; a missing or unknown value is all zeros |
-    | text | TF-IDF columns over the words of U's texts, see `fedkd_flwr.data.text`; a missing text is all zeros |
-    | pixels (``schema.shape``) | one column per pixel, divided by 255 |
+    An empty number becomes U's median; then U's mean is subtracted, and U's deviation divides, unless it is 0. A
+    category is one 0/1 column, all zeros where it is missing or unknown. Texts become TF-IDF columns, and pixels are
+    divided by 255.
 
-    Examples
-    --------
-    >>> from fedkd_flwr.data.schema import Column, Schema
-    >>> schema = Schema(
-    ...     columns=(Column(name="age", kind="numeric"), Column(name="sex", kind="categorical", categories=("f", "m"))),
-    ...     classes=("no", "yes"),
-    ... )
+    >>> sex = Column(name="sex", kind="categorical", categories=("f", "m"))
+    >>> schema = Schema(columns=(Column(name="age", kind="numeric"), sex), classes=("no", "yes"))
     >>> public = pd.DataFrame({"age": [20, 40], "sex": ["f", "m"]})
     >>> private = pd.DataFrame({"sex": ["?", "m"], "age": [30, 50]})
     >>> Preprocessor().fit(public, schema).transform(private).tolist()
@@ -51,13 +42,7 @@ class Preprocessor:
         self._terms: dict[str, TermWeights] = {}
 
     def fit(self, table: Table, schema: Schema) -> Preprocessor:
-        """Learn medians, means, deviations and words from the public rows; return self.
-
-        Raises
-        ------
-        DataError
-            If a column is missing, holds numbers too large to average, or is a text column without a word.
-        """
+        """Learn medians, means, deviations and words from the public rows; return self."""
         check_columns(table, schema)
         self._schema = schema
         self._numeric, self._terms = {}, {}
@@ -81,23 +66,14 @@ class Preprocessor:
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt from the public rows as plain values; `restored` makes the same features, bit by bit.
-
-        They are each numeric column's median, mean and deviation, and the words and weights of each text column.
-        """
+        """Return what was learnt from the public rows as plain values; `restored` makes the same features of it."""
         self._fitted()
         terms = {name: weights.state() for name, weights in self._terms.items()}
         return {"numeric": {name: list(values) for name, values in self._numeric.items()}, "terms": terms}
 
     @classmethod
     def restored(cls, schema: Schema, state: Mapping[str, Any]) -> Preprocessor:
-        """Return the preprocessor that `state` described, for this schema.
-
-        Raises
-        ------
-        ValueError, TypeError, KeyError
-            If it is none: another column is described than the schema has, or a number is not finite.
-        """
+        """Return the preprocessor of a schema and `state`; ValueError, TypeError or KeyError if it is none."""
         made = cls()
         made._schema = schema
         kinds = {} if schema.shape is not None else {column.name: column.kind for column in schema.columns}
@@ -134,17 +110,7 @@ class Preprocessor:
         return tuple(names)
 
     def transform(self, table: Table) -> NDArray[np.float32]:
-        """Return the features of raw rows; columns that the schema does not name are ignored.
-
-        Returns
-        -------
-        ndarray of shape (n, num_features), float32, C-contiguous
-
-        Raises
-        ------
-        DataError
-            If columns are missing, or a value of a numeric column is not a finite number.
-        """
+        """Return the features of raw rows, float32; columns that the schema does not name are ignored."""
         schema = self._fitted()
         check_columns(table, schema)
         if schema.shape is not None:
@@ -197,8 +163,7 @@ def check_columns(table: Table, schema: Schema) -> None:
         return
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
-        shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-        seen, way_out = f"a table without {shown}", "Rename or add them; a column may be empty, not absent."
+        seen, way_out = f"a table without {short_list(missing, 8)}", "Rename or add them; empty ones may stand there."
         raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 
 
@@ -208,17 +173,7 @@ def column_of(table: Table, name: str, j: int) -> Any:
 
 
 def pixels_of(table: Table, schema: Schema) -> NDArray[np.uint8]:
-    """Return the pixels of a table of images.
-
-    Returns
-    -------
-    ndarray of shape (n, pixels), uint8
-
-    Raises
-    ------
-    DataError
-        If a value is not a whole number within 0 to 255.
-    """
+    """Return the pixels of a table of images, uint8; `DataError` if one is no whole number within 0 to 255."""
     array = table if isinstance(table, np.ndarray) else table[list(schema.column_names)].to_numpy()
     if array.dtype == np.uint8:
         return array

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_texts
+from fedkd_flwr.data.columns import column_texts, short_list
 from fedkd_flwr.data.preprocessor import Preprocessor, Table, check_columns, column_of, pixels_of
 from fedkd_flwr.data.reading import PLAIN, column_numbers
 from fedkd_flwr.data.schema import Schema
@@ -32,6 +32,7 @@ __all__ = [
     "Table",
     "check_classes",
     "check_test_rows",
+    "features_of",
     "fingerprint",
     "make_public_set",
     "raw_matrix",
@@ -39,28 +40,17 @@ __all__ = [
     "short_fingerprint",
 ]
 
-_SHOWN = 8  # classes that a message names
 PREPROCESSING_VERSION = 2
 """Part of the fingerprint, because parties whose releases compute other features must not vote together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublicLabels:
-    """Labels of the public rows that everybody holds; they serve to pre-train models and for nothing else.
+    """Labels of the public rows that everybody holds; they serve to pre-train models and for nothing else."""
 
-    Parameters
-    ----------
-    y : ndarray of shape (num_public,), int16
-        Labels within ``0..num_classes-1``.
-    num_classes : int
-        Size of their label space. It may differ from the schema's: digits as public rows, letters as private ones.
-    of_schema : bool
-        Whether these labels are the schema's classes.
-    """
-
-    y: NDArray[np.int16]
-    num_classes: int
-    of_schema: bool = False
+    y: NDArray[np.int16]  # within 0..num_classes-1
+    num_classes: int  # it may differ from the schema's: digits as public rows, letters as private ones
+    of_schema: bool = False  # whether these labels are the schema's classes
 
     def __post_init__(self) -> None:
         if not (self.y.ndim == 1 and len(self.y) and self.y.min() >= 0 and self.y.max() < self.num_classes):
@@ -70,34 +60,17 @@ class PublicLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSet:
-    """The public rows as every party and the server hold them.
+    """The public rows as every party and the server hold them."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (num_public, num_features), float32
-        Features; after `as_read_by` a model that reads texts, texts of shape (num_public, 1), object.
-    fingerprint : str
-        64 hexadecimal digits, see `fingerprint`.
-    schema : Schema
-        Columns and classes.
-    preprocessor : Preprocessor, TextRows or None
-        Turns private rows into the same features. If None, the raw numeric columns are the features (`raw_matrix`).
-    texts : ndarray of shape (num_public, 1), object, or None
-        The public texts, if the schema has text columns.
-    y : ndarray of shape (num_public,), int16, or None
-        The true labels as far as they are known, `ABSTAIN` elsewhere; None where none is. They serve to measure, and at
-        the server some may judge votes (``known-rows``); nobody learns from them.
-    labels : PublicLabels or None
-        Labels for pre-training, which everybody holds.
-    """
-
-    X: NDArray[Any]
+    X: NDArray[Any]  # features, float32; for a model that reads texts (`as_read_by`) texts, (num_public, 1)
     fingerprint: str
     schema: Schema
-    preprocessor: Preprocessor | TextRows | None
+    preprocessor: Preprocessor | TextRows | None  # makes the same features of private rows; None: see `raw_matrix`
+    # The true labels, `ABSTAIN` where one is not known. They serve to measure, and at the server some may judge votes
+    # (``known-rows``); nobody learns from them.
     y: NDArray[np.int16] | None = None
-    texts: NDArray[np.object_] | None = None
-    labels: PublicLabels | None = None
+    texts: NDArray[np.object_] | None = None  # (num_public, 1), if the schema has text columns
+    labels: PublicLabels | None = None  # for pre-training
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels.y) != len(self.X):
@@ -132,14 +105,9 @@ class PublicSet:
     def share_right(
         self, labels: NDArray[np.integer[Any]], rows: NDArray[np.int64] | slice = slice(None)
     ) -> float | None:
-        """Return the share of ``labels`` that are true, None where that cannot be known.
+        """Return the share of ``labels`` of some public ``rows`` that are true, None where that cannot be known.
 
-        Parameters
-        ----------
-        labels : ndarray of shape (num_rows,), integers
-            Labels of ``rows``; below 0 where there is none, which is left out.
-        rows : ndarray of shape (num_rows,), int64
-            Places among the public rows; all by default.
+        A label below 0 is none, and is left out.
         """
         truth = self.truth[rows]
         both = (labels >= 0) & (truth != ABSTAIN)
@@ -149,11 +117,6 @@ class PublicSet:
         """Return the set with raw texts in ``X`` for a model that says ``takes_text = True``, otherwise the set itself.
 
         The fingerprint stays the same, because parties with different kinds of models label the same rows.
-
-        Raises
-        ------
-        ConfigError
-            If the model reads texts and the schema has no text column.
         """
         if not getattr(model, "takes_text", False):
             return self
@@ -164,32 +127,18 @@ class PublicSet:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return other raw rows as features like ``X``."""
-        if self.preprocessor is None:
-            return raw_matrix(table, self.schema)
-        return self.preprocessor.transform(table)
+        return features_of(table, self.schema, self.preprocessor)
 
 
 def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: int = 0) -> None:
-    """Refuse labels that are no whole numbers within ``least..len(classes) - 1``.
-
-    Raises
-    ------
-    DataError
-        It names the first such row; code ``class-outside-schema`` where a number is out of range.
-    """
-    words = ", ".join(map(str, classes[:_SHOWN])) + ", ..." * (len(classes) > _SHOWN)
-    way_out = f"Give each class by its place: 0 is the first of the schema's {words}. Leave rows without a label out."
+    """Refuse labels that are no whole numbers within ``least..len(classes) - 1``, and name the first such row."""
+    way_out = f"Give each class by its place: 0 is the first of the schema's {short_list(classes, 8)}. "
+    way_out += "Leave rows without a label out."
     check_labels(y, num_classes=len(classes), name=name, least=least, way_out=way_out)
 
 
 def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicSet) -> None:
-    """Refuse test rows that no model of these public rows can be measured on.
-
-    Raises
-    ------
-    DataError
-        If X is not (n, d) or y not (n,), columns are more or fewer than the public rows', or a label is no class.
-    """
+    """Refuse test rows that no model of these public rows can be measured on."""
     if not (X.ndim == 2 and y.shape == (len(X),)):
         raise DataError(explain(name, "be (n, d) and (n,)", f"X {X.shape}, y {y.shape}"))
     if len(X) and X.shape[1] != public.num_features:
@@ -201,23 +150,10 @@ def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicS
 def make_public_set(
     table: Table, schema: Schema, *, y: NDArray[np.int16] | None = None, scale: bool = True
 ) -> PublicSet:
-    """Fit the preprocessing on public rows and return them as a `PublicSet`.
+    """Fit the preprocessing on raw public rows and return them as a `PublicSet`.
 
-    Parameters
-    ----------
-    table : DataFrame or ndarray
-        Raw public rows.
-    schema : Schema
-        Their schema.
-    y : array of shape (num_public,), integers, or None
-        The true labels, if they are known: places in the schema's classes, `ABSTAIN` (-1) where one is not.
-    scale : bool
-        False leaves numeric columns unscaled, for binary features; all columns must then be numeric.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, columns are missing, a value does not fit its column, or ``y`` holds no such labels.
+    ``y`` are the true labels, if they are known: places in the schema's classes, `ABSTAIN` (-1) where one is not.
+    ``scale=False`` leaves numeric columns unscaled, for binary features; all columns must then be numeric.
     """
     if len(table) == 0:
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
@@ -229,7 +165,7 @@ def make_public_set(
         y = y.astype(np.int16, copy=False)
     table, parsed = _parsed(table, schema)
     preprocessor = Preprocessor().fit(table, parsed) if scale else None
-    X = raw_matrix(table, parsed) if preprocessor is None else preprocessor.transform(table)
+    X = features_of(table, parsed, preprocessor)
     texts = TextRows(schema).transform(table) if schema.text_columns else None
     digest = _digest(table, parsed, schema.to_toml())
     if preprocessor is not None:
@@ -237,13 +173,13 @@ def make_public_set(
     return PublicSet(X=X, fingerprint=digest, schema=schema, preprocessor=preprocessor, y=y, texts=texts)
 
 
-def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
-    """Return the columns of an all-numeric table unscaled, in the schema's order; no value may be missing.
+def features_of(table: Table, schema: Schema, preprocessor: Preprocessor | TextRows | None) -> NDArray[Any]:
+    """Return raw rows as features: as a preprocessor makes them, or without one as they are."""
+    return raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
 
-    Returns
-    -------
-    ndarray of shape (n, columns), float32, C-contiguous
-    """
+
+def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
+    """Return the columns of an all-numeric table as unscaled float32, in the schema's order; none may be missing."""
     check_columns(table, schema)
     if others := [column.name for column in schema.columns if column.kind != "numeric"]:
         raise DataError(explain("columns of an unscaled set", "all be numeric", ", ".join(others)))
@@ -260,15 +196,10 @@ def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
 
 
 def fingerprint(table: Table, schema: Schema) -> str:
-    """Return the SHA-256 of U's canonical raw columns, the schema and `PREPROCESSING_VERSION`.
+    """Return the SHA-256 of U's canonical raw columns, the schema and `PREPROCESSING_VERSION`: 64 hexadecimal digits.
 
     CSV, Parquet and NPZ files with the same values have the same fingerprint, whatever the order of their columns. It
     changes with any value, the order of the rows, and the schema. The label column is not covered.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
     """
     check_columns(table, schema)
     return _digest(table, schema, schema.to_toml())
@@ -310,12 +241,7 @@ def short_fingerprint(fingerprint: str) -> str:
 def require_same_set(fingerprint: str, agreed: str) -> None:
     """Raise `DataError` (code ``public-set-mismatch``) unless a fingerprint is the one that was agreed on.
 
-    Parameters
-    ----------
-    fingerprint : str
-        As `fingerprint` returns it.
-    agreed : str
-        The same 64 digits, or the 20 of `short_fingerprint`; spaces and hyphens do not count.
+    ``agreed`` is the same 64 digits, or the 20 of `short_fingerprint`; spaces and hyphens do not count.
     """
     plain = "".join(agreed.lower().split()).replace("-", "")
     if plain not in (fingerprint, short_fingerprint(fingerprint).replace(" ", "")):

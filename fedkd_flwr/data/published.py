@@ -6,7 +6,7 @@ The folders are those of the owners' archives (``adult/``, ``mnist/``, ...) or t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,58 +19,37 @@ from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.public import PublicLabels
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.schema import labels_of
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.errors import Code, DataError, explain
 
 __all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_ADULT = _words(
+_ADULT = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country"
+    "capital-gain capital-loss hours-per-week native-country income"
 )
-_MUSHROOM = _words(
-    "cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color stalk-shape "
+_MUSHROOM = (
+    "class cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color stalk-shape "
     "stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring "
     "veil-type veil-color ring-number ring-type spore-print-color population habitat"
 )
-_FASHION = [*_words("T-shirt/top Trouser Pullover Dress Coat Sandal Shirt Sneaker Bag"), "Ankle boot"]
-_CIFAR10 = _words("airplane automobile bird cat deer dog frog horse ship truck")
+_FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+_CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # FedMD's six private classes
 _CIFAR100 = {0: "apple", 2: "baby", 20: "chair", 63: "porcupine", 71: "sea", 82: "sunflower"}
 _DIGITS = [str(digit) for digit in range(10)]
 
 
 def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
-    """Read one of the sets of `PUBLISHED` below ``data_root``.
-
-    Raises
-    ------
-    DataError
-        If a file is missing (code ``missing-file``) or damaged.
-    """
+    """Read one of the sets of `PUBLISHED` below ``data_root``."""
     return PUBLISHED[name](_Files(name, data_root))
 
 
 def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: str) -> Source:
     """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels.
 
-    Parameters
-    ----------
-    label_space : {"private", "joint"}
-        The private classes alone, or the public classes and after them the private ones.
-
-    Raises
-    ------
-    ConfigError
-        If the label space is unknown.
-    DataError
-        As `read_published`.
+    ``label_space`` is "private", the private classes alone, or "joint": the public classes and after them those.
     """
     check_choice("label-space", label_space, ("private", "joint"))
     public_name, private_name, chosen = PAIRED[name]
@@ -106,8 +85,7 @@ class _Files:
 
     def need(self, *paths: str) -> Path:
         """Return the first file that exists; raise DataError if there is none."""
-        found = self.find(*paths)
-        if found is None:
+        if (found := self.find(*paths)) is None:
             raise self.missing(paths[0])
         return found
 
@@ -124,7 +102,8 @@ class _Files:
         return read_bytes(self.need(*paths)).decode("utf-8")
 
 
-def _comma_lines(text: str, names: list[str]) -> pd.DataFrame:
+def _comma_lines(text: str, columns: str) -> pd.DataFrame:
+    names = columns.split()
     rows = [
         [value.strip() for value in line.split(",")]
         for line in text.splitlines()
@@ -135,15 +114,11 @@ def _comma_lines(text: str, names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(np.array(rows, dtype=object), columns=names)
 
 
-def _encode(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
-    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
-
-
 def _adult(files: _Files) -> Source:
     texts = [files.text(f"adult/{name}") for name in ("adult.data", "adult.test")]
-    table = pd.concat([_comma_lines(text, [*_ADULT, "income"]) for text in texts], ignore_index=True)
+    table = pd.concat([_comma_lines(text, _ADULT) for text in texts], ignore_index=True)
     classes = ("<=50K", ">50K")
-    y = _encode(table.pop("income").str.rstrip("."), classes, "income")  # labels in adult.test end with a full stop
+    y = labels_of(table.pop("income").str.rstrip("."), classes, "income")  # labels in adult.test end with a full stop
     for name in ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"):
         table[name] = table[name].astype(np.int64)
     return Source(table=table, y=y, classes=classes, label="income")
@@ -151,25 +126,19 @@ def _adult(files: _Files) -> Source:
 
 def _a9a(files: _Files) -> Source:
     X, y = read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
+    labels, classes = labels_of(y, ("-1", "1"), "label"), ("<=50K", ">50K")
     # 0/1 features stay as they are
-    return Source(
-        table=X,
-        y=_encode(y, ("-1", "1"), "label"),
-        classes=("<=50K", ">50K"),
-        label="income",
-        scale=False,
-        private_share=0.75,
-    )
+    return Source(table=X, y=labels, classes=classes, label="income", scale=False, private_share=0.75)
 
 
 def _cod_rna(files: _Files) -> Source:
     X, y = read_libsvm(files.need("cod-rna/cod-rna"), num_features=8)
-    return Source(table=X, y=_encode(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
+    return Source(table=X, y=labels_of(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
 
 
 def _mushroom(files: _Files) -> Source:
-    table = _comma_lines(files.text("mushroom/agaricus-lepiota.data"), ["class", *_MUSHROOM])
-    y = _encode(table.pop("class"), ("e", "p"), "class")
+    table = _comma_lines(files.text("mushroom/agaricus-lepiota.data"), _MUSHROOM)
+    y = labels_of(table.pop("class"), ("e", "p"), "class")
     return Source(table=table, y=y, classes=("edible", "poisonous"), label="class")
 
 
@@ -180,7 +149,7 @@ def _wine_type(files: _Files) -> Source:
     table = pd.concat([red, white], ignore_index=True)
     table["type"] = ["red"] * len(red) + ["white"] * len(white)
     table = table.drop_duplicates(ignore_index=True)
-    y = _encode(table.pop("type"), ("red", "white"), "type")
+    y = labels_of(table.pop("type"), ("red", "white"), "type")
     return Source(table=table, y=y, classes=("red", "white"), label="type")
 
 
@@ -196,7 +165,7 @@ def _idx_set(files: _Files, folders: tuple[str, ...], prefix: str, train: str, t
     return arrays
 
 
-def _image_source(arrays: list[NDArray[np.uint8]], classes: list[str], shape: tuple[int, ...]) -> Source:
+def _image_source(arrays: list[NDArray[np.uint8]], classes: Sequence[str], shape: tuple[int, ...]) -> Source:
     images, labels, test_images, test_labels = arrays
     return Source(
         table=images.reshape(len(images), -1),
@@ -208,13 +177,9 @@ def _image_source(arrays: list[NDArray[np.uint8]], classes: list[str], shape: tu
     )
 
 
-def _mnist(files: _Files) -> Source:
-    return _image_source(_idx_set(files, ("mnist", "MNIST/raw"), "", "train", "t10k"), _DIGITS, (1, 28, 28))
-
-
-def _fashion_mnist(files: _Files) -> Source:
-    folders = ("fashion-mnist", "FashionMNIST/raw")
-    return _image_source(_idx_set(files, folders, "", "train", "t10k"), _FASHION, (1, 28, 28))
+def _mnist(files: _Files, folder: str = "MNIST", classes: Sequence[str] = _DIGITS) -> Source:
+    arrays = _idx_set(files, (files.name, f"{folder}/raw"), "", "train", "t10k")
+    return _image_source(arrays, classes, (1, 28, 28))
 
 
 def _emnist_letters(files: _Files) -> Source:
@@ -245,10 +210,6 @@ def _cifar100(files: _Files) -> Source:
         file = files.need(f"cifar100/{part}_6classes.bin", f"cifar100/{part}.bin", f"cifar-100-binary/{part}.bin")
         arrays += read_cifar(file, label_bytes=2)
     return _only(_image_source(arrays, _DIGITS, (3, 32, 32)), _CIFAR100)
-
-
-def _svhn(files: _Files) -> Source:
-    return _from_torchvision(files, "train_32x32.mat", "svhn/train_32x32.mat", _DIGITS)
 
 
 def _from_torchvision(files: _Files, marker: str, wanted: str, classes: list[str]) -> Source:
@@ -289,9 +250,9 @@ PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "mushroom": _mushroom,
     "wine-type": _wine_type,
     "mnist": _mnist,
-    "fashion-mnist": _fashion_mnist,
+    "fashion-mnist": lambda files: _mnist(files, "FashionMNIST", _FASHION),
     "emnist-letters": _emnist_letters,
     "cifar10": _cifar10,
     "cifar100": _cifar100,
-    "svhn": _svhn,
+    "svhn": lambda files: _from_torchvision(files, "train_32x32.mat", "svhn/train_32x32.mat", _DIGITS),
 }

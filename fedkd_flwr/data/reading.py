@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, fields, replace
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -24,88 +24,33 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, factorize
+from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, in_words
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["DATES", "EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "readable_numbers"]
-
-DATES = {
-    "iso": "dates (2021-03-12) as days since 1970-01-01",
-    "day-first": "dates (12.03.2021) as days since 1970-01-01",
-    "month-first": "dates (03/12/2021) as days since 1970-01-01",
-    "named": "dates (12 March 2021) as days since 1970-01-01",
-    "compact": "dates (20210312) as days since 1970-01-01",
-    "time": "times (13:45) as hours since midnight",
-}
-"""The ways to read dates and times, and what becomes of them; a time of day after a date adds a part of a day."""
+__all__ = ["EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "ends_of_range", "readable_numbers"]
 
 EMPTY_WORDS = frozenset(
-    {
-        "-",
-        "--",
-        "---",
-        "\u2212",
-        "–",
-        "—",
-        ".",
-        "..",
-        "...",
-        "n.a.",
-        "n. a.",
-        "k.a.",
-        "k. a.",
-        "na",
-        "n/a",
-        "nan",
-        "none",
-        "null",
-        "nil",
-        "missing",
-    }
+    {"-", "--", "---", "\u2212", "–", "—", ".", "..", "...", "n.a.", "n. a.", "k.a.", "k. a."}
+    | {"na", "n/a", "nan", "none", "null", "nil", "missing"}
 )
 """Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
 
 LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+\-\u2212]?[\d.,])")
 """The start of a value below or above a limit: ``<0.5``."""
 
-_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?\s*(?P<half>[AaPp][Mm])?"
-_TIME = rf"(?:[T ,]\s*{_CLOCK}\s*(?P<zone>Z|[+-]\d{{2}}(?::?\d{{2}})?)?)?"
-_PATTERNS = {
-    "iso": re.compile(rf"(?P<year>\d{{4}})([-/.])(?P<month>\d{{1,2}})\2(?P<day>\d{{1,2}}){_TIME}"),
-    "day-first": re.compile(rf"(?P<day>\d{{1,2}})([-/.])(?P<month>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
-    "month-first": re.compile(rf"(?P<month>\d{{1,2}})([-/.])(?P<day>\d{{1,2}})\2(?P<year>\d{{4}}|\d{{2}}){_TIME}"),
-    "named": re.compile(
-        rf"(?:[^\W\d]+\.?,\s*)?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/. ]*(?:de )?)?(?P<name>[^\W\d]{{3,}})\.?[-/ ]*"
-        rf"(?(day)|(?P<second_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s)(?:[, ]*|\sde\s)(?P<year>\d{{4}}|\d{{2}}){_TIME}"
-    ),
-    "compact": re.compile(
-        r"(?P<year>\d{4})(?P<month>\d{2})(?P<day>\d{2})"
-        r"(?:\.0|[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2}):?(?P<second>\d{2}(?:\.\d+)?)?(?P<zone>Z)?)?"
-    ),
-    "time": re.compile(_CLOCK),
-}
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (  # English, German, French, Spanish, Italian, Dutch
-            "jan january januar jän jänner janvier janv ene enero gen gennaio januari",
-            "feb february februar feber fév févr février febrero febbraio februari",
-            "mar march märz mär mrz mars marzo maart mrt",
-            "apr april avr avril abr abril aprile",
-            "may mai mayo mag maggio mei",
-            "jun june juni juin junio giu giugno",
-            "jul july juli juil juillet julio lug luglio",
-            "aug august août aout ago agosto augustus",
-            "sep sept september septembre septiembre set settembre",
-            "oct october okt oktober octobre octubre ott ottobre",
-            "nov november novembre noviembre",
-            "dec december dez dezember déc décembre dic diciembre dicembre",
-        ),
-        1,
-    )
-    for name in names.split()
-}
-_EPOCH = date(1970, 1, 1).toordinal()
 _DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312, in a column of other dates none
+_END = r"[+\-\u2212]?(?!0\d)(?:\d|[.,]\d)[\d.,']*"  # 030-12 is a code
+_RANGE = re.compile(
+    rf"(?P<bracket>[\[(]\s*)?(?P<low>{_END})\s*(?(bracket),|(?:-|\u2013|\u2014|to|bis|\.\.))\s*"
+    rf"(?P<high>{_END}(?(bracket)|(?:\s*[^\d\s\-].*)?))(?(bracket)\s*[\])])"
+)
+_BELOW = re.compile(
+    r"(?:<=?|≤|under |below |less than |up to |unter |bis )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
+)
+_ABOVE = re.compile(
+    r"(?:>=?|≥|over |above |more than |at least |über |ab )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
+)
+_OR_MORE = re.compile(rf"(?P<end>{_END})\s*(?:\+|and over|and older|or more|or older|und mehr|und älter)(?P<unit>.*)")
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 
 
@@ -113,48 +58,34 @@ _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 class Reading:
     """The rules of one column; by default a cell is a number with a decimal point, or empty.
 
-    Parameters
-    ----------
-    decimal : {".", ","}
-        The sign before the decimals.
-    thousands : {"", ",", ".", "'", " "}
-        The sign between groups of three digits; empty if there are none.
-    unit : str
-        A text that may stand before or behind each number, such as ``%`` or ``mg/l``. It is left out: 12 % is 12.
-    dates : {"", "iso", "day-first", "month-first", "named", "compact", "time"}
-        Cells are dates (days since 1970-01-01, in UTC where a zone is given) or times (hours since midnight). A year of
-        two digits lies within 1969 to 2068.
-    limits : {"", "number", "missing"}
-        What ``<0.5`` is: no number, the number 0.5, or an empty cell.
-    missing : tuple of str
-        Further texts that mean "no value"; also in columns of categories and texts. One that is a number, such as -999,
-        means it in every spelling (-999.0), and where a file holds it as a number.
-
-    Raises
-    ------
-    DataError
-        If a rule is unknown, or two of them contradict each other.
-
-    Examples
-    --------
     >>> Reading(decimal=",", limits="number").parse(["1,5", "<0,5", "", "old"])
     (array([1.5, 0.5, nan, nan]), array([False, False, False,  True]))
     >>> Reading(dates="day-first").parse(["02.01.1970", "2.1.70 12:00"])[0]
     array([1. , 1.5])
+    >>> Reading(limits="middle", unit="years").parse(["< 1 year", "2-3 years", "9 years", "10+ years"])[0]
+    array([ 0.5,  2.5,  9. , 10. ])
     """
 
-    decimal: str = "."
-    thousands: str = ""
-    unit: str = ""
+    decimal: str = "."  # or ","
+    thousands: str = ""  # the sign between groups of three digits: , or . or ' or a space
+    unit: str = ""  # may stand before or behind each number, as % or mg/l; it is left out: 12 % is 12
+    # One of `DATES`, or several, as in iso+day-first. A zone is counted in UTC, and 2-digit years are 1969 to 2068.
     dates: str = ""
+    # What <0.5 is: "" no number, "number" 0.5, "middle" of 0 and it, or "missing": an empty cell. With the last two
+    # 30-39 and 80+ are read as well: as 34.5 and 80, or as empty cells.
     limits: str = ""
+    # Further texts that mean "no value", of categories too. One that is a number, such as -999, means it in every
+    # spelling (-999.0), and where a file holds it as a number.
     missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("decimal", self.decimal, (".", ","), error=DataError)
         check_choice("thousands", self.thousands, ("", ",", ".", "'", " "), error=DataError)
-        check_choice("dates", self.dates, ("", *DATES), error=DataError)
-        check_choice("limits", self.limits, ("", "number", "missing"), error=DataError)
+        for way in (ways := self.dates.split("+") if self.dates else ()):
+            check_choice("dates", way, tuple(DATES), error=DataError)
+        if len(ways) > 1 and (len({*ways} - {*ALONE}) < len(ways) or {"day-first", "month-first"} <= {*ways}):
+            raise DataError(explain("dates", "name ways of which one cell fits no two", self.dates))
+        check_choice("limits", self.limits, ("", "number", "middle", "missing"), error=DataError)
         if self.thousands == self.decimal:
             raise DataError(explain("thousands", "differ from decimal", self.thousands))
 
@@ -172,10 +103,10 @@ class Reading:
         >>> Reading(decimal=",", unit="mg/l", limits="number").words
         'decimal comma; with or without the unit mg/l; a limit such as <0.5 is its number'
         """
-        shape, _, becomes = DATES.get(self.dates, "").partition(" as ")
+        shape, _, becomes = in_words(self.dates).partition(" as ") if self.dates else ("",) * 3
         first = f", the {self.dates.partition('-')[0]} first" if self.dates.endswith("-first") else ""
         thousands = {" ": "space", "'": "apostrophe", ".": "point", ",": "comma"}.get(self.thousands, "")
-        limit = {"number": "its number", "missing": "no value"}.get(self.limits, "")
+        limit = {"number": "its number", "middle": "half of it", "missing": "no value"}.get(self.limits, "")
         found = [
             f"{shape}{first}, as {becomes}" if shape else "",
             "decimal comma" if self.decimal == "," else "",
@@ -189,22 +120,13 @@ class Reading:
     def parse(self, values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the numbers of a column, NaN for empty cells, and which cells are neither a number nor empty.
 
-        Parameters
-        ----------
-        values : array-like of shape (n,)
-            Raw values of any type.
-
-        Returns
-        -------
-        numbers : ndarray of shape (n,), float64
-            NaN or an infinity where a cell is bad.
-        bad : ndarray of shape (n,), bool
+        The number of such a bad cell is NaN or an infinity.
         """
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
         if array.dtype.kind in "biuf":
             numbers = array.astype(np.float64)
             numbers[_among(array, self._named[0])] = np.nan
-            if self.dates not in ("", "time") and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
+            if self.dates not in ("", *ALONE) and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
                 bad = np.isinf(numbers)
                 numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
                 return numbers, bad
@@ -212,12 +134,12 @@ class Reading:
         if array.dtype.kind == "M":
             days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
             empty = np.isnat(array)
-            fits = self.dates not in ("", "time")
+            fits = self.dates not in ("", *ALONE)
             empty |= _among(days, self._named[1])
             return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
         if array.dtype.kind == "m":  # durations: days as dates are, hours as times are
             days = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "D"))
-            fits = self.dates in ("", "time")
+            fits = self.dates in ("", *ALONE)
             return days * 24 if self.dates == "time" else days, ~np.isnan(days) & (not fits)
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
@@ -248,7 +170,7 @@ class Reading:
             named = self._are_named(texts, found)
             numbers[where], bad[where] = np.where(named, np.nan, found), np.isnan(found) & ~named
             if self.limits == "missing":
-                below = [i for i, text in zip(where, texts, strict=True) if LIMIT.match(text)]
+                below = [i for i, text in zip(where, texts, strict=True) if self._is_bound(text)]
                 numbers[below] = np.where(bad[below], np.inf, np.nan)
         return numbers, bad | np.isinf(numbers)
 
@@ -258,11 +180,11 @@ class Reading:
             number = float(value)
             if number in self._named[0]:
                 return math.nan
-            of_date = self.dates not in ("", "time") and math.isfinite(number) and number >= _DIGITS_OF_DATE
+            of_date = self.dates not in ("", *ALONE) and math.isfinite(number) and number >= _DIGITS_OF_DATE
             return str(int(number)) if of_date else number
-        if isinstance(value, date) and self.dates not in ("", "time"):
+        if isinstance(value, date) and self.dates not in ("", *ALONE):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
-                return math.nan if (days := _days(value)) in self._named[1] else days
+                return math.nan if (days := days_of_date(value)) in self._named[1] else days
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()
@@ -273,18 +195,10 @@ class Reading:
             return True
         return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
 
-    def calls_empty(self, texts: list[str]) -> NDArray[np.bool_]:
-        """Tell which stripped texts of a column of numbers `MISSING` or ``missing`` names; not by `EMPTY_WORDS`."""
-        named = np.array([text in MISSING or text in self.missing for text in texts], dtype=bool)
-        if self.missing and not named.all():
-            rest = [text or "-" for text in texts]
-            named |= self._are_named(rest, self._dates(rest) if self.dates else self._numbers(rest))
-        return named
-
     @cached_property
     def _named(self) -> tuple[frozenset[float], frozenset[float]]:
         """The words of ``missing`` that are numbers: as a cell holds a number, and as a cell spells it (or a date)."""
-        words = [word.strip() for word in self.missing if word.strip() and not LIMIT.match(word.strip())]
+        words = [word.strip() for word in self.missing if word.strip() and not self._is_bound(word.strip())]
         if not words:
             return frozenset(), frozenset()
         numbers = Reading()._numbers(words) if self.dates else self._numbers(words)
@@ -302,16 +216,26 @@ class Reading:
             same = _among(found, spelt)
             if self.dates:
                 same |= _among(Reading()._numbers(texts), numbers)
-            named |= same & [not LIMIT.match(text) for text in texts]
+            named |= same & [not self._is_bound(text) for text in texts]
         return named
+
+    def _is_bound(self, text: str) -> bool:
+        """Tell whether a text is no exact number but a limit, or where these are read a range."""
+        return bool(LIMIT.match(text) or (self.limits in ("middle", "missing") and ends_of_range(text)))
 
     def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
+        if self.limits in ("middle", "missing") and any(ends := [ends_of_range(text) for text in texts]):
+            sides = zip(*(end or (text, text) for end, text in zip(ends, texts, strict=True)), strict=True)
+            low, high = (replace(self, limits="")._numbers(list(side)) for side in sides)
+            return np.where(low <= high, (low + high) / 2, np.nan)
         if self.limits:
             texts = [LIMIT.sub("", text, count=1) if text[0] in "<>≤≥" else text for text in texts]
         texts = [text.replace("\u2212", "-") for text in texts]  # the minus that is no hyphen
         if self.unit:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
+            if self.unit[-1] == "s" and self.unit[:-1].isalpha():  # 1 year beside 2 years
+                texts = [text.removesuffix(self.unit[:-1]).strip() for text in texts]
         if self.thousands == " ":
             grouped = re.compile(r"[+-]?\d{1,3}( \d{3})+(?!\d).*")
             plain = [_SPACES.sub(" ", text) for text in texts]
@@ -329,42 +253,35 @@ class Reading:
         return np.array([_number(text) for text in texts]) if numbers is None else numbers
 
     def _dates(self, texts: list[str]) -> NDArray[np.float64]:
-        pattern = _PATTERNS[self.dates]
-        found = [pattern.fullmatch(normalize("NFC", text)) for text in texts]
-        parts = np.array([(-1.0,) * 7 if one is None else _parts(one.groupdict()) for one in found])
-        year, month, day, hour, minute, second, zone = parts.T
-        hours = hour + minute / 60 + second / 3600
-        good = (hour >= 0) & (hour <= 24) & (hours <= 24) & (minute < 60) & (second < 61)
-        if self.dates == "time":
-            return np.where(good, hours, np.nan)
-        good &= (month >= 1) & (month <= 12)
-        first = ((np.where(good, year, 1970) - 1970) * 12 + np.where(good, month, 1) - 1).astype("datetime64[M]")
-        days = first.astype("datetime64[D]").astype(np.float64) + day - 1
-        good &= (day >= 1) & (days < (first + 1).astype("datetime64[D]").astype(np.float64))
-        return np.where(good, days + (hours - zone) / 24, np.nan)
+        each = [days_of_texts(texts, way) for way in self.dates.split("+")]
+        return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
 
 
 PLAIN = Reading()
 """Numbers with a decimal point."""
 
 
-def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[np.float64]:
-    """Return a numeric column as float64, with NaN for missing values.
+def ends_of_range(text: str) -> tuple[str, str] | None:
+    """Return the texts of the two ends of a range or bound, None if the text is neither.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Numbers, dates, or texts that spell them.
-    name : str
-        The column's name, for the message.
-    reading : Reading
-        How its cells are read.
+    What has no lower end begins at 0 unless it is negative, and what has no upper end stays at its bound.
 
-    Raises
-    ------
-    DataError
-        If a text is not a number, or a number is infinite.
+    >>> [ends_of_range(text) for text in ("30-39 kg", "[30, 40)", "<0.5", "10+ years", "30")]
+    [('30', '39 kg'), ('30', '40'), ('0', '0.5'), ('10 years', '10 years'), None]
     """
+    if found := _RANGE.fullmatch(text):
+        return found["low"], found["high"].strip()
+    if found := _BELOW.fullmatch(text):
+        return ("0" if found["end"][0] not in "-\u2212" else found["end"]), found["end"]
+    if found := _ABOVE.fullmatch(text):
+        return found["end"], found["end"]
+    if found := _OR_MORE.fullmatch(text):
+        return (f"{found['end']}{found['unit']}",) * 2
+    return None
+
+
+def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[np.float64]:
+    """Return a numeric column as float64, NaN where a value is missing; `DataError` names what is no number."""
     numbers, bad = reading.parse(values)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -372,7 +289,7 @@ def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[
         if np.isinf(numbers[row]) and reading.limits != "missing":
             rule, way_out = "hold finite numbers", "Correct it or leave it empty."
         else:
-            rule = f"hold {DATES[reading.dates]}" if reading.dates else "hold numbers"
+            rule = f"hold {in_words(reading.dates)}" if reading.dates else "hold numbers"
             now = f"dates {reading.dates}" if reading.dates else f"decimal {reading.decimal!r}"
             way_out = "Write dates as in training, or empty" if reading.dates else "Correct or empty"
             way_out += " such cells; or let fedkd schema PUBLIC_FILE write how this column is to be read"
@@ -414,29 +331,3 @@ def _number(text: str) -> float:
         return float(text if "_" not in text else "no number")
     except ValueError:
         return np.nan
-
-
-def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
-    """Return year, month, day, hour, minute, second and hours east of UTC of a matched date or time."""
-    year = float(found.get("year") or 1970)
-    if len(found.get("year") or "1970") == 2:
-        year += 1900 if year >= 69 else 2000
-    hour, half = float(found["hour"] or 0), (found.get("half") or "").lower()
-    if half:
-        hour = hour % 12 + 12 * (half == "pm") if 1 <= hour <= 12 else -1.0
-    zone = found.get("zone") or "Z"
-    minutes = zone[3:].removeprefix(":") or "0"  # PostgreSQL writes hours only: +01
-    east = 0.0 if zone == "Z" else float(zone[:3]) + float(zone[0] + minutes) / 60
-    month, day = float(found.get("month") or 1), float(found.get("day") or found.get("second_day") or 1)
-    if "name" in found:
-        month = _MONTHS.get((found["name"] or "").casefold(), 0)
-    return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
-
-
-def _days(value: date) -> float:
-    """Return days since 1970-01-01 of a date that a file holds as a date."""
-    if not isinstance(value, datetime):
-        return float(value.toordinal() - _EPOCH)
-    value = value.astimezone(UTC) if value.tzinfo else value
-    seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    return value.toordinal() - _EPOCH + seconds / 86_400

@@ -1,10 +1,8 @@
 """What a row is, whatever file it stands in: the values by which a privacy ledger knows it again.
 
-The same row has the same values in a CSV file with a byte order mark, other line ends or another separator, in Parquet,
-in another order of rows or columns, with "1.00" for "1", with "1,5" for "1.5" and "01.02.2021" for "2021-02-01" where
-the schema says that it is so read, and with an accented letter as one character or two. Columns
-that the schema does not name do not count: an added number of a row makes no new row. Numbers count at the precision of
-float32, at which models see them.
+The same row has the same values in every format, order and spelling that the schema reads alike. Columns that it does
+not name do not count: an added number of a row makes no new row. Numbers count at the precision of float32, at which
+models see them.
 """
 
 from __future__ import annotations
@@ -44,13 +42,7 @@ def _rules(reading: Reading) -> list[tuple[str, Any]]:
 
 
 def row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:
-    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes.
-
-    Raises
-    ------
-    DataError
-        If columns are missing, or a value does not fit its column.
-    """
+    """Return the canonical values of each row and its label: blocks (n, d) of numbers; texts as hashes."""
     check_columns(table, schema)
     label = _numbered(column_texts(table[schema.label]))
     if schema.shape is not None:

@@ -2,8 +2,6 @@
 
 The schema is the file ``schema.toml`` beside the public file U. Classes are never inferred from private rows: that
 would reveal a class which only one party has, and parties would disagree on what label 0 is.
-
-Write one from a public file with ``fedkd schema``.
 """
 
 from __future__ import annotations
@@ -12,21 +10,19 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
+from fedkd_flwr.data.columns import canonical, column_name, column_texts, require_distinct, short_list
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["Column", "Schema"]
+__all__ = ["Column", "Schema", "labels_of"]
 
 SCHEMA_VERSION = 1
 _MAX_CLASSES = 32767  # labels are int16
@@ -36,27 +32,13 @@ MAX_TERMS = 2000  # default number of TF-IDF columns of a text column, 8 kB a ro
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One feature column.
-
-    Parameters
-    ----------
-    name : str
-        The column's name in the files.
-    kind : {"numeric", "categorical", "text"}
-        What its values mean.
-    categories : tuple of str
-        The texts a categorical column may hold.
-    max_terms : int
-        Upper bound of the TF-IDF columns made of a text column; see `fedkd_flwr.data.text`.
-    reading : Reading
-        How its cells are read; columns of categories and texts have further words for "no value" only.
-    """
+    """One feature column."""
 
     name: str
     kind: Literal["numeric", "categorical", "text"]
     categories: tuple[str, ...] = ()
-    max_terms: int = MAX_TERMS
-    reading: Reading = PLAIN
+    max_terms: int = MAX_TERMS  # at most so many TF-IDF columns are made of a text column
+    reading: Reading = PLAIN  # columns of categories and texts have further words for "no value" only
 
     def __post_init__(self) -> None:
         kinds = ("numeric", "categorical", "text")
@@ -72,42 +54,18 @@ class Column:
 class Schema:
     """What every party and the server agree on before a run.
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        Feature columns in the order models see them. Empty for images.
-    classes : tuple of str
-        At least two class names; a label is a position in this tuple.
-    label : str
-        Name of the label column in a party's file.
-    id_column : str or None
-        A column that is neither feature nor label.
-    shape : tuple of int or None
-        For images (channels, height, width). The features are then the pixels ``pixel-0``, ... from 0 to 255.
-    header : str
-        The line of names that CSV files lack; "" where they have one.
-    encoding : str
-        Encoding of lines of CSV files that are no UTF-8; "" for Windows-1252.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two classes, or names repeat.
-
-    Examples
-    --------
     >>> schema = Schema(columns=(Column(name="age", kind="numeric"),), classes=("no", "yes"))
     >>> schema.encode_labels([" yes", "no"]).tolist()
     [1, 0]
     """
 
-    columns: tuple[Column, ...]
-    classes: tuple[str, ...]
-    label: str = "label"
-    id_column: str | None = None
-    shape: tuple[int, ...] | None = None
-    header: str = ""
-    encoding: str = ""
+    columns: tuple[Column, ...]  # the features in the order models see them; empty for images
+    classes: tuple[str, ...]  # at least two; a label is a position among them
+    label: str = "label"  # the label column in a party's file
+    id_column: str | None = None  # neither feature nor label
+    shape: tuple[int, ...] | None = None  # (channels, height, width) of images: pixel-0, ... hold 0 to 255
+    header: str = ""  # the line of names that CSV files lack
+    encoding: str = ""  # of lines of CSV files that are no UTF-8; empty: Windows-1252
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
@@ -118,8 +76,8 @@ class Schema:
         texts = [canonical(name) for name in self.classes]
         if None in texts:
             raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
-        _check_distinct("classes", [text for text in texts if text is not None])
-        _check_distinct("columns", [column.name for column in self.columns])
+        require_distinct("classes", [text for text in texts if text is not None])
+        require_distinct("columns", [column.name for column in self.columns])
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
 
@@ -141,43 +99,28 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     def encode_labels(self, values: Any) -> NDArray[np.int16]:
-        """Return positions in ``classes`` for raw label values.
+        """Return positions in ``classes``, int16, for raw labels; ``"1"``, ``1`` and ``1.0`` are equal.
 
-        Parameters
-        ----------
-        values : array-like of shape (n,)
-            Texts or numbers, compared as trimmed text; ``"1"``, ``1`` and ``1.0`` are equal.
-
-        Returns
-        -------
-        ndarray of shape (n,), int16
-
-        Raises
-        ------
-        DataError
-            If a label is missing (code ``wrong-data``) or not a class of the schema (``class-outside-schema``).
+        `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
         """
         texts, known = column_texts(values), self._class_numbers
-        distinct = set(texts.tolist())
-        if None in distinct:
-            rows = np.flatnonzero(texts == None)  # noqa: E711 - elementwise
+        codes = np.array([known.get(text, -1) for text in texts], dtype=np.int16)
+        if len(rows := np.flatnonzero(texts == None)):  # noqa: E711 - elementwise
             seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0] + 1})"
             way_out = "Leave out rows without a label."
             raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
-        unknown = sorted(distinct - known.keys())
-        if unknown:
-            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        if unknown := sorted(set(texts[codes < 0])):
             rule = f"hold only the schema's classes ({short_list(self.classes)})"
-            seen = f"{', '.join(map(repr, unknown[:5]))}{more} as value"
+            seen = f"{short_list(list(map(repr, unknown)), 5)} as value"
             way_out = "Correct the rows, or name the class in schema.toml at every party and the server."
             message = explain(f"label column {self.label!r}", rule, seen, way_out)
             raise DataError(message, code=Code.CLASS_OUTSIDE_SCHEMA)
-        return np.fromiter((known[text] for text in texts), dtype=np.int16, count=len(texts))
+        return codes
 
     def known_labels(self, values: Any) -> NDArray[np.bool_]:
         """Tell of each raw label whether `encode_labels` takes it."""
-        texts = pd.Series(column_texts(values), dtype=object)
-        return texts.isin(list(self._class_numbers)).to_numpy()
+        known = self._class_numbers
+        return np.array([text in known for text in column_texts(values)], dtype=bool)
 
     @property
     def _class_numbers(self) -> dict[str | None, int]:
@@ -211,13 +154,7 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
-        """Read a schema from a TOML file.
-
-        Raises
-        ------
-        DataError
-            If the file is missing (code ``missing-file``), is not TOML, or is not a schema of this version.
-        """
+        """Read a schema from a TOML file; `DataError` if it is missing (code ``missing-file``) or no schema."""
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
@@ -231,13 +168,7 @@ class Schema:
 
     @classmethod
     def from_toml(cls, text: str, path: str | os.PathLike[str] = "schema.toml") -> Schema:
-        """Return the schema of TOML text; ``path`` is where it stood, for the messages.
-
-        Raises
-        ------
-        DataError
-            If it is not TOML, or not a schema of this version.
-        """
+        """Return the schema of TOML text; ``path`` is where it stood, for the messages."""
         path = Path(path)
         try:
             data = tomllib.loads(text)
@@ -246,6 +177,11 @@ class Schema:
         if data.get("version") != SCHEMA_VERSION:
             raise DataError(explain(f"version in {path}", f"be {SCHEMA_VERSION}", data.get("version")))
         return _from_dict(data, path)
+
+
+def labels_of(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
+    """Return positions in ``classes`` for raw labels, as `Schema.encode_labels` does."""
+    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
@@ -304,18 +240,11 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
     """Return the rules in a column's table, which must hold nothing that nobody reads."""
     rules = {rule.name for rule in fields(Reading)}
     known = {"name", "kind", "categories", "max-terms", *rules}
-    if unknown := sorted(item.keys() - known):
-        what = f"keys of column {item.get('name')!r} in {path}"
-        raise DataError(explain(what, f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     words = f"of column {item.get('name')!r} in {path}"
+    if unknown := sorted(item.keys() - known):
+        raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
     return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
-
-
-def _check_distinct(what: str, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(explain(what, "be distinct", f"{short_list(repeated)} more than once"))
 
 
 def _toml(value: str | list[Any]) -> str:

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError, explain
 
@@ -28,46 +27,24 @@ _SUREST = 10.0  # the largest ratio of densities that is believed
 
 @dataclass(frozen=True)
 class Shift:
-    """How far private rows are from public ones.
+    """How far private rows are from public ones."""
 
-    Parameters
-    ----------
-    auc : float
-        Area under the ROC curve with which a forest tells a private row from a public one, on rows that it did not
-        learn from. 0.5: not at all; 1: always. A party that holds few of the classes is told apart too, which does no
-        harm.
-    fit : float
-        How much of the private rows' kinds the public rows show, within [0, 1]; about 0 for public rows from elsewhere.
-        It stays high where the public rows show more than this party holds.
-    """
-
+    # Area under the ROC curve with which a forest tells a private row from a public one that it did not learn from.
+    # 0.5: not at all; 1: always. A party that holds few of the classes is told apart too, which does no harm.
     auc: float
+    # How much of the private rows' kinds the public rows show, within [0, 1]; about 0 for public rows from elsewhere.
+    # It stays high where the public rows show more than this party holds.
     fit: float
 
 
 def find_shift(X: NDArray[np.floating], X_public: NDArray[np.floating], *, rng: np.random.Generator) -> Shift:
     """Return how far private rows are from public ones, by a classifier of the two and cross-validation.
 
-    Parameters
-    ----------
-    X, X_public : ndarray of shape (num_rows, num_features) and (num_public, num_features)
-        Private and public rows as features; of each side at most 2,000 drawn ones are used.
-    rng : Generator
-        Draws rows and folds.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than `FEWEST_ROWS` rows on a side.
-
-    Notes
-    -----
-    The fit is the mean over public rows of the ratio of densities, private to public, at most 1: that mean is 1 if the
-    private rows' kinds all occur among the public rows.
+    Both are features; of each side at most 2,000 rows are used, and fewer than `FEWEST_ROWS` are a `DataError`. The fit
+    is the mean over public rows of the ratio of densities, private to public, at most 1: that mean is 1 if the private
+    rows' kinds all occur among the public rows.
     Source of the classifier test: Lopez-Paz and Oquab, "Revisiting classifier two-sample tests", ICLR 2017.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(400, 2))
     >>> alike, apart = (find_shift(rows[:200], rows[200:] + far, rng=rng) for far in (0.0, 9.0))
@@ -93,21 +70,11 @@ def find_shift(X: NDArray[np.floating], X_public: NDArray[np.floating], *, rng: 
 
 
 def column_differences(table: pd.DataFrame, public: pd.DataFrame, schema: Schema) -> list[tuple[str, float]]:
-    """Return each column with how differently it is filled in two tables, the most different first.
+    """Return each column with how differently it is filled in two tables of raw rows, the most different first.
 
-    Parameters
-    ----------
-    table, public : DataFrame
-        Raw rows; columns of numbers hold what ``schema`` says.
-    schema : Schema
-        The public schema; texts are passed over.
-
-    Returns
-    -------
-    list of (str, float)
-        Names and distances within [0, 1]: for numbers the largest difference of the two distribution functions
-        (Kolmogorov and Smirnov), an empty cell being the least; for categories half the sum of the differences of
-        shares. 0: alike; 1: nothing in common.
+    The distance is within [0, 1]: for numbers the largest difference of the two distribution functions (Kolmogorov and
+    Smirnov), an empty cell being the least; for categories half the sum of the differences of shares. 0: alike; 1:
+    nothing in common. Texts are passed over.
     """
     found = []
     for column in schema.columns:
@@ -115,8 +82,7 @@ def column_differences(table: pd.DataFrame, public: pd.DataFrame, schema: Schema
             continue
         sides = [table[column.name], public[column.name]]
         if column.kind == "numeric":
-            reading = column.reading or Reading()
-            numbers = [np.sort(np.nan_to_num(reading.parse(side)[0], nan=-np.inf)) for side in sides]
+            numbers = [np.sort(np.nan_to_num(column.reading.parse(side)[0], nan=-np.inf)) for side in sides]
             at = np.unique(np.concatenate(numbers))
             below = [np.searchsorted(one, at, side="right") / len(one) for one in numbers]
             distance = float(np.abs(below[0] - below[1]).max(initial=0.0))

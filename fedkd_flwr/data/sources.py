@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_name, column_texts, sorted_texts
 from fedkd_flwr.data.look import NO_RULES, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.tables import label_way_out, read_table
 from fedkd_flwr.data.write_schema import infer_schema, read_and_look, schema_of
 from fedkd_flwr.errors import DataError, explain
@@ -71,13 +71,7 @@ def _categories_of(column: Column, public_rows: pd.DataFrame) -> Column:
 
 
 def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
-    """Draw a classification problem from the seed, so hard that a forest learns most of it but not all.
-
-    Raises
-    ------
-    DataError
-        If there are too few features for the number of classes (2 ** features < classes), or too few rows.
-    """
+    """Draw a classification problem from the seed, so hard that a forest learns most of it but not all."""
     from sklearn.datasets import make_classification
 
     if not (classes >= 2 and features >= 2 and 2**features >= classes):
@@ -103,7 +97,7 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
 
 def read_user_table(
     table: str,
-    label: str,
+    label: str = "",
     *,
     schema_path: str = "",
     rules: Rules = NO_RULES,
@@ -115,24 +109,8 @@ def read_user_table(
     Without a schema the classes come from the file, and so does how each column is read (`look`), because the operator
     of a simulation holds all rows anyway. Rows without a label are then left out.
 
-    Parameters
-    ----------
-    table, label : str
-        The file and its label column.
-    schema_path : str
-        A schema.
-    rules : Rules
-        What the user says about the table.
-    command : sequence of str
-        The further words of the command that the user gave, for the complete next one: ``("algorithm=fedkt",)``.
-    rare : int
-        A class with fewer rows is named, or one with fewer than ten.
-
-    Raises
-    ------
-    DataError
-        If a file or the label column is missing, there are fewer than two classes, or a column can be read in more than
-        one way.
+    ``command`` are the further words of the command that the user gave, for the complete next one. A class with fewer
+    than ``rare`` rows is named, or one with fewer than ten.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
@@ -151,13 +129,13 @@ def read_user_table(
 
         frame, looked = read_and_look(table, label, rules, command=next_command, rare=max(rare, 10))
         classes, shape = looked.classes, looked.shape
-        labelled = np.array([text is not None for text in column_texts(frame[label], rules.missing)])
+        words = rules.of_column(label, frame.columns).missing
+        labelled = np.array([text is not None for text in column_texts(frame[label], words)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    encoder = schema or Schema(columns=(), classes=classes, label=label, shape=(1,))
-    y = encoder.encode_labels(frame.pop(label))
+    y = labels_of(frame.pop(label), classes, label)
     return Source(
         table=frame,
         y=y,

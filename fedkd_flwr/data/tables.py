@@ -19,29 +19,24 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
-from fedkd_flwr.data.csv_table import csv_table, encoding_of, stated_header
-from fedkd_flwr.data.formats import (
-    Rows,
-    content,
-    in_usable_parts,
-    read_libsvm,
-    read_libsvm_lines,
-    read_parquet,
-    require_file,
-    require_pyarrow,
-    table_of_npz,
+from fedkd_flwr.data.csv_table import csv_table, encoding_of
+from fedkd_flwr.data.public import (
+    Preprocessor,
+    PublicLabels,
+    PublicSet,
+    features_of,
+    make_public_set,
 )
-from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import readable_numbers
-from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, FedkdError, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 
 __all__ = [
     "UsableRows",
-    "header_of",
     "label_way_out",
     "load_party_table",
     "load_public",
@@ -68,22 +63,14 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
-    | suffix | columns |
-    |---|---|
-    | ``.csv``, ``.tsv`` (also ``.gz``) | as in the header; comma, semicolon, tab or bar between values |
-    | ``.parquet`` | as in the file (extra ``parquet``) |
-    | ``.npz`` | from ``X``: ``x0``, ... for a matrix, ``pixel-0``, ... for images; from ``y``, if any: ``label`` |
-    | ``.libsvm``, ``.svm`` (also ``.gz``) | ``f1``, ``f2``, ... and ``label`` |
-    | ``.txt``, ``.data``, ``.dat``, ``.tab``, ``.test`` (also ``.gz``) | as LIBSVM or CSV, whichever it holds |
+    docs/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in NPZ)
+    or ``f1``, ... (LIBSVM).
 
     Parameters
     ----------
-    path : path
-        The file.
     schema : Schema or None
-        The schema that the file should fit. It names the label column, and says of text files whether they have a
-        header line, in which encoding they are, and of LIBSVM files, which may omit the last columns, how many there
-        are.
+        What the file should fit. It names the label column, the header line and encoding of texts, and how many columns
+        a LIBSVM file has, which may omit the last ones.
     label, header, encoding : str
         Without a schema: the name of the label column for formats without names, and as in `csv_table`.
     lenient : bool
@@ -91,16 +78,8 @@ def read_table(
         fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text.
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
-
-    Raises
-    ------
-    DataError
-        If the file is missing (code ``missing-file``), empty (``no-rows``), damaged or of an unknown kind, a column
-        name is repeated, or a line has too many or too few values.
-    MissingExtraError
-        If a Parquet file is given and pyarrow is not installed.
     """
-    path = require_file(path)
+    path = formats.require_file(path)
     wanted: tuple[str, ...] = ()
     if schema is not None:
         label, header, encoding, wanted = schema.label, schema.header, schema.encoding, schema.column_names
@@ -111,12 +90,13 @@ def read_table(
             named = (*wanted, label) if schema is not None else ()
             said = [] if notes is None else notes
             table = csv_table(
-                content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
+                formats.content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
             )
         elif kind == "parquet":
-            table = read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
+            table = formats.read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
-            table = table_of_npz(path, label) if kind == "npz" else _of_libsvm(path, label, wanted, lenient=lenient)
+            is_npz = kind == "npz"
+            table = formats.table_of_npz(path, label) if is_npz else _of_libsvm(path, label, wanted, lenient=lenient)
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -135,15 +115,8 @@ def read_table(
 def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:
     known = all(map(_LIBSVM_NAME.fullmatch, wanted))  # columns may have been left out between them
     number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
-    X, y = (read_libsvm_lines if lenient else read_libsvm)(path, num_features=number)
+    X, y = (formats.read_libsvm_lines if lenient else formats.read_libsvm)(path, num_features=number)
     return pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])]).assign(**{label: y})
-
-
-def header_of(path: str | os.PathLike[str], *, header: str, encoding: str) -> str:
-    """Return the line of names that a CSV file lacks, as a schema states it; "" for other files."""
-    path = require_file(path)
-    is_csv = header and _kind(path, ()) == "csv"
-    return stated_header(content(path), path, header=header, encoding=encoding) if is_csv else ""
 
 
 def label_way_out(label: str, names: Sequence[str]) -> str:
@@ -165,7 +138,7 @@ def _kind(path: Path, wanted: tuple[str, ...]) -> str:
     if suffix[0] in _TEXTS:
         if wanted:
             return "libsvm" if all(map(_LIBSVM_NAME.fullmatch, wanted)) else "csv"
-        lines = [line for line in content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
+        lines = [line for line in formats.content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
         return "libsvm" if any(map(_LIBSVM_LINE.fullmatch, lines)) else "csv"
     kind = _KINDS.get(suffix[0])
     if kind is None or (zipped and kind in ("parquet", "npz")):
@@ -177,21 +150,11 @@ def _kind(path: Path, wanted: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class UsableRows:
-    """A party's own file, as far as it can be used.
+    """A party's own file, as far as it can be used."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (num_rows, num_features)
-        All rows of the file, zeros (or empty texts) where a row cannot be used.
-    y : ndarray of shape (num_rows,), int16
-        Their labels; -1 where a row cannot be used.
-    fault : Exception or None
-        Why some rows cannot be used, or all; None where each can.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[np.int16]
-    fault: Exception | None = None
+    X: NDArray[Any]  # all rows of the file, zeros (or empty texts) where a row cannot be used
+    y: NDArray[np.int16]  # their labels, -1 where a row cannot be used
+    fault: Exception | None = None  # why some rows cannot be used, or all
 
     @property
     def num_rows(self) -> int:
@@ -207,9 +170,9 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     missing or locked file, an unknown suffix or missing pyarrow is an error: nothing that is in it.
     """
     schema = public.schema
-    kind = _kind(require_file(path), schema.column_names)
+    kind = _kind(formats.require_file(path), schema.column_names)
     if kind == "parquet":
-        require_pyarrow(Path(path))
+        formats.require_pyarrow(Path(path))
     try:
         X, y = load_party_table(path, schema, public.preprocessor)
         return UsableRows(X=X, y=y)
@@ -221,17 +184,17 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
         return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
     X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
 
-    def take(rows: Rows) -> None:
+    def take(rows: formats.Rows) -> None:
         labels = schema.encode_labels(table[schema.label].iloc[rows])
         X[rows] = public.features(table.iloc[rows])
         y[rows] = labels
 
-    def readable(rows: Rows) -> NDArray[np.bool_]:
+    def readable(rows: formats.Rows) -> NDArray[np.bool_]:
         part = table.iloc[rows]
         return schema.known_labels(part[schema.label]) & readable_rows(part, schema)
 
     if {schema.label, *schema.column_names} <= set(table.columns):
-        in_usable_parts(take, readable, len(table))
+        formats.in_usable_parts(take, readable, len(table))
     return UsableRows(X=X, y=y, fault=fault)
 
 
@@ -249,60 +212,29 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 def load_party_table(
     path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
 ) -> tuple[NDArray[Any], NDArray[np.int16]]:
-    """Read a party's own file as features and labels, encoded by the public schema.
+    """Read a party's own file as features (n, num_features) and labels (n,), int16, encoded by the public schema.
 
-    Parameters
-    ----------
-    path : path
-        The private file, with the schema's label column.
-    schema : Schema
-        The public schema.
-    preprocessor : Preprocessor, TextRows or None
-        The preprocessor of the public set, as the party's model reads it.
-
-    Returns
-    -------
-    X : ndarray of shape (n, num_features), float32; texts have shape (n, 1), object
-    y : ndarray of shape (n,), int16
-
-    Raises
-    ------
-    DataError
-        If a column or a label is missing, a label is not a class of the schema, or a value does not fit its column.
+    ``preprocessor`` is that of the public set, as the party's model reads it. Raises `DataError` if a column or a label
+    is missing, a label is not a class of the schema, or a value does not fit its column.
     """
     table = read_table(path, schema)
     if schema.label not in table.columns:
         rule, way_out = f"have the schema's label column {schema.label!r}", "Rename the column that holds the class."
         raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
-    X = raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
-    return X, y
+    return features_of(table, schema, preprocessor), y
 
 
 def load_public(
     path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
 ) -> PublicSet:
-    """Read the public file U and its schema, and fit the preprocessing.
+    """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 
     The schema's label column is not a feature. What stands there becomes ``y``, if it is labels of the schema or
-    nothing: the truth, which serves to measure and from which no algorithm learns.
-
-    Parameters
-    ----------
-    path : path
-        The public file.
-    schema_path : path or None
-        The schema; ``schema.toml`` beside the public file by default.
-    labels : str
-        A column of labels that everybody may learn from (`PublicLabels`): the schema's label column, or another one
-        with classes of its own.
-
-    Raises
-    ------
-    DataError
-        If a file is missing, the rows do not fit the schema, or the column ``labels`` is missing or incomplete.
+    nothing: the truth, which serves to measure and from which no algorithm learns. ``labels`` is a column of labels
+    that everybody may learn from (`PublicLabels`): that one, or another one with classes of its own.
     """
-    path = require_file(path)
+    path = formats.require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
     table = read_table(path, schema)
     y = _truth(table[schema.label], schema) if schema.label in table.columns else None
@@ -332,5 +264,4 @@ def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -
     classes = sorted_texts(column_texts(table[name]))
     if not len(classes) >= 2:
         raise DataError(explain(f"column {name!r}", "hold at least two classes", f"{len(classes)} in {path}"))
-    y = Schema(columns=(), classes=classes, label=name, shape=(1,)).encode_labels(table[name])
-    return PublicLabels(y=y, num_classes=len(classes))
+    return PublicLabels(y=labels_of(table[name], classes, name), num_classes=len(classes))

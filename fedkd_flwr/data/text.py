@@ -3,8 +3,7 @@
 Models of numbers (forests, boosting, the MLP) get TF-IDF columns. Their words and weights are learnt from the public
 texts alone, so every party computes the same columns, and a word that only one party uses never leaves it. Models that
 say ``takes_text = True`` (transformers) get the raw texts of a row joined to one, and no other column.
-
-A missing text is the empty text. `fedkd_flwr.data.columns.MISSING` lists what counts as missing.
+A missing text is the empty text.
 """
 
 from __future__ import annotations
@@ -24,22 +23,10 @@ __all__ = ["TermWeights", "TextRows", "text_values"]
 
 
 def text_values(values: Any, missing: Collection[str] = ()) -> NDArray[np.object_]:
-    r"""Return the values of a text column, the same from every file format and operating system.
+    r"""Return the values of a text column as ``str`` objects, the same from every file format and operating system.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        Raw values of any type. White space at both ends is removed; numbers get their canonical text.
-    missing : collection of str
-        Further texts that mean "no value".
+    White space at both ends is removed, numbers get their canonical text, and a missing value is the empty text.
 
-    Returns
-    -------
-    ndarray of shape (n,), object
-        Every value a ``str``, empty if it is missing.
-
-    Examples
-    --------
     >>> text_values([" so good\r\nagain ", None, "NA"]).tolist()
     ['so good\nagain', '', '']
     """
@@ -56,13 +43,9 @@ class TermWeights:
     kept, ties in alphabetical order, because scikit-learn's own choice among ties depends on the machine. Languages
     without spaces between words need a model that reads raw text.
 
-    Examples
-    --------
     >>> weights = TermWeights().fit(np.array(["good film", "bad film"], dtype=object), max_terms=2, name="review")
-    >>> weights.terms
-    ('bad', 'film')
-    >>> weights.transform(np.array(["Film, film!", "secret"], dtype=object)).tolist()
-    [[0.0, 1.0], [0.0, 0.0]]
+    >>> weights.terms, weights.transform(np.array(["Film, film!", "secret"], dtype=object)).tolist()
+    (('bad', 'film'), [[0.0, 1.0], [0.0, 0.0]])
     """
 
     def __init__(self) -> None:
@@ -70,13 +53,7 @@ class TermWeights:
         self._vectorizer: Any = None
 
     def fit(self, texts: NDArray[np.object_], *, max_terms: int, name: str) -> TermWeights:
-        """Learn words and weights from the public texts; return self.
-
-        Raises
-        ------
-        DataError
-            If no public text holds a word.
-        """
+        """Learn words and weights from the public texts; return self. `DataError` if no public text holds a word."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = TfidfVectorizer().build_analyzer()
@@ -115,17 +92,7 @@ class TermWeights:
 class TextRows:
     """Turns each raw row into one text: a line for each text column in the schema's order, without empty ones.
 
-    Models that read texts use it in place of a `Preprocessor`. It learns nothing.
-
-    Parameters
-    ----------
-    schema : Schema
-        A schema with a column of kind ``text``.
-
-    Raises
-    ------
-    ConfigError
-        If the schema has no such column.
+    Models that read texts use it in place of a `Preprocessor`. It learns nothing, and needs a column of kind ``text``.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -137,22 +104,14 @@ class TextRows:
         self.schema = schema
 
     def transform(self, table: Any) -> NDArray[np.object_]:
-        """Return the texts, an array of shape (n, 1) of ``str`` objects.
-
-        Raises
-        ------
-        DataError
-            If a text column is missing.
-        """
-        names = self.schema.text_columns
-        words = {column.name: column.reading.missing for column in self.schema.columns}
+        """Return the texts, an array of shape (n, 1) of ``str`` objects."""
         if isinstance(table, np.ndarray):
-            columns = [text_values(table[:, self.schema.column_names.index(name)], words[name]) for name in names]
-        else:
-            if missing := [name for name in names if name not in table.columns]:
-                rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
-                raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
-            columns = [text_values(table[name], words[name]) for name in names]
-        rows = np.empty((len(table), 1), dtype=object)
+            table = dict(zip(self.schema.column_names, table.T, strict=True))
+        elif missing := [name for name in self.schema.text_columns if name not in table.columns]:
+            rule, way_out = "include the schema's text columns", "Rename or add them; a text may be empty."
+            raise DataError(explain("columns", rule, f"a table without {', '.join(missing)}", way_out))
+        texts = [column for column in self.schema.columns if column.kind == "text"]
+        columns = [text_values(table[column.name], column.reading.missing) for column in texts]
+        rows = np.empty((len(columns[0]), 1), dtype=object)
         rows[:, 0] = ["\n".join(filter(None, row)) for row in zip(*columns, strict=True)]
         return rows

@@ -11,10 +11,9 @@ from typing import Any
 import pandas as pd
 
 from fedkd_flwr.data.columns import column_name
-from fedkd_flwr.data.formats import image_shape
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import header_of, label_way_out, read_table
+from fedkd_flwr.data.tables import label_way_out, read_table
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["infer_schema", "look_at_file", "read_and_look", "schema_of"]
@@ -34,23 +33,7 @@ def infer_schema(
     five words or more is text; one whose texts nearly all differ otherwise is left out, as it identifies rows. Any
     other is categorical, with the texts it holds as categories. `look` says what was done to each column.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The public rows.
-    classes : sequence of str
-        Class names; by default the sorted values of the label column, which the table must then have.
-    label : str
-        Name of the label column.
-    id_column : str or None
-        A column to leave out.
-    text_columns : sequence of str
-        Columns that are text, whatever their values are.
-
-    Raises
-    ------
-    DataError
-        If there are neither class names nor a label column, or a column can be read in more than one way.
+    Classes are by default the sorted values of the label column. ``text_columns`` are text, whatever their values are.
     """
     rules = Rules(id_column=id_column or "", text=tuple(text_columns))
     return schema_of(look(table, label=label, rules=rules, needs_label=False), table, label=label, classes=classes)
@@ -80,25 +63,18 @@ def look_at_file(
 def read_and_look(
     path: str | Path, label: str, rules: Rules, *, needs_label: bool = True, **how: Any
 ) -> tuple[pd.DataFrame, Look]:
-    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`.
-
-    Raises
-    ------
-    DataError
-        As `read_table` and `look` do, and where a label column is needed and there is none.
-    """
+    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`."""
     said: list[str] = []
     table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
     if needs_label and label not in table.columns:
         raise DataError(explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns))))
-    if shape := image_shape(path):
+    if shape := table.attrs.get("shape"):
         labels = table[label] if label in table.columns else None
         rare = {"rare": how["rare"]} if "rare" in how else {}
         return table, look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)
     found = look(table, label=label, rules=rules, needs_label=needs_label, **how)
     notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
-    header = header_of(path, header=rules.header, encoding=rules.encoding)
-    return table, replace(found, notes=notes, header=header, encoding=rules.encoding)
+    return table, replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)
 
 
 def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:

@@ -19,10 +19,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.dates import in_words
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
 from fedkd_flwr.data.public import raw_matrix
-from fedkd_flwr.data.reading import DATES, PLAIN, Reading, column_numbers
+from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.onnx_graphs.graph import ML, Graph
 
@@ -113,7 +114,7 @@ def expected_cells(schema: Schema) -> dict[str, str]:
 
 def _expected(reading: Reading) -> Iterator[str]:
     if reading.dates:
-        yield DATES[reading.dates].partition(" as ")[2]
+        yield in_words(reading.dates).partition(" as ")[2]
     if reading.decimal == ",":
         yield "'1,5' as 1.5"
     if reading.thousands:
@@ -121,7 +122,7 @@ def _expected(reading: Reading) -> Iterator[str]:
     if reading.unit:
         yield f"numbers without {reading.unit!r}"
     if reading.limits:
-        yield f"'<0.5' as {'0.5' if reading.limits == 'number' else 'NaN'}"
+        yield f"'<0.5' as { {'number': '0.5', 'middle': '0.25', 'missing': 'NaN'}[reading.limits] }"
     if reading.missing:
         yield f"{', '.join(map(repr, reading.missing))} as NaN"
 

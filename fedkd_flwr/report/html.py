@@ -1,4 +1,7 @@
-"""Pages made from the jinja2 templates of this folder. Whatever text enters a page is escaped by default."""
+"""Pages made from jinja2 templates. Whatever text enters a page is escaped by default.
+
+The templates end in ``.md`` because a Flower bundle takes no file that ends in ``.html``.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path
     plots, missing = drawn((class_mix_plot, confusion_plot, reliability_plot), record)
     return save_page(
         path,
-        "owner.html",
+        "owner.html.md",
         title=f"{plain(party.name, 40)} in run {plain(record.run_id, 40)}: {headline}",
         record=record,
         headline=headline,

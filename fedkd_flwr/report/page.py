@@ -63,7 +63,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     left_out = traffic.left_out(shown)
     return save_page(
         path,
-        "run.html",
+        "run.html.md",
         title=f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {headline}",
         reload_s=_RELOAD_S if live and status.word != "stopped" else 0,
         record=shown,

@@ -7,7 +7,6 @@ combinations and settings that nobody reads are refused before any party is cont
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -18,6 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.app.tracking import parse_tools
+from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig
 
@@ -84,11 +84,11 @@ class RunConfig(Config):
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
     """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
     missing: str = setting("", only=_TABLE)
-    """Further words for an empty cell, with commas. Empty cells, NA, n/a and ? are known."""
+    """Further words for an empty cell, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are known."""
     dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
-    limits: Literal["", "number", "missing"] = setting("", only=_TABLE)
-    """What a cell such as <0.5 is in a column of numbers: the number 0.5, or empty. Empty: the number."""
+    limits: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
+    """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
     header: str = setting("", only=_TABLE)
     """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
     line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
@@ -269,7 +269,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
         elif key in general:
             given[general[key]] = value
         elif key not in known:
-            problems.append(_unknown("run config key", key, value, known))
+            problems.append(_unknown("run config key", key, values, known))
         else:
             problems += _not_read(key, value, card)
     try:
@@ -295,21 +295,21 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
         As for `parse_run_config`.
     """
     known = {key: name for name, key in NodeConfig.keys().items()}
-    for key, value in values.items():
+    for key in values:
         if key not in known:
-            raise ConfigError(_unknown("node config key", key, value, known))
+            raise ConfigError(_unknown("node config key", key, values, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})
 
 
-def _unknown(what: str, key: str, value: Any, known: Iterable[str]) -> str:
+def _unknown(what: str, key: str, values: Mapping[str, Any], known: Iterable[str]) -> str:
     """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
-    keys = sorted(known)
-    name = key.rpartition(".")[2]
-    near = [one for one in keys if one.rpartition(".")[2] == name] or difflib.get_close_matches(key, keys, n=1)
+    keys, name = sorted(known), key.rpartition(".")[2]
+    near = [one for one in keys if one.rpartition(".")[2] == name]
+    near = near or nearest(key, [one for one in keys if one not in values]) or nearest(key, keys)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
     if what == "run config key" and key in NodeConfig.keys().values():
         hint = "It is a party's own setting: give it in the node config."
-    return explain(f"{what} {key}", "be a known key", value, hint)
+    return explain(f"{what} {key}", "be a known key", values[key], hint)
 
 
 def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:

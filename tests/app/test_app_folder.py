@@ -29,3 +29,10 @@ def test_an_installed_package_makes_an_app_with_the_same_settings_and_code(tmp_p
     ]
     assert apps[0]["tool"]["flwr"]["app"] == apps[1]["tool"]["flwr"]["app"]
     assert apps[0]["project"]["version"] == apps[1]["project"]["version"]
+
+
+def test_every_file_of_the_package_is_one_that_a_flower_bundle_takes():
+    """A page's template of another kind would be missing at the server, and no page would be written."""
+    package = Path(made_by.__file__).parents[1]
+    kinds = {path.suffix for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert kinds - {".py", ".md", ".toml", ".json"} <= {".typed"}  # py.typed is for type checkers alone

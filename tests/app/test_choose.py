@@ -186,7 +186,7 @@ def test_what_is_wrong_is_said_before_the_first_run():
         ([], "either --table or --dataset, got 'neither'"),
         (["--dataset", "digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
         (["--dataset", "digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
-        (["--dataset", "digits", "--set", "a"], "--set must be KEY=VALUE as in TOML"),
+        (["--dataset", "digits", "--set", "a"], "must be KEY=VALUE, or one FILE.toml, got 'a'"),
     ],
 )
 def test_the_command_says_what_is_wrong(words, error):
@@ -196,9 +196,10 @@ def test_the_command_says_what_is_wrong(words, error):
 
 
 def test_the_command_compares_a_table(tmp_path):
-    rows = [f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
-    (tmp_path / "rows.csv").write_text("a,b,outcome\n" + "\n".join(rows), encoding="utf-8")
+    rows = [f"P{i},{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
+    (tmp_path / "rows.csv").write_text("PatNr,a,b,outcome\n" + "\n".join(rows), encoding="utf-8")
     words = ["--table", str(tmp_path / "rows.csv"), "--label", "outcome", "--parties", "2", "--seeds", "1"]
+    words += ["--set", "id-column=PatNr", "--set", "drop=b"]  # as for fedkd simulate
     name = next(iter(candidates(2)))
     found = CliRunner().invoke(
         command.app, ["choose", *words, "--model", "decision-tree", "--alpha", "100", "--candidate", name]
@@ -214,7 +215,7 @@ def test_the_command_says_where_a_rule_for_the_table_stands_because_the_next_com
     assert isinstance(found.exception, DataError)
     lines = str(found.exception).splitlines()
     assert "fedkd simulate dataset=table" in lines[-2]
-    assert lines[-1] == "For fedkd choose put such a setting behind --set, as in --set 'drop=\"name\"'."
+    assert lines[-1] == "For fedkd choose put such a setting behind --set, as in --set drop=name."
 
 
 def _with_fixed(values, fixed, figure="balanced_accuracy", **others):

@@ -17,11 +17,11 @@ def test_the_server_s_net_is_nearer_to_the_ensemble_than_the_mean_is():
     sent = [[a.numpy() for a in reply.content["arrays"].values()] for reply in other.replies[:4]]
     assert all(same(one, [a.numpy() for a in reply.content["arrays"].values()])
                for one, reply in zip(sent, grid.replies, strict=False))  # fmt: skip
-    X = feddf.public.X
-    teachers = aggregate(feddf._spare.set_arrays(arrays).logits(X) for arrays in sent)
+    X = feddf.exchange.public.X
+    teachers = aggregate(feddf.exchange._spare.set_arrays(arrays).logits(X) for arrays in sent)
 
     def distance(model):
         return -float((teachers * np.log(model.predict_proba(X))).sum(axis=1).mean())
 
     assert distance(feddf.model) < distance(fedavg.model)
-    assert feddf.record.rounds[0].consensus_accuracy == (teachers.argmax(axis=1) == feddf.public.y).mean()
+    assert feddf.record.rounds[0].consensus_accuracy == (teachers.argmax(axis=1) == feddf.exchange.public.y).mean()

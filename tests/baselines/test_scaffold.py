@@ -69,8 +69,8 @@ def test_its_state_is_what_the_next_round_needs(kept):
     strategy, _ = kept
     arrays, plain = strategy.exchange.state()
     other = make("scaffold")
-    other.restore(dict(enumerate(strategy.exchange.model.arrays())), arrays, plain)
-    assert same(other.control, strategy.exchange.control)
+    other.exchange.restore(dict(enumerate(strategy.exchange.model.arrays())), arrays, plain)
+    assert same(other.exchange.control, strategy.exchange.control)
     assert same(other.model.arrays(), strategy.exchange.model.arrays())
 
 

@@ -29,8 +29,8 @@ def test_a_round_is_written_down_and_no_result_depends_on_the_order_of_replies(a
     assert same(one.model.arrays(), other.model.arrays())
     (only,) = one.record.rounds
     assert only.answered == ["party-000", "party-001", "party-002"]
-    assert only.server_accuracy == one.record.server_accuracy == one.model.accuracy(*one.test)
-    assert one.record.notes[0] == one.warning
+    assert only.server_accuracy == one.record.server_accuracy == one.model.accuracy(*one.exchange.test)
+    assert one.record.notes[0] == one.exchange.warning
     assert len({p.federated["common"].accuracy for p in one.record.parties}) == 1
     assert only.bytes_up > 0
     assert array_bytes(next(iter(grid.replies[0].content.array_records.values()))) * 3 == only.bytes_up

@@ -110,7 +110,7 @@ def test_few_cells_that_are_no_number_are_named_with_their_rows():
     assert column.reading.limits == "number"
     assert column.reading.missing == ("clotted",)
     assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (limits=number)" in note.note
-    assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=clotted)" in note.note
+    assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=x:clotted)" in note.note
     assert "1 cell read as empty: 'k.A.' in row 12" in note.note
     assert (note.repaired, note.missing) == (118, 2)
     emptied = _found(values, limits="missing")
@@ -122,10 +122,10 @@ def test_many_words_among_numbers_are_an_error_only_where_they_would_be_hundreds
     few = [str(i % 30) if i % 4 else "unknown" for i in range(N)]
     column, note = _found(few)
     assert column.kind == "categorical"
-    assert "75 % of the cells are numbers, others are not: 'unknown' in row 1 (missing=unknown reads" in note.note
+    assert "75 % of the cells are numbers, others are not: 'unknown' in row 1 (missing=x:unknown reads" in note.note
     assert _found(few, missing=("unknown",))[0].kind == "numeric"
     many = [str(i + 0.5) if i % 4 else "unknown" for i in range(N)]
-    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing unknown$"):
+    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing x:unknown$"):
         _found(many)
     assert _found(many, missing=("unknown",))[0].kind == "numeric"
 
@@ -145,7 +145,7 @@ def test_words_in_most_cells_of_a_column_of_numbers_are_said_and_many_numbers_ar
     assert few.columns[0].kind == "categorical"
     assert note.startswith(f"{round(100 * (1 - share))} % of the cells are numbers, others are not: ")
     assert "reads them as empty, and the column as numbers" in note
-    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing '?[a-z, ]+'?$"):
+    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing '?[a-z,: ]+'?$"):
         found([f"{number:.2f}" for number in rng.normal(0, 50, 600)])
 
 
@@ -297,16 +297,28 @@ def test_numbers_that_nearly_name_rows_are_said_also_where_one_repeats_or_floats
     assert not next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
 
 
-def test_dates_written_in_two_ways_are_not_called_numbers():
-    days = [f"{i % 28 + 1:02}.{i % 12 + 1:02}.2021" for i in range(N - 12)]
-    words = [f"2020-02-{i + 1:02}" for i in range(12)]
-    with pytest.raises(DataError, match=r"90 % of the cells are dates \(12\.03\.2021\), others are not: '2020-02-01'"):
-        _found(days + words)
+def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two():
+    """Half and half, they were an identifier or 254 categories without a word."""
+    for forms in (("%d.%m.%Y", "%Y-%m-%d"), ("%Y-%m-%d", "%m/%d/%Y %H:%M"), ("%d-%b-%y", "%d/%m/%Y", "%Y/%m/%d")):
+        column, note = _found([f"{day:{forms[i % len(forms)]}}" for i, day in enumerate(DAYS)])
+        numbers, bad = column.reading.parse([f"{day:{forms[i % len(forms)]}}" for i, day in enumerate(DAYS)])
+        assert not bad.any()
+        assert (np.diff(numbers) == 3).all()
+        assert note.repaired == N
+        assert "all cells look like dates (" in note.note
+        assert " or dates (" in note.note
+    both = [f"{day:{('%d/%m/%Y', '%m/%d/%Y')[i % 2]}}" for i, day in enumerate(DAYS)]
+    with pytest.raises(DataError) as caught:
+        _found(both)
+    assert "column 'x' must hold dates in one order, got the day first in '13/01/2020' and the month first in" in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("\nNext: fedkd schema TABLE --drop x")
 
 
 def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
     _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
-    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=Total reads" in note.note
+    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=x:Total reads" in note.note
     _, note = _found(["Yes", "yes", "no"] * (N // 3))
     assert "'Yes' and 'yes' are different categories" in note.note
 
@@ -430,7 +442,7 @@ def test_an_error_on_a_column_of_numbers_and_words_spells_the_rule_and_holds_no_
     assert "\\x00" not in text
     assert "x00" not in text
     assert "different texts: 66 % of the cells are numbers, others are not: 'word0' in row 1" in text
-    assert "missing=word0,word3,word1,word4,word2 reads them as empty" in text
+    assert "missing=x:word0,x:word3,x:word1,x:word4,x:word2 reads them as empty" in text
 
 
 @pytest.mark.parametrize(

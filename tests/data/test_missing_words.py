@@ -62,15 +62,17 @@ def test_errors_of_a_spreadsheet_get_a_note_in_every_column_and_na_among_numbers
 def test_a_label_that_may_be_a_class_or_none_is_asked_about_with_the_next_command(word, tmp_path):
     """A class NA vanished ("one class"), a class None stayed."""
     path = tmp_path / "t.csv"
-    pd.DataFrame({"age": range(40), "nodes": ["N1", "N2", word, ""] * 10}).to_csv(path, index=False)
+    columns = {"age": range(40), "country": ["NA", "DE"] * 20, "nodes": ["N1", "N2", word, ""] * 10}
+    pd.DataFrame(columns).to_csv(path, index=False)
     with pytest.raises(DataError, match=rf"'nodes' must tell a class from a missing label, got 10 rows with '{word}'"):
         look_at_file(path, label="nodes")
     with pytest.raises(DataError, match="tell a class") as caught:
         load_pool("table", seed=1, table=str(path), label="nodes", command=("model=knn",))
     asked, answer = str(caught.value).split("\n")
     assert asked.endswith(f"If '{word}' is a class, write it otherwise in the file, such as no-value.")
-    assert answer.endswith(f"label=nodes {shlex.quote(f'missing={word}')} model=knn")
-    pool = load_pool("table", seed=1, table=str(path), label="nodes", rules=Rules(missing=(word,)))
+    assert answer.endswith(f"label=nodes {shlex.quote(f'missing=nodes:{word}')} model=knn")
+    pool = load_pool("table", seed=1, table=str(path), label="nodes", rules=Rules(missing=(f"nodes:{word}",)))
+    assert any("'NA' (20)" in note.note for note in pool.columns if note.name == "country")
     assert pool.public.schema.classes == ("N1", "N2")
     assert look_at_file(path, label="nodes", rules=Rules(missing=(word,)))[1].classes == ("N1", "N2")
 

@@ -61,6 +61,14 @@ TWO_LINES = [b'"%d\n","green"' % i if i % 2 == 0 else b"%d,green" % i for i in r
         pytest.param(b"1,green\x00x", id="a zero byte"),
         pytest.param("1,\x0b\x0c\x1c\x85\u2028".encode(), id="what str.splitlines takes for line ends"),
         pytest.param(b"1,\xff\xfe\x81", id="bytes of no encoding"),
+        pytest.param(b"1,r\xe9d", id="bytes of Windows-1252"),
+        pytest.param(b"1,2,more", id="too many values"),
+        pytest.param(b"x,red", id="no number"),
+        pytest.param(b"1,blue", id="no class"),
+        pytest.param(b'"1,red', id="an open quote in the first cell"),
+        pytest.param(b'"', id="a quote alone"),
+        pytest.param(b'""', id="an empty text alone"),
+        pytest.param(b'1,"%s"' % (b"long, " * 30_000), id="a value longer than the csv module reads"),
     ],
 )
 def test_a_line_of_a_csv_file_moves_and_changes_no_other(tmp_path, rows, end, hostile):
@@ -182,6 +190,9 @@ def _arrow(kind):
     lists = pa.ListArray.from_arrays(
         pa.array([0, 2, 3, 5]), pa.array([b"a", b"b", b"a\xff", b"c", b"d"]).view(pa.utf8())
     )
+    no_text_of_three = pa.array([b"some", b"a\xff", b"words"]).view(pa.utf8())
+    texts, code = pa.array(["some", "more", "words"]), 10_000_000_000_000_001
+    codes = {"kind": "categorical", "categories": (str(code), "2"), "values": ["2"]}
     zoned = [pa.array([1, second, 3]).cast(pa.timestamp("ms", "UTC")) for second in (2, 2**60)]
     return {
         "a bool that is missing": ({}, pa.array([True, True, False]), pa.array([True, None, False])),
@@ -195,12 +206,23 @@ def _arrow(kind):
         "bytes that are no text, for a number": ({}, pa.array(["1", "2", "3"]), no_text),
         "a list with a missing value": (words, pa.array([[1, 10], [2], [3, 4]]), pa.array([[1, 10], [None], [3, 4]])),
         "a list with bytes that are no text": (words, pa.array([["a", "b"], ["c"], ["c", "d"]]), lists),
+        # pandas reads whole numbers as floats where one is missing, and would round these
+        "a long code that is missing": (codes, pa.array([code, 2, code]), pa.array([code, None, code])),
+        # Arrow has dates beyond the year 9999, and keeps bytes that are no UTF-8: pandas then reads nothing at all
+        "date32": (words, *(pa.array([1, day, 1], pa.date32()) for day in (1, 2**31 - 1))),
+        "date64": (words, *(pa.array([86_400_000, day, 0], pa.date64()) for day in (86_400_000, 10**15))),
+        "time64": (words, *(pa.array([2000, time, 2000], pa.time64("ns")) for time in (2000, 1))),
+        "a list of dates": (words, *(pa.array([[1], [day], [1]], pa.list_(pa.date32())) for day in (1, 2**31 - 1))),
+        "bytes that are no text": (words, texts, no_text_of_three),
+        "no text in a dictionary": (words, texts.dictionary_encode(), no_text_of_three.dictionary_encode()),
     }[kind]
 
 
 @pytest.mark.parametrize(
     "kind",
     [
+        *("a long code that is missing", "date32", "date64", "time64", "a list of dates", "bytes that are no text"),
+        "no text in a dictionary",
         "a bool that is missing",
         "a date beyond Python's in UTC",
         "a number of days that is missing",
@@ -218,7 +240,10 @@ def test_a_value_of_a_parquet_file_changes_no_other_row(tmp_path, kind):
     path, public = tmp_path / "own.parquet", _public(**rules)
 
     def write(column):
-        parquet.write_table(pa.table({"a": column, "label": ["red"] * 3}), path)
+        table = pa.table({"a": column, "label": ["red"] * 3, "id": [7, 8, 9]})
+        pandas_index = {"pandas": '{"index_columns": ["id"], "columns": []}'}
+        parquet.write_table(table.replace_schema_metadata(pandas_index), path)
+        assert [*read_table(path, lenient=True).columns] == ["a", "label"]
 
     _check(path, public, write, ordinary, hostile)
 

@@ -142,7 +142,7 @@ def test_too_few_rows_for_min_rows_fail_at_once_with_the_numbers():
 
 
 def test_more_parties_than_rows_is_refused():
-    with pytest.raises(DataError, match="private rows must be at least one for each of 5 parties, got 3"):
+    with pytest.raises(DataError, match="private rows must be at least 5, one a party, got 3"):
         partition(Y[:3], name="iid", num_parties=5, seed=0)
 
 

@@ -82,6 +82,16 @@ def _one(reading, value):
         (Reading(limits="number", unit="mg/l"), "<=0.5 mg/l", 0.5),
         (Reading(limits="missing"), ">9", None),
         (Reading(limits="missing"), ">nine", "bad"),
+        (Reading(limits="missing"), "30-39", None),
+        (Reading(limits="number"), "30-39", "bad"),
+        (Reading(limits="middle"), "30-39", 34.5),
+        (Reading(limits="middle"), "39-30", "bad"),
+        (Reading(limits="middle"), "030-39", "bad"),
+        (Reading(limits="middle"), "-3", -3.0),
+        (Reading(limits="middle"), "-5 - -3", -4.0),
+        (Reading(limits="middle"), "< -3", -3.0),
+        (Reading(limits="middle", unit="years"), "< 1 year", 0.5),
+        (Reading(limits="middle", unit="years"), "2 months", "bad"),
         (Reading(missing=("old",)), "old", None),
         (Reading(dates="iso"), "1970-01-02", 1.0),
         (Reading(dates="iso"), "1970-01-02T12:00:00Z", 1.5),
@@ -120,6 +130,13 @@ def _one(reading, value):
         (Reading(dates="iso"), 20210312, "bad"),  # no 20 million days; in a CSV file it is no such date either
         (Reading(dates="day-first"), np.float64(20210312), "bad"),
         (Reading(dates="iso"), 3, 3.0),
+        (Reading(dates="iso+day-first"), "1970-01-02", 1.0),
+        (Reading(dates="iso+day-first"), "2.1.1970", 1.0),
+        (Reading(dates="iso+day-first"), "13/25/1970", "bad"),
+        (Reading(dates="month"), "02/1970", 31.0),
+        (Reading(dates="month"), "13/1970", "bad"),
+        (Reading(dates="duration"), "-1 days +12:00:00", -0.5),
+        (Reading(dates="duration"), "1 fortnight", "bad"),
         (Reading(dates="time"), "13:45", 13.75),
         (Reading(dates="time"), "24:30", "bad"),
     ],
@@ -193,6 +210,9 @@ def test_rules_that_contradict_each_other_are_refused():
         Reading(decimal=",", thousands=",")
     with pytest.raises(DataError, match="dates must be one of"):
         Reading(dates="dd.mm.yyyy")
+    for both in ("day-first+month-first", "iso+time", "iso+iso"):
+        with pytest.raises(DataError, match=r"dates must name ways of which one cell fits no two, got"):
+            Reading(dates=both)
     with pytest.raises(DataError, match=r"column 'a' of kind categorical must have no rule for numbers"):
         Column(name="a", kind="categorical", reading=Reading(decimal=","))
 

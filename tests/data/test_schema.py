@@ -16,12 +16,12 @@ def test_one_class_is_refused_with_c_equal_1(schema):
 
 
 def test_two_spellings_of_one_class_are_refused(schema):
-    with pytest.raises(DataError, match=r"classes must be distinct, got 1 more than once"):
+    with pytest.raises(DataError, match=r"classes must have distinct names, got 1 more than once"):
         Schema(columns=schema.columns, classes=("1", "1.0"))
 
 
 def test_repeated_column_is_refused():
-    with pytest.raises(DataError, match="columns must be distinct"):
+    with pytest.raises(DataError, match="columns must have distinct names"):
         Schema(columns=(Column(name="a", kind="numeric"),) * 2, classes=("0", "1"))
 
 

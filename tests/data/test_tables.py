@@ -16,7 +16,6 @@ from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.formats import read_libsvm, require_readable
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.row_values import usable_row_values
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, read_table
 from fedkd_flwr.data.write_schema import infer_schema, look_at_file
@@ -90,6 +89,7 @@ def test_missing_file_says_so(tmp_path):
         ("t.csv", "18.0  8 307\n15.0  8 350\n", r"between values, got spaces in '18\.0 8 307'\. Put a comma"),
         ("t.csv", "a,b\n1,2\n1,2,3\n", "must have 2 values in every row"),
         ("t.svm", "a,b\n1,2\n", "must hold LIBSVM lines"),
+        ("t.svm", "0 0:1\n1 1:4\n", "Indexes count from 1"),
         ("t.xlsx", "PK", r"must end in \.csv, \.tsv"),
         ("t", "1,2", r"must end in .* got no suffix"),
         ("t.parquet", "PAR1", "must be a Parquet file"),
@@ -166,6 +166,7 @@ _HEADER = {
     "words above words": "ward,outcome\nnorth,ill\nsouth,well\nnorth,ill\nsouth,ill\n",
     "words above texts of each row": "name,remark\nAnn,good\nBob,bad\nCy,none\n",
     "a name with a digit": "q1,q2,q3\nyes,no,yes\nno,no,yes\nyes,yes,no\nno,no,no\n",
+    "names that count up above cells written so": "c0,c1,c2,y\na1,b0,c2,yes\na9,b1,c1,no\na0,b1,c0,yes\na1,b0,c1,no\n",
     "a name that is also a category": "male,age\nmale,33\nfemale,34\n",
     "no name for the row numbers": ",age,ward\n0,5,n\n1,6,s\n",
 }
@@ -466,96 +467,6 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
     with pytest.raises(DataError, match="be readable, got this: no") as caught:
         require_readable(path)
     assert caught.value.code == Code.MISSING_FILE
-
-
-# ------------------------------------------------------------------------------------------------------ bad lines
-
-
-LONG = b'1,"%s"' % (b"long, " * 30_000)
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [b"1,2,more", b'"1,red', b'1,"red', b"1,r\xe9d", b"x,red", b"1,blue", b'"', b'""', pytest.param(LONG, id="long")],
-)
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("line", [b"%d,green", b'"%d","green"'], ids=["plain", "quoted"])
-def test_a_line_that_cannot_be_read_costs_a_party_no_other_row(bad, end, line, tmp_path):
-    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
-    public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
-    lines = [b"a,label", *(line % i for i in range(9))]
-    (tmp_path / "own.csv").write_bytes(end.join(lines))
-    whole = load_usable_rows(tmp_path / "own.csv", public)
-    (tmp_path / "own.csv").write_bytes(end.join([*lines[:4], bad, *lines[5:]]))
-    spoilt, others = load_usable_rows(tmp_path / "own.csv", public), np.arange(9) != 3
-    assert whole.fault is None
-    assert spoilt.fault is not None
-    assert spoilt.y[3] in (-1, 0)  # a label's quote that nobody closes hides nothing
-    assert np.array_equal(spoilt.y[others], whole.y[others])
-    assert np.array_equal(spoilt.X[others], whole.X[others])
-
-
-def test_an_empty_cell_of_a_parquet_file_changes_no_other_row(tmp_path):
-    """pandas reads whole numbers as floats where one is missing, and long codes would be rounded."""
-    pyarrow = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet")
-    code = 10_000_000_000_000_001
-    columns = Column(name="a", kind="numeric"), Column(name="c", kind="categorical", categories=(str(code), "2"))
-    schema = Schema(columns=columns, classes=("0", "1"))
-    public = make_public_set(pd.DataFrame({"a": range(4), "c": ["2"] * 4}), schema)
-    found = []
-    for codes in ([code, 2, code, 2], [code, 2, code, None]):
-        table = pyarrow.table({"a": [1, 2, 3, 4], "c": codes, "label": [0, 1, 0, 1]})
-        pyarrow.parquet.write_table(table, tmp_path / "own.parquet")
-        rows = usable_row_values(read_table(tmp_path / "own.parquet"), schema, digest="ab")
-        found.append((load_usable_rows(tmp_path / "own.parquet", public).X, *rows))
-    for whole, empty in zip(*found, strict=True):
-        assert np.array_equal(whole[:3], empty[:3])
-
-
-@pytest.mark.parametrize("kind", ["date32", "date64", "time64", "list of dates", "no text", "no text in a dictionary"])
-def test_a_parquet_value_that_is_none_in_python_changes_no_other_row(tmp_path, kind):
-    """Arrow has dates beyond the year 9999, and keeps bytes that are no UTF-8: pandas then reads nothing at all."""
-    pa = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet")
-    no_text = pa.array(["a\xff".encode("latin-1"), b"b", b"b"]).view(pa.utf8())
-    columns = {
-        "date32": pa.array([2**31 - 1, 1, 1], pa.date32()),
-        "date64": pa.array([10**15, 86_400_000, 86_400_000], pa.date64()),
-        "time64": pa.array([1, 2000, 2000], pa.time64("ns")),
-        "list of dates": pa.array([[2**31 - 1], [1], [1]], pa.list_(pa.date32())),
-        "no text": no_text,
-        "no text in a dictionary": no_text.dictionary_encode(),
-    }
-    schema = Schema(
-        columns=(Column(name="a", kind="numeric"), Column(name="c", kind="text")), classes=("0", "1"), label="label"
-    )
-    public = make_public_set(pd.DataFrame({"a": range(4), "c": ["some words"] * 4}), schema)
-    found = []
-    for rows in ([0, 1], [1, 2]):
-        frame = pa.table({"a": [1, 2], "c": columns[kind].take(pa.array(rows)), "label": [0, 1], "id": [7, 8]})
-        frame = frame.replace_schema_metadata({"pandas": '{"index_columns": ["id"], "columns": []}'})
-        pa.parquet.write_table(frame, tmp_path / "own.parquet")
-        table = read_table(tmp_path / "own.parquet", lenient=True)
-        values = usable_row_values(table, schema, digest="ab")
-        usable = load_usable_rows(tmp_path / "own.parquet", public)
-        assert list(table.columns) == ["a", "c", "label"]
-        found.append((usable.X[1].tolist(), usable.y[1], *[value[1] for value in values]))
-    assert found[0] == found[1]
-
-
-def test_a_libsvm_row_with_an_index_0_moves_no_columns_of_others(tmp_path):
-    """scikit-learn would count the columns of all rows from 0 then."""
-    schema = Schema(columns=(Column(name="f1", kind="numeric"), Column(name="f2", kind="numeric")), classes=("0", "1"))
-    public = make_public_set(pd.DataFrame({"f1": range(5), "f2": range(5)}), schema)
-    found = []
-    for first in (b"0 1:1", b"0 0:1"):
-        (tmp_path / "own.libsvm").write_bytes(first + b"\n1 1:4\n")
-        found.append(load_usable_rows(tmp_path / "own.libsvm", public))
-    assert found[0].X[1].tolist() == found[1].X[1].tolist()
-    assert (found[0].y.tolist(), found[1].y.tolist()) == ([0, 1], [-1, 1])
-    with pytest.raises(DataError, match="Indexes count from 1"):
-        read_libsvm(tmp_path / "own.libsvm")
 
 
 def test_a_libsvm_line_that_cannot_be_read_costs_a_party_no_other_row(tmp_path):

@@ -12,9 +12,8 @@ def test_text_and_attributes_are_escaped_by_default_whatever_a_template_does_wit
     hostile = """<b>"'&\x1b\u202e"""
     escaped = "&lt;b&gt;&#34;&#39;&amp;\ufffd\ufffd"
     assert rendered("<p title='{{ x }}'>{{ x }}</p>", x=hostile) == f"<p title='{escaped}'>{escaped}</p>"
-    joined = (
-        "{% from 'parts.html' import table %}{{ table(t) }}{{ ('a' ~ x) }}{{ [x, x] | join('<') }}{{ x | capitalize }}"
-    )
+    joined = "{% from 'parts.html.md' import table %}{{ table(t) }}{{ ('a' ~ x) }}{{ [x, x] | join('<') }}"
+    joined += "{{ x | capitalize }}"
     text = rendered(joined, x=hostile, t=Table(hostile, [hostile], [[hostile]]))
     assert "<b>" not in text
     assert "\x1b" not in text
@@ -34,16 +33,24 @@ def test_a_name_that_no_page_gave_is_an_error_and_not_a_gap():
 
 def test_number_columns_are_aligned_to_the_right():
     text = rendered(
-        "{% from 'parts.html' import table %}{{ table(t) }}", t=Table("Sizes", ["a", "b"], [["c", "1"]], (1,))
+        "{% from 'parts.html.md' import table %}{{ table(t) }}", t=Table("Sizes", ["a", "b"], [["c", "1"]], (1,))
     )
     assert '<td>c</td><td class="num">1</td>' in text
     assert 'aria-label="Sizes"' in text
 
 
+@pytest.fixture(autouse=True)
+def _a_page(monkeypatch):
+    import jinja2
+
+    page = "{% extends 'base.html.md' %}{% from 'parts.html.md' import pictures %}"
+    page += "{% block main %}<h1>{{ headline }}</h1>{{ pictures(plots, '') }}{% endblock %}"
+    own = jinja2.ChoiceLoader([jinja2.DictLoader({"page": page}), environment().loader])
+    monkeypatch.setattr(environment(), "loader", own)
+
+
 def _save(path, headline, plots=()):
-    return save_page(
-        path, "check.html", title="t", headline=headline, plots=plots, missing="", findings=Table("", [], [])
-    )
+    return save_page(path, "page", title="t", headline=headline, plots=plots)
 
 
 def test_an_existing_page_is_replaced_and_no_other_file_is_left(tmp_path):

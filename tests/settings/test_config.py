@@ -387,6 +387,7 @@ QUORUM = {"fedct.consensus": "qualified-majority"}
     ("settings", "message"),
     [
         # unknown
+        ({"lable": "y"}, "run config key lable must be a known key, got 'y'. Did you mean label?"),
         ({"algoritm": "fedct"}, "run config key algoritm must be a known key, got 'fedct'. Did you mean algorithm?"),
         ({"num_rounds_": 2}, "run config key num_rounds_ must be a known key, got 2. Did you mean num-rounds?"),
         ({"quorum": 0.5}, "run config key quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),

@@ -75,8 +75,8 @@ def test_a_reply_that_is_turned_away_leaves_no_class_counts_behind():
     codes, labels, counts = np.zeros((60, 3), np.uint8), np.zeros(60, np.int16), np.array([7, 7, 7])
     sent = encode_ratios(codes, labels, public=strategy.exchange.spec, server_round=1, class_counts=counts)
     with pytest.raises(PayloadError, match="reply must hold 2 label arrays"):  # those of the second student
-        strategy.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
-    assert strategy._said_once == {}
+        strategy.exchange.read(Reply(node_id=1, party="a", arrays={"ratios": sent}), 1)
+    assert strategy.exchange._said_once == {}
     second = encode_labels(labels, public=strategy.exchange.spec, server_round=1)
-    strategy.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
-    assert strategy._said_once["a"]["class-counts"].tolist() == [7, 7, 7]
+    strategy.exchange.read(Reply(node_id=2, party="a", arrays={"ratios": sent, "labels": second}), 1)
+    assert strategy.exchange._said_once["a"]["class-counts"].tolist() == [7, 7, 7]

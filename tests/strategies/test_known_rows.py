@@ -137,7 +137,7 @@ def test_a_party_that_knows_the_seed_cannot_repeat_the_draw():
     assert np.array_equal(mine.rows, again.rows)  # a run that is resumed judges by the same rows
     truth = PUBLIC.y.copy()
     truth[0] = (truth[0] + 1) % 3
-    theirs = _strategy(public=dataclasses.replace(PUBLIC, y=truth)).known
+    theirs = _strategy(public=dataclasses.replace(PUBLIC, y=truth)).exchange.known
     assert len(np.intersect1d(mine.rows, theirs.rows)) < 0.6 * KNOWN
 
 

@@ -257,7 +257,7 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
     assert private.epsilon < public.epsilon
     laplace = strategy.exchange.noise.mechanism
     # a party moves one vote, which is counted as two halves
-    assert (laplace.exchange.votes, laplace.counts_per_vote) == (1, 2)
+    assert (laplace.votes, laplace.counts_per_vote) == (1, 2)
     exact = Accountant().compose(laplace.dp_event(), 30).epsilon(1e-5)
     assert public.epsilon == pytest.approx(exact, rel=1e-9)
     assert strategy.record.claims[0]["epsilon"] == public.epsilon

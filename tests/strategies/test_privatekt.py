@@ -149,7 +149,7 @@ def test_without_self_training_the_model_learns_the_buffer_alone():
     fresh = make()
     start = fresh.model.arrays()
     held = without.exchange.buffer.all()
-    taught = fresh._fresh("teach", 1).set_arrays(start)
+    taught = fresh.exchange._fresh("teach", 1).set_arrays(start)
     taught.full_batch_steps(public_set().X[held.rows], held.targets, steps=4)
     assert all((a == b).all() for a, b in zip(taught.arrays(), without.model.arrays(), strict=True))
 
@@ -429,7 +429,7 @@ def test_a_continued_run_ends_where_an_uninterrupted_one_does(tmp_path, fraction
     assert curve(rest) == curve(whole)
     assert same_weights(rest, whole)
     assert (rest.exchange.rows == whole.exchange.rows).all()
-    assert rest.asked == whole.asked
+    assert rest.roster.asked == whole.roster.asked
     assert rest.claims == whole.claims
     asked = sum(m.metadata.message_type == "train" for m in grid.sent)
     assert asked == 2 * len(whole.record.rounds[0].answered)
@@ -446,11 +446,11 @@ def test_a_run_that_died_in_a_round_has_asked_all_the_same(tmp_path):
         run(rounds=5, checkpoint=tmp_path / "one", tamper=die)
     rest, _ = run(rounds=5, checkpoint=tmp_path / "two", resume_from=tmp_path / "one")
     assert [r.server_round for r in rest.record.rounds] == [1, 2, 3, 4, 5]
-    assert rest.asked.most == 6  # rounds 1 and 2, round 3 twice, rounds 4 and 5
+    assert rest.roster.asked.most == 6  # rounds 1 and 2, round 3 twice, rounds 4 and 5
     assert "6 rounds of the party" in rest.claims[0].mechanism
     # continued once more from the same place, the rounds of the first continuation count too
     again, _ = run(rounds=3, resume_from=tmp_path / "one")
-    assert again.asked.most == 7
+    assert again.roster.asked.most == 7
 
 
 def test_once_stays_once_over_a_continued_run(tmp_path):

@@ -436,4 +436,4 @@ def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):
 def test_more_rows_a_round_than_there_are_is_refused():
     with pytest.raises(ConfigError, match=r"public-batch must be at most 60 \(public rows\), got 61"):
         FedMD(config=FedMDConfig(public_batch=61), public=public_set(60))
-    assert FedMD(config=FedMDConfig(), public=public_set(60)).batch == 60
+    assert FedMD(config=FedMDConfig(), public=public_set(60)).exchange.batch == 60

@@ -41,6 +41,8 @@ NOT_COVERED_AT_SERVER = "when the result comes; and who answered, if the operato
 BASES = ("proven", "none")
 """What a claim may rest on."""
 
+_SOME_UNITS = 100  # a delta of 1 in so many or fewer is too large for any federation
+
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyClaim:
@@ -66,11 +68,6 @@ class PrivacyClaim:
         Who has to be trusted, in words.
     notes : tuple of str
         Warnings that belong to the numbers.
-
-    Raises
-    ------
-    ConfigError
-        For an unknown unit or basis, a negative or NaN epsilon, a delta outside [0, 1].
     """
 
     unit: Literal["record", "party"]
@@ -121,12 +118,14 @@ class PrivacyClaim:
 
 
 def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]:
-    """Return a warning where delta is so large that a mechanism could expose one unit entirely."""
-    if num_units is None or not delta >= 1 / max(num_units, 1):
+    """Return a warning where delta is so large, for so many units (None: `_SOME_UNITS`), that one could be exposed."""
+    if not delta >= 1 / max(_SOME_UNITS if num_units is None else num_units, 1):
         return ()
     noun = {"record": "records", "party": "parties"}[unit]
+    share = f"{math.ceil(1 / delta):,} {noun}: where there are as many or more, "
+    share = share if num_units is None else f"{num_units:,}, the number of {noun}: "
     return (
-        f"Warning: delta {delta:.3g} is at least 1 in {num_units:,}, the number of {noun}: "
+        f"Warning: delta {delta:.3g} is at least 1 in {share}"
         f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
     )
 

@@ -165,6 +165,15 @@ def test_a_subset_s_claim_warns_that_its_delta_exposes_records():
     assert subsampling(Subsampling(num_rows=10, subset_rows=10, replacement=False)).epsilon == math.inf
 
 
+@pytest.mark.parametrize(("delta", "units"), [(1e-5, 0), (0.009, 0), (0.01, 100), (0.2, 5)])
+def test_a_delta_that_exposes_one_of_few_warns_also_where_nobody_says_how_many_there_are(delta, units):
+    claims = noisy_max_at_party(GaussianMax(sigma=20.0), num_queries=81, delta=delta, teachers=25)
+    assert [bool(claim.notes) for claim in claims] == [bool(units)] * 2
+    for claim, noun in zip(claims, ("records", "parties"), strict=True) if units else ():
+        said = f"Warning: delta {delta:.3g} is at least 1 in {units} {noun}: where there are as many or more"
+        assert claim.notes[0].startswith(said)
+
+
 @pytest.mark.parametrize(("delta", "warns"), [(1e-5, False), (0.01, False), (0.02, True), (0.5, True)])
 def test_a_delta_of_one_in_n_or_more_warns(delta, warns):
     (claim,) = noisy_max_at_server(GaussianMax(sigma=40.0), num_queries=10, delta=delta, num_parties=50)

@@ -1,0 +1,184 @@
+"""Find the rule by which the texts of a column are numbers, dates or durations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.data.columns import MISSING
+from fedkd_flwr.data.dates import ALONE, DATES
+from fedkd_flwr.data.reading import EMPTY_WORDS, Reading
+from fedkd_flwr.data.rules import Rules
+from fedkd_flwr.errors import explain
+
+__all__ = ["NumberSigns", "Question", "are_compact_dates", "date_rule", "number_rule", "signs_of_numbers"]
+
+_SAMPLE = 2000
+_FEW_WORDS = 0.05
+_FEW_DATES = 3  # fewer different numbers may be codes that look like dates by chance
+_COMPACT = re.compile(r"(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_SPACED = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_CELL = re.compile(
+    r"(?:(?:[<>]=?|[≤≥])\s*)?(?P<before>[$€£¥])?\s*(?P<body>[+-]?(?:\d[\d.,' \u00a0\u2009\u202f]*\d|\d|[.,]\d+))"
+    r"(?P<exponent>[eE][+-]?\d+)?\s*(?P<behind>[%‰°$€£¥µμ]?[A-Za-z/%²³µμ°]*)"
+)
+_SHAPES = {  # what the signs in the digits of a number say; the first that fits
+    "whole": re.compile(r"[+-]?\d+"),
+    "thousands-comma": re.compile(r"[+-]?\d{1,3}(,\d{3})+\.\d+|[+-]?\d{1,3}(,\d{3}){2,}"),
+    "thousands-point": re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+|[+-]?\d{1,3}(\.\d{3}){2,}"),
+    "comma?": re.compile(r"[+-]?[1-9]\d{0,2},\d{3}"),
+    "point?": re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}"),
+    "comma": re.compile(r"[+-]?\d*,\d*"),
+    "point": re.compile(r"[+-]?\d*\.\d*"),
+}
+
+
+class Question(Exception):
+    """A column's cells can be read in more than one way: what was seen, and the rules that answer it.
+
+    ``choices`` maps what a cell may mean to the rule that says so; without one, ``change`` says what to do instead.
+    """
+
+    def __init__(self, problem: str, choices: dict[str, dict[str, str]], change: dict[str, str] | None = None) -> None:
+        super().__init__(problem)
+        self.problem, self.choices, self.change = problem, choices, change or {}
+
+
+def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
+    """Tell whether numbers are dates such as 20210312: nearly all of them, within 1900 to 2099.
+
+    Of all numbers with eight digits one in a thousand is such a date.
+    """
+    dates = sum(bool(_COMPACT.match(str(value))) for value in values[:_SAMPLE])
+    if dates < _FEW_DATES or dates < (1 - _FEW_WORDS) * len(values[:_SAMPLE]):
+        return False
+    _, bad = Reading(dates="compact").parse(values)
+    return int(bad.sum()) <= _FEW_WORDS * len(values)
+
+
+def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
+    """Return the rule for dates, times or durations that most texts fit, None if there is none.
+
+    Dates that are written in two ways are read in both, where no cell fits the two. It is a `Question` if day and month
+    cannot be told apart, or stand in both orders.
+    """
+    sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
+    if not sample:
+        return None
+    unread = {way: Reading(dates=way).distinct(sample)[1] for way in DATES}
+    by_fit = sorted(unread, key=lambda way: int(unread[way].sum()))
+    best = by_fit[0]
+    ways, left = [best], unread[best]
+    for way in () if best in ALONE else (one for one in by_fit if one not in ALONE):
+        rival = way.endswith("-first") and any(one.endswith("-first") for one in ways)
+        if not rival and (left & ~unread[way]).any():
+            ways.append(way)
+            left = left & unread[way]
+    if 5 * left.sum() > len(sample):
+        rivals = {"day-first": "month-first", "month-first": "day-first"}
+        other = next((rivals[way] for way in ways if way in rivals), "")
+        if not other or 5 * (left & unread[other]).sum() > len(sample):
+            return None
+        orders = ("day-first", "month-first"), ("month-first", "day-first")
+        day, month = (sample[int(np.argmax(~unread[one] & unread[no]))] for one, no in orders)
+        seen = f"the day first in {day!r} and the month first in {month!r}"
+        raise Question(explain(f"column {name!r}", "hold dates in one order", seen), {}, {"drop": name})
+    if best == "duration":
+        units = [re.fullmatch(r"[\d.]+\s*([^\W\d]+)", text) for text in np.array(sample, dtype=object)[~left]]
+        kinds = {found[1].removesuffix("s") if found else ":" for found in units}
+        # cells of one unit are plain numbers, and 34m and 41w may be a man and a woman
+        return None if (len(kinds) == 1 and ":" not in kinds) or kinds <= {*"mwfd"} else Reading(dates=best)
+    ordered = next((way for way in ways if way.endswith("-first")), None)
+    if ordered is not None:
+        dates = [text for text, bad in zip(sample, unread[ordered], strict=True) if not bad]
+        ways[ways.index(ordered)] = _day_or_month(texts, dates, name, rules)
+    return Reading(dates="+".join(way for way in DATES if way in ways))
+
+
+def _day_or_month(texts: list[str], dates: list[str], name: str, rules: Rules) -> str:
+    """Return whether the day or the month comes first in dates of two numbers and a year."""
+    if all(re.match(r"\d{1,2}\.", text) for text in dates):  # with points, the day comes first everywhere
+        return "day-first"
+    day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
+    if day != month:
+        return "day-first" if day < month else "month-first"
+    if rules.dates:
+        return rules.dates
+    problem = explain(f"column {name!r}", "hold dates that can be read in one way", f"{dates[0]!r} and no day above 12")
+    first = {f"If the day comes first in {dates[0]}": {"dates": "day-first"}}
+    raise Question(problem, first | {"If the month comes first": {"dates": "month-first"}})
+
+
+class NumberSigns(Counter[str]):
+    """How many texts have which signs in their digits, by the names of `_SHAPES`; what is no number is "none"."""
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.units: set[str] = set()
+        self.groups: set[str] = set()  # the signs between thousands, other than points and commas
+        for text in texts:
+            self._add(text)
+
+    def _add(self, text: str) -> None:
+        found = _CELL.fullmatch(text.replace("\u2212", "-"))
+        if not found:
+            self["none"] += 1
+            return
+        if unit := found["before"] or found["behind"]:
+            self.units.add(unit)
+        body = found["body"]
+        if _SPACED.search(body):
+            body = _SPACED.sub("", body)
+            self.groups.add(" ")
+        if re.match(r"[+-]?\d{1,3}('\d{3})+", body):
+            body = body.replace("'", "")
+            self.groups.add("'")
+        shape = next((name for name, pattern in _SHAPES.items() if pattern.fullmatch(body)), "none")
+        self[shape.rstrip("?") if found["exponent"] else shape] += 1  # before an exponent stand no thousands
+
+    @property
+    def unit(self) -> str:
+        """The unit of all numbers, in the plural where both forms are there; "" if they have several or none."""
+        units = {unit for unit in self.units if f"{unit}s" not in self.units or not unit.isalpha()}
+        return next(iter(units)) if len(units) == 1 else ""
+
+
+def signs_of_numbers(texts: list[str], numbers: NDArray[np.float64]) -> NumberSigns:
+    """Tell whether numbers that read well with a decimal point might be whole numbers with points for thousands."""
+    signs = NumberSigns()
+    if "." not in "".join(texts):
+        signs["whole"] = 1
+        return signs
+    thousandths = np.abs(numbers[np.isfinite(numbers)]) * 1000
+    if not np.allclose(thousandths, np.round(thousandths), rtol=0, atol=1e-6):
+        signs["point"] = 1
+        return signs
+    return NumberSigns([text for text in texts if text not in MISSING])
+
+
+def number_rule(texts: list[str], decimal: str) -> Reading:
+    """Return the rule by which texts are numbers, as far as the signs in them say."""
+    signs = NumberSigns(texts[:_SAMPLE])
+    if len(texts) > _SAMPLE and not signs["comma"] and (signs["comma?"] or signs["point?"]):
+        signs = NumberSigns(texts)
+    thousands = ""
+    if decimal == ",":
+        thousands = "." if signs["thousands-point"] or signs["point?"] else ""
+    elif decimal == ".":
+        thousands = "," if signs["thousands-comma"] or signs["comma?"] else ""
+    elif signs["comma"] and not signs["thousands-comma"]:
+        decimal, thousands = ",", "." if signs["thousands-point"] else ""
+    elif signs["thousands-point"] and not signs["thousands-comma"] and not signs["point"]:
+        decimal, thousands = ",", "."
+    elif signs["thousands-comma"] and not signs["comma"]:
+        decimal, thousands = ".", ","
+    else:
+        decimal, thousands = ".", "," if signs["comma?"] else ""
+    if signs.groups and not thousands:
+        thousands = min(signs.groups)
+    return Reading(decimal=decimal, thousands=thousands, unit=signs.unit)
