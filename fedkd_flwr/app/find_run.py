@@ -67,19 +67,10 @@ def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
 
 
 def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
-    """Return the folder with the checkpoint of a run to continue.
+    """Return the folder with the checkpoint of a run to continue; of several runs with one name that of the newest.
 
-    Parameters
-    ----------
-    text : str
-        As for `find_run`, or the path of the folder ``checkpoint`` itself; of several runs with one name the newest.
-    output_dir : path
-        The folder for results.
-
-    Raises
-    ------
-    DataError
-        If no run is meant, or it has none (code ``missing-file``).
+    ``text`` as for `find_run`, or the path of the folder ``checkpoint`` itself. Raises `DataError` if no run is meant,
+    or it has none (code ``missing-file``).
     """
     from fedkd_flwr.stores.checkpoints import CHECKPOINT
 
@@ -118,14 +109,9 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
-    """Return the paths of the records of all runs that ``text`` means, the newest first; see `find_run`.
+    """Return the paths of the records of all runs that ``text`` means, the newest first, as for `find_run`.
 
-    Several runs may have one name, and several ids one start.
-
-    Raises
-    ------
-    DataError
-        If no run is meant.
+    Several runs may have one name, and several ids one start. Raises `DataError` if no run is meant.
     """
     text = str(text)
     path = Path(text).expanduser()

@@ -87,10 +87,7 @@ def own_model(config: RunConfig, node: NodeConfig) -> tuple[str, str]:
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
     """Return what makes a party's teachers and students, where the algorithm has any and the run names them.
 
-    Parameters
-    ----------
-    index : int
-        The party's number in the cycle of mixed models.
+    ``index`` is the party's number in the cycle of mixed models.
     """
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):

@@ -25,6 +25,7 @@ _LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on 
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # by name it may be another environment's, or nowhere on the PATH
 _FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
+_TEXT: dict[str, Any] = {"text": True, "encoding": "utf-8", "errors": "replace"}
 _CODE = re.compile(r"\[code: \d+\] ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -129,9 +130,7 @@ def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator
         [*_FLWR, "log", run_id, *_named(superlink), "--stream" if stream else "--show"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
+        **_TEXT,
         env=flower_env(),
     ) as process:
         try:
@@ -158,9 +157,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
     done = run(
         [*_FLWR, *arguments, "--format", "json"],
         capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
+        **_TEXT,
         env=flower_env(),
         check=False,
     )
