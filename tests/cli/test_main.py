@@ -316,8 +316,8 @@ def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tm
 
 def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
     (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
-    program = "import sys; from fedkd_flwr.data.formats import require_readable; "
-        "require_readable(sys.stdin.buffer.read().decode())"
+    program = "import sys; from fedkd_flwr.data.formats import require_readable as read; "
+    program += "read(sys.stdin.buffer.read().decode())"
     path = str(tmp_path / "dätä.csv").encode()
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | ASCII, input=path, capture_output=True, check=False)
