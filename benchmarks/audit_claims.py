@@ -46,7 +46,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.simulation.in_process import InProcessGrid
+from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies import (

@@ -54,7 +54,7 @@ from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 PARTIES, LIARS = 10, 3
 SIZES = {"digits": (900, 400, 497), "a9a": (3000, 1000, 3000)}

@@ -32,7 +32,7 @@ from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 ROWS = 4000
 TRUE_CHOICE = {"american": ("one thousand", "month comes first")}  # what the asked user of that file knows

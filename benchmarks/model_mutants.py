@@ -47,7 +47,7 @@ from fedkd_flwr.cli.main import main as fedkd
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models import NAMES, Classifier, make_model, own_files
-from fedkd_flwr.saved_model import save
+from fedkd_flwr.stores.saved_model import save
 
 SMALL: dict[str, dict[str, Any]] = {
     **{name: {"n_estimators": 5} for name in ("random-forest", "extra-trees", "xgboost")},

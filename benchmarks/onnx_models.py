@@ -23,7 +23,7 @@ from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.models import NAMES, make_model
 from fedkd_flwr.onnx_graphs import to_onnx
-from fedkd_flwr.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel
 
 TABLES = ("breast-cancer", "wine", "digits", "mushroom", "adult")
 IMAGES = ("mnist", "cifar10")

@@ -130,7 +130,7 @@ def run(seed: int, folder: Path, limit: float) -> tuple[str, str, float]:
 
 def quick(seed: int, folder: Path, processes: Any) -> tuple[str, str, float]:
     """Do in this process what that of the command does, with its party processes; what it logs goes to a file."""
-    from fedkd_flwr.simulation import simulation_process
+    from fedkd_flwr.simulation import server_process
 
     write_table(folder / "table.csv")
     run_id, events = str(7 * 10**18 + seed), []
@@ -138,11 +138,11 @@ def quick(seed: int, folder: Path, processes: Any) -> tuple[str, str, float]:
     began = time.monotonic()
     try:
         job = {"run_id": run_id, "config": settings(seed, folder)}
-        simulation_process._check([job], lambda event, **more: events.append({"event": event, **more}))
-        simulation_process._run(
+        server_process._check([job], lambda event, **more: events.append({"event": event, **more}))
+        server_process._run(
             run_id, job["config"], processes, lambda event, **more: events.append({"event": event, **more})
         )
-    except simulation_process._RefusedError:
+    except server_process._RefusedError:
         pass
     except BaseException as error:
         events.append({"event": "fault", "text": f"{type(error).__name__}: {error}"})
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     good = True
     if asked.quick:
-        from fedkd_flwr.simulation.party_processes import PartyProcesses
+        from fedkd_flwr.simulation.parties import PartyProcesses
 
         processes = PartyProcesses(1)
     for seed in range(asked.first, asked.end):

@@ -142,13 +142,14 @@ def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
     """Run one federation in this process, party after party; return its record, and 0 for the memory of its parties."""
     from flwr.app import Context, RecordDict
 
+    from fedkd_flwr.app.captured_log import captured_log
     from fedkd_flwr.app.client_app import app as client_app
     from fedkd_flwr.app.server_app import app as server_app
-    from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
+    from fedkd_flwr.simulation.grid import InProcessGrid
 
     parties, run_id = int(config["num-parties"]), 1
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
-    with tempfile.TemporaryDirectory(dir=folder) as home, quiet():
+    with tempfile.TemporaryDirectory(dir=folder) as home, captured_log():
         written = {**config, "output-dir": home, "node-settle-s": 0.05}
         grid = InProcessGrid(client_app, nodes, written, run_id=run_id)
         server_app(grid, Context(run_id, run_id, {}, RecordDict(), written))

@@ -20,7 +20,7 @@ from simulate import ROOT, configuration
 
 from fedkd_flwr.app.models import final_model, model_factory
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 PARTIES = 50
 PAPER = {"n_estimators": 100, "max_depth": 6}

@@ -25,7 +25,8 @@ from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
 from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
 from fedkd_flwr.registry import CARDS
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 
 __all__ = ["generated", "main"]
 

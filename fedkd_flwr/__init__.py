@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkd_flwr.saved_model import SavedModel, load
+    from fedkd_flwr.stores.saved_model import SavedModel, load
 
 __all__ = ["SavedModel", "load"]
 __version__ = "0.2.0"
@@ -13,7 +13,7 @@ __version__ = "0.2.0"
 
 def __getattr__(name: str) -> Any:  # importing the package imports nothing but Python
     if name in __all__:
-        from fedkd_flwr import saved_model
+        from fedkd_flwr.stores import saved_model
 
         return getattr(saved_model, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

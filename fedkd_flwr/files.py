@@ -1,4 +1,4 @@
-"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone.
+"""Writing files so that they survive a crash: whole or not at all, readable by their owner alone; JSON and CSV in them.
 
 A small JSON file has a field ``seal``, a digest of the canonical JSON of its other fields (`write_sealed`): without it
 one changed digit would be believed.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-
-from fedkd_flwr.json_values import sealed, unsealed
 
 try:
     import fcntl
@@ -22,9 +22,16 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "as_shown",
+    "canonical",
+    "digest_of",
+    "for_spreadsheets",
     "make_folder",
     "read_sealed",
     "remove_leftovers",
+    "sealed",
+    "unsealed",
+    "without_nan",
     "write_atomic",
     "write_sealed",
 ]
@@ -140,3 +147,79 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+# --------------------------------------------- values as JSON holds them: finite, canonical, with a digest
+
+
+def without_nan(value: Any) -> Any:
+    """Return a value in which NaN and infinity, however deep in dictionaries and lists, are None.
+
+    >>> without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")})
+    {'a': [1.0, None], 'b': [None, 'x']}
+    """
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0.0 else value
+
+
+def canonical(value: object) -> bytes:
+    """Return plain JSON with finite numbers as the same bytes on every machine; raises `ValueError` or `TypeError`."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def digest_of(*parts: bytes) -> str:
+    """Return the digest by which a change of any of these bytes is noticed, 32 hexadecimal digits."""
+    return blake2b(b"\n".join(parts), digest_size=16).hexdigest()
+
+
+def sealed(values: Mapping[str, Any]) -> bytes:
+    """Return plain values as one line of JSON with their digest.
+
+    >>> unsealed(sealed({"asked": 3}))
+    {'asked': 3}
+    """
+    return canonical({**values, "seal": digest_of(canonical(dict(values)))}) + b"\n"
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """Return what was `sealed`; raises `ValueError` for anything else, also where one digit was changed."""
+    try:
+        values = json.loads(data)
+        digest = values.pop("seal")
+        right = digest_of(canonical(values))
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise ValueError(f"this: {type(error).__name__}: {error}") from error
+    if digest != right:
+        raise ValueError("other content than its digest was made of: it was changed or damaged")
+    return dict(values)
+
+
+# ------------------- cells of CSV files that a spreadsheet shows and does not compute: texts come from others, too
+
+
+def for_spreadsheets(table: Iterable[Sequence[object]]) -> Iterator[list[object]]:
+    """Yield the rows of a table for a CSV file that a person may open in a spreadsheet.
+
+    >>> list(for_spreadsheets([["=1+1", "-1.5", -2, "red"]]))
+    [["'=1+1", '-1.5', -2, 'red']]
+    """
+    for row in table:
+        yield [as_shown(one) for one in row]
+
+
+def as_shown(cell: object) -> object:
+    """Return a cell as it is, but a text that a spreadsheet would compute with an apostrophe before it."""
+    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False

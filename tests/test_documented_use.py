@@ -16,7 +16,7 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models import make_model
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.saved_model import save
+from fedkd_flwr.stores.saved_model import save
 
 PAGE = Path(__file__).parents[1] / "docs" / "use-a-model.md"
 BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -7,8 +7,8 @@ from federation import model, parties, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.app.assembly import load_class
 from fedkd_flwr.app.client_app import answer, finish
+from fedkd_flwr.registry import load
 
 TEST = rows(100, seed=7)
 
@@ -34,7 +34,7 @@ def mounted(clients, first=1000):
 
 def client(one, algorithm):
     trees = {"teacher": model, "student": model} if algorithm == "fedkt-prox" else {}
-    return load_class(cards()[algorithm].client)(one, **trees)
+    return load(cards()[algorithm].client)(one, **trees)
 
 
 def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, given=None, **settings):
@@ -43,7 +43,7 @@ def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_mod
         settings |= {"students_per_party": 1, "teachers_per_student": 2}
     card = cards()[algorithm]
     shared = {"public": public_set(), "global_model": global_model, "test": TEST, "names": names, **(given or {})}
-    strategy = load_class(card.strategy)
+    strategy = load(card.strategy)
     return strategy(fraction, min_train_nodes=minimum, config=card.config(**settings), **shared)
 
 

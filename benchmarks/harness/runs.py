@@ -141,12 +141,12 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="fedkd-bench-") as folder:
             settings = {**job.settings, "output-dir": folder}
             if job.row.shadows:
+                from fedkd_flwr.app.captured_log import captured_log
                 from fedkd_flwr.audit.run import audit
                 from fedkd_flwr.settings.config import parse_run_config
-                from fedkd_flwr.simulation.in_process import quiet
 
                 try:
-                    with quiet():
+                    with captured_log():
                         record = audit(parse_run_config(settings), shadows=job.row.shadows, progress=show)
                 except KeyboardInterrupt:
                     self.stopped = True
@@ -162,7 +162,7 @@ class Bench:
         return ""
 
     def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None], may_stop: Callable[[], bool]) -> Any:
-        from fedkd_flwr.simulation.simulate import Simulation, jobs
+        from fedkd_flwr.simulation.watch import Simulation, jobs
 
         def agreed() -> bool:
             self.stopped = True  # also if a second Ctrl-C interrupts the question
@@ -231,10 +231,11 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
     BenchTable
         The results (`benchmarks.harness.results`).
     """
+    from joblib import cpu_count
+
     from fedkd_flwr.errors import MissingExtraError
     from fedkd_flwr.files import make_folder, write_atomic
     from fedkd_flwr.record.run_record import RunRecord
-    from fedkd_flwr.simulation.party_processes import cores
 
     from .pictures import draw_bench
     from .results import BenchTable, lines_of
@@ -279,7 +280,7 @@ def write_results(table: Table, jobs: Sequence[Job], bench: Bench, folder: Path,
         made={
             "command": command,
             "versions": "fedkd-flwr " + ", ".join(sorted(versions)) if versions else "no new run",
-            "cores": cores(),
+            "cores": int(cpu_count()),
         },
     )
     make_folder(folder)

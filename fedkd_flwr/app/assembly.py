@@ -34,16 +34,16 @@ from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
+from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.registry import OWNERS_PAGE, load
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
-from fedkd_flwr.silo.limits import Limits, limits_of
-from fedkd_flwr.silo.owner import owners_page
-from fedkd_flwr.simulation.simulated import (
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
+from fedkd_flwr.simulation.rows import (
     dealt,
     hold_out,
     party_name,
-    party_sizes,
     simulated_digest,
     simulated_pool,
 )
@@ -106,75 +106,7 @@ def _listed(allow: str) -> set[str]:
 
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
-    common: dict[str, Any] = {}
-    named, params = own_model(config, node)
-    if node.simulated:
-        if node.partition_id is None or node.num_partitions is None:
-            seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
-            raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
-        name, index = node.party or party_name(node.partition_id), node.partition_id
-        pool = simulated_pool(config)
-        spec = pick_model(named, index)
-        read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
-        positions = dealt(config, node.num_partitions)[index]
-        train, own = hold_out(config.seed, name, positions, config.party_test_fraction)
-        if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
-            train, own = positions, positions[:0]
-        public, X, y = read.public, read.X[train], pool.y[train]
-        tests = {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])}
-        root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
-        ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
-        data_digest = simulated_digest(config, node.num_partitions, index)
-        # all of its rows, also those that this run's seed holds out
-        rows = PrivateRows(
-            digest=data_digest,
-            form=f"arrays of {pool.X.shape[1]} columns",
-            blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
-        )
-        # whoever simulates holds all the data anyway
-        weigh = all(pick_model(named, i) != spec for i in range(index))  # one of each model is enough to compare
-        keep = config.save_party_models
-        common |= {"share_metrics": NAMES, "simulated": True, "weigh_model": weigh, "keep_model": keep}
-        common["keep_state"] = not node.state_dir  # the server forgets what lies beside its own record
-        common["rows_at_least"] = len(positions)
-    else:
-        name = node.party
-        index = derive_seed(0, name)
-        refuse_foreign_code(config, node)
-        spec = pick_model(named, index)
-        public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
-        if node.public_fingerprint:
-            require_same_set(public.fingerprint, node.public_fingerprint)
-        _refuse_absurd_work(config, node, index, public)
-        public = public.as_read_by(model_factory(spec, params, public)(seed=0))
-        if node.label and node.label != public.schema.label:
-            raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
-        # the file as it lies there: encoded rows differ in the last bit between machines
-        data_digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
-        rows = _private_rows(node.data_path, public.schema, data_digest)
-        held = load_usable_rows(node.data_path, public)
-        _require_unchanged(node.data_path, data_digest)
-        train, own = hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
-        if config.setting("subset_rows", 0):
-            train, own = np.arange(held.num_rows), np.arange(0)
-        usable = held.y >= 0
-        measured, learnt = own[usable[own]], usable[train]
-        tests = {"own": (held.X[measured], held.y[measured])}
-        X, y = held.X[train[learnt]], held.y[train[learnt]]
-        root = ledgers = output_root(node.state_dir, "state-dir")
-        common |= {"keep_model": True, "rows_at_least": node.rows_at_least, "node_secret": partial(node_secret, root)}
-        common |= {"share_metrics": _listed(node.share_metrics), "min_support": node.min_support}
-        common["show"] = owners_page(
-            config,
-            run_id=run_id,
-            party=name,
-            model_name=spec,
-            public=public,
-            y=held.y[usable],
-            path=PartyState(root, run_id=run_id, party=name).path.with_suffix(".html"),
-        )
-        if held.fault is not None:
-            common |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
+    name, index, told = (_simulated_party if node.simulated else _silo_party)(config, node, run_id)
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
     allowed = _listed(node.allow)
     if node.simulated or config.algorithm in allowed:
@@ -183,23 +115,123 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
         allowed |= {rule.name for rule in RULES.values() if rule.needs}
     party = Party(
         name=name,
-        X=X,
-        y=y,
-        public=public,
-        model=model_factory(spec, params, public),
-        model_name=spec,
-        tests=tests,
-        state=PartyState(root, run_id=run_id, party=name),
         allow=frozenset(allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
-        ledger=LedgerStore(ledgers, party=name, data_digest=data_digest, rows=rows, apart=not node.simulated),
         run_id=run_id,
         whole=bool(config.setting("subset_rows", 0)),
-        apart=_simulated_limits(config) if node.simulated else limits_of(node.round_limit_s, node.memory_limit_gb),
-        **common,
+        **told,
     )
     return party, index
+
+
+def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, int, dict[str, Any]]:
+    """Return the name of a party that is dealt rows of a data set, its number, and what it is made of.
+
+    Whoever simulates holds all the data anyway: its metrics leave, and it demands nothing of runs.
+    """
+    if node.partition_id is None or node.num_partitions is None:
+        seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
+        raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
+    named, params = own_model(config, node)
+    name, index = node.party or party_name(node.partition_id), node.partition_id
+    pool = simulated_pool(config)
+    spec = pick_model(named, index)
+    read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
+    positions = dealt(config, node.num_partitions)[index]
+    train, own = hold_out(config.seed, name, positions, config.party_test_fraction)
+    if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
+        train, own = positions, positions[:0]
+    root = Path(node.state_dir).expanduser() if node.state_dir else output_root(config.output_dir)
+    # all of its rows, also those that this run's seed holds out
+    digest = simulated_digest(config, node.num_partitions, index)
+    rows = PrivateRows(
+        digest=digest,
+        form=f"arrays of {pool.X.shape[1]} columns",
+        blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
+    )
+    ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
+    return (
+        name,
+        index,
+        {
+            "X": read.X[train],
+            "y": pool.y[train],
+            "public": read.public,
+            "model": model_factory(spec, params, read.public),
+            "model_name": spec,
+            "tests": {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])},
+            "state": PartyState(root, run_id=run_id, party=name),
+            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False),
+            "apart": _simulated_limits(config),
+            "share_metrics": NAMES,
+            "simulated": True,
+            "weigh_model": all(pick_model(named, i) != spec for i in range(index)),  # one of each is enough to compare
+            "keep_model": config.save_party_models,
+            "keep_state": not node.state_dir,  # the server forgets what lies beside its own record
+            "rows_at_least": len(positions),
+        },
+    )
+
+
+def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, int, dict[str, Any]]:
+    """Return the name of a silo, its number, and what it is made of: its file, its public set, its state."""
+    name, index = node.party, derive_seed(0, node.party)
+    named, params = own_model(config, node)
+    refuse_foreign_code(config, node)
+    spec = pick_model(named, index)
+    public = _silo_public(config, node, index, spec, params)
+    # the file as it lies there: encoded rows differ in the last bit between machines
+    digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
+    held = load_usable_rows(node.data_path, public)
+    _require_unchanged(node.data_path, digest)
+    train, own = hold_out(config.seed, name, np.arange(held.num_rows), node.test_fraction)
+    if config.setting("subset_rows", 0):
+        train, own = np.arange(held.num_rows), np.arange(0)
+    usable = held.y >= 0
+    measured, learnt = own[usable[own]], usable[train]
+    root = output_root(node.state_dir, "state-dir")
+    state, rows = PartyState(root, run_id=run_id, party=name), _private_rows(node.data_path, public.schema, digest)
+    told: dict[str, Any] = {
+        "X": held.X[train[learnt]],
+        "y": held.y[train[learnt]],
+        "public": public,
+        "model": model_factory(spec, params, public),
+        "model_name": spec,
+        "tests": {"own": (held.X[measured], held.y[measured])},
+        "state": state,
+        "ledger": LedgerStore(root, party=name, data_digest=digest, rows=rows, apart=True),
+        "apart": limits_of(node.round_limit_s, node.memory_limit_gb),
+        "share_metrics": _listed(node.share_metrics),
+        "min_support": node.min_support,
+        "keep_model": True,
+        "rows_at_least": node.rows_at_least,
+        "node_secret": partial(node_secret, root),
+        "show": load(OWNERS_PAGE)(
+            config,
+            run_id=run_id,
+            party=name,
+            model_name=spec,
+            public=public,
+            y=held.y[usable],
+            path=state.path.with_suffix(".html"),
+        ),
+    }
+    if held.fault is not None:
+        told |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
+    return name, index, told
+
+
+def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str, params: str) -> PublicSet:
+    """Return a silo's copy of the public set, as its model reads it; refuse another one than was agreed on."""
+    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+    if node.public_fingerprint:
+        require_same_set(public.fingerprint, node.public_fingerprint)
+    _refuse_absurd_work(config, node, index, public)
+    public = public.as_read_by(model_factory(spec, params, public)(seed=0))
+    if node.label and node.label != public.schema.label:
+        raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
+    return public
 
 
 def _simulated_limits(config: RunConfig) -> Limits | None:
@@ -263,14 +295,8 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door 
     door.check_run()
     party, index = _party(config, node, run_id)
     party = replace(party, door=door)
-    client: type[PartyClient] = load_class(config.card.client)
+    client: type[PartyClient] = load(config.card.client)
     return client(party, **party_roles(config, node, party, index))
-
-
-def load_class(name: str) -> Any:
-    """Import what a card names as ``package.module:Class``."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
 
 
 def make_strategy(
@@ -297,7 +323,7 @@ def make_strategy(
     collaborators = Collaborators(
         final_model=lambda: final_model(config, public),
         global_model=lambda: global_model(config, public),
-        party_rows=lambda: party_sizes(config, num_nodes) if record.simulation else [],
+        party_rows=lambda: list(map(len, dealt(config, num_nodes))) if record.simulation else [],
         test=test,
         # a simulation repeats itself at will: its ledger is its own run's, a deployment's is of all runs
         ledger=LedgerStore(
@@ -308,7 +334,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy = strategy_of(load_class(config.card.strategy))
+    strategy = strategy_of(load(config.card.strategy))
     return strategy.assemble(
         collaborators,
         config=config.own,

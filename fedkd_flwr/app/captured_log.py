@@ -15,17 +15,8 @@ _LOGGERS = ("flwr", "flwr.party")
 def captured_log(*names: str, level: int = logging.NOTSET) -> Iterator[list[str]]:
     """Collect messages; print none of Flower's own and of the parties' logs meanwhile.
 
-    Parameters
-    ----------
-    *names : str
-        The loggers that are heard, ``flwr`` and ``flwr.party``; both where none is named.
-    level : int
-        From which level on.
-
-    Yields
-    ------
-    list of str
-        Grows while the work goes on.
+    Yields the list that grows while the work goes on. ``names`` are the loggers that are heard, ``flwr`` and
+    ``flwr.party``, both where none is named; ``level`` is the lowest level that is.
     """
     said: list[str] = []
 

@@ -18,13 +18,14 @@ from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
+from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
-from fedkd_flwr.simulation.simulated import party_name
+from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.rows import party_name
 
 __all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
 
@@ -193,7 +194,7 @@ def choose(
     DataError
         If the data cannot be loaded.
     """
-    from fedkd_flwr.simulation.simulated import check_simulation, simulated_pool
+    from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
 
     first = parse_run_config({**values, "algorithm": "fedct"})
     if first.public_path or first.num_parties < 2:
@@ -205,42 +206,30 @@ def choose(
         if name not in known:
             raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
     chosen = {name: known[name] for name in names} or known
-    start = first.seed
+    kept = list(range(first.seed, first.seed + seeds))
     configs = {  # all settings are checked before the first run
         (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
         for name, settings in chosen.items()
-        for seed in range(start, start + seeds)
+        for seed in kept
     }
     outcomes = {name: Outcome(name) for name in chosen}
-    records: dict[str, dict[int, RunRecord]] = {name: {} for name in chosen}  # by candidate and seed
-    began = time.monotonic()
-    for number, ((name, seed), config) in enumerate(configs.items(), 1):
-        outcome = outcomes[name]
-        if not outcome.failed:
-            try:
-                records[name][seed] = _run(config)
-            except (FedkdError, RuntimeError) as error:
-                outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
-        told = f"failed, {outcome.failed}" if outcome.failed else "done"
-        progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
+    records = _records(configs, outcomes, progress)
     ran = [record for by_seed in records.values() for record in by_seed.values()]
     if not ran:
         raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
     lead = figure or results.figure_used(ran[0], "own" if whose == "home" else "common")
-    kept = list(range(start, start + seeds))
-    for name, outcome in outcomes.items():
-        for seed, record in records[name].items():
-            _enter(outcome, record, "federated")
-            beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
-            _note_missing(outcome, record, beside, "federated")
     alone, fixed, test_rows = Outcome(ALONE), Outcome(FIXED), dict[str, list[int]]()
     of, differs = _best_alone(records, whose, lead)
     for seed in kept:
-        beside = [by_seed[seed] for by_seed in records.values() if seed in by_seed]
-        if beside:
-            shown = records[of].get(seed) or max(beside, key=lambda record: len(_who(record, "solo", "common")))
+        beside = {name: by_seed[seed] for name, by_seed in records.items() if seed in by_seed}
+        together = list(beside.values())
+        for name, record in beside.items():
+            _enter(outcomes[name], record, "federated")
+            _note_missing(outcomes[name], record, together, "federated")
+        if together:
+            shown = beside.get(of) or max(together, key=lambda record: len(_who(record, "solo", "common")))
             _enter(alone, shown, "solo")
-            _note_missing(alone, shown, beside, "solo")
+            _note_missing(alone, shown, together, "solo")
             _enter_fixed(fixed, test_rows, shown)
     return Comparison(
         seeds=kept,
@@ -251,6 +240,24 @@ def choose(
         test_rows=test_rows,
         alone_of=of if differs else "",
     )
+
+
+def _records(
+    configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
+) -> dict[str, dict[int, RunRecord]]:
+    """Run what is given by candidate and seed; return the records, and write down who failed, who runs no more."""
+    records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
+    began = time.monotonic()
+    for number, ((name, seed), config) in enumerate(configs.items(), 1):
+        outcome = outcomes[name]
+        if not outcome.failed:
+            try:
+                records[name][seed] = _run(config)
+            except (FedkdError, RuntimeError) as error:
+                outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
+        told = f"failed, {outcome.failed}" if outcome.failed else "done"
+        progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
+    return records
 
 
 def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
@@ -321,7 +328,7 @@ def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRec
 
 def _run(config: RunConfig) -> RunRecord:
     """Run one federation in this process, and return its record; nothing stays on disk."""
-    with tempfile.TemporaryDirectory() as folder, quiet():
+    with tempfile.TemporaryDirectory() as folder, captured_log():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
         nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]

@@ -19,8 +19,8 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code, PayloadError
+from fedkd_flwr.processes.watchdog import watched
 from fedkd_flwr.registry import DOOR, load
-from fedkd_flwr.watchdog import watched
 from fedkd_flwr.wire.old_records import instruction_from_old, is_old, reply_to_old
 from fedkd_flwr.wire.records import Scalar, error_reply, flower_reply, from_flower, open_instruction, reply_record
 
@@ -39,7 +39,7 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
     from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
     from fedkd_flwr.app.output import output_root, require_writable
     from fedkd_flwr.settings.config import parse_node_config, parse_run_config
-    from fedkd_flwr.simulation.simulated import party_name
+    from fedkd_flwr.simulation.rows import party_name
 
     given = context.node_config
     name = str(given.get("party", ""))
@@ -150,7 +150,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 @contextmanager
 def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs (`fedkd_flwr.watchdog`).
+    """End a silo's process that hangs (`fedkd_flwr.processes.watchdog`).
 
     Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
     elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is
@@ -159,14 +159,19 @@ def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
     if "data-path" not in node_config:
         yield
         return
-    from fedkd_flwr.settings.config import NodeConfig
+    from fedkd_flwr.settings.node_config import NodeConfig
 
-    limit = node_config.get("round-limit-s", NodeConfig.default("round_limit_s"))
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
-        yield  # a setting of another kind is refused when the client is made
+    limit = _seconds(node_config.get("round-limit-s", NodeConfig.default("round_limit_s")))
+    if not limit:
+        yield
         return
     with watched(limit + HANG_S):
         yield
+
+
+def _seconds(value: object) -> float:
+    """Return a number of seconds; 0 for anything else, which is refused as a setting when the client is made."""
+    return value if isinstance(value, int | float) and value is not True and 0 < value < math.inf else 0.0
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:
@@ -174,9 +179,8 @@ def hold_back(node_config: Mapping[str, Any], began: float) -> None:
 
     Refusals wait too. Training that exceeds ``reply-at`` is seen in whole multiples of it, and in no finer way.
     """
-    every = node_config.get("reply-at", 0.0)
-    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 < every < math.inf:
-        return  # a setting of another kind is refused when the client is made
+    if not (every := _seconds(node_config.get("reply-at", 0.0))):
+        return
     passed = time.monotonic() - began
     if passed > every:
         logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)

@@ -61,25 +61,16 @@ def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
     """
     found = find_runs(text, output_dir)
     if len(found) > 1:
-        ids = ", ".join(path.parent.name for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-        raise DataError(explain(f"run {str(text)!r}", "mean one run", f"{len(found)}: {ids}", "Give one of these ids."))
+        seen = f"{len(found)}: {_some([path.parent.name for path in found])}"
+        raise DataError(explain(f"run {str(text)!r}", "mean one run", seen, "Give one of these ids."))
     return found[0]
 
 
 def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
-    """Return the folder with the checkpoint of a run to continue.
+    """Return the folder with the checkpoint of a run to continue; of several runs with one name that of the newest.
 
-    Parameters
-    ----------
-    text : str
-        As for `find_run`, or the path of the folder ``checkpoint`` itself; of several runs with one name the newest.
-    output_dir : path
-        The folder for results.
-
-    Raises
-    ------
-    DataError
-        If no run is meant, or it has none (code ``missing-file``).
+    ``text`` as for `find_run`, or the path of the folder ``checkpoint`` itself. Raises `DataError` if no run is meant,
+    or it has none (code ``missing-file``).
     """
     from fedkd_flwr.stores.checkpoints import CHECKPOINT
 
@@ -100,24 +91,15 @@ def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
 def way_to_continue(record: RunRecord, path: Path) -> str:
     """Return the command that continues a run which left a checkpoint and no result; "" where there is none.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The run's record.
-    path : Path
-        Its file.
+    ``path`` is the file of its record.
     """
     from fedkd_flwr.report.status import run_status
     from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
     folder = path.parent / "checkpoint"
-    if (
-        run_status(record).word not in ("failed", "stopped", "killed", "not known")
-        or not (folder / CHECKPOINT).is_file()
-    ):
-        return ""
+    lost = run_status(record).word in ("failed", "stopped", "killed", "not known")
     try:
-        if Lineage.load(folder).finished:
+        if not lost or not (folder / CHECKPOINT).is_file() or Lineage.load(folder).finished:
             return ""
     except DataError:
         return ""
@@ -127,14 +109,9 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
-    """Return the paths of the records of all runs that ``text`` means, the newest first; see `find_run`.
+    """Return the paths of the records of all runs that ``text`` means, the newest first, as for `find_run`.
 
-    Several runs may have one name, and several ids one start.
-
-    Raises
-    ------
-    DataError
-        If no run is meant.
+    Several runs may have one name, and several ids one start. Raises `DataError` if no run is meant.
     """
     text = str(text)
     path = Path(text).expanduser()
@@ -156,9 +133,13 @@ def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
     if not runs:
         way_out = "Name the folder of results with --output-dir, or the path of a run's record.json."
         raise DataError(explain(f"run {text!r}", f"be in {where}/runs", "no run at all there", way_out))
-    known = ", ".join(run.name or run.run_id for run in runs[:_SHOWN]) + (", ..." if len(runs) > _SHOWN else "")
+    known = _some([run.name or run.run_id for run in runs])
     rule = f"be the id, the start of an id, the name or the path of a run in {where}/runs"
     raise DataError(explain("run", rule, text, f"The newest there: {known}. `fedkd runs` lists all."))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 def _found(record: Path) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from fedkd_flwr.app.find_run import OUTPUT, find_runs
+from fedkd_flwr.app.find_run import OUTPUT, find_run, find_runs
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.status import run_status
@@ -75,21 +75,8 @@ def _continued(folder: Path, party: str) -> list[Path]:
 
 
 def _folder(run: str, root: Path) -> Path:
-    """Return the folder of the run that is meant; a silo's has no record."""
-    runs = root / "runs"
-    exact = runs / file_name(run)
-    if exact.is_dir():
-        return exact
-    # every name starts with "", as a shell gives a variable that is not set
-    there = list(runs.iterdir()) if run and runs.is_dir() else []
-    alike = [path for path in there if path.is_dir() and path.name.startswith(run)]
-    if len(alike) == 1:
-        return alike[0]
-    if len(alike) > 1:
-        ids = ", ".join(sorted(path.name for path in alike)[:8])
-        raise DataError(explain(f"run {run!r}", "mean one run", f"{len(alike)}: {ids}", "Give one of these ids."))
-    meant = [record.parent for record in find_runs(run, root)]  # the newest first; one that continues has its name
-    if others := [path for path in meant[1:] if path not in _continued(meant[0], "")]:
-        ids = ", ".join(path.name for path in [meant[0], *others][:8])
-        raise DataError(explain(f"run {run!r}", "mean one run", f"{1 + len(others)}: {ids}", "Give one of these ids."))
-    return meant[0]
+    """Return the folder of the run that is meant: of one name the newest, where it continues all the others."""
+    first, *others = (record.parent for record in find_runs(run, root))
+    if any(one not in _continued(first, "") for one in others):
+        find_run(run, root)  # which says that several are meant
+    return first

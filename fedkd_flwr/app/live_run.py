@@ -35,16 +35,8 @@ _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 class LiveRun:
     """Keeps the record and the page of one run, as a context: left by an error, the run failed or was stopped.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The record, which others fill.
-    folder : Path
-        Where ``record.json`` and ``report.html`` go.
-    page : bool
-        Whether to write pages.
-    tracking : sequence of str
-        Names of tools that get the rounds too (`fedkd_flwr.app.tracking`).
+    Others fill ``record``; ``record.json`` and, with ``page``, ``report.html`` go into ``folder``. ``tracking`` names
+    tools that get the rounds too (`fedkd_flwr.app.tracking`).
     """
 
     def __init__(self, record: RunRecord, folder: Path, *, page: bool = True, tracking: Sequence[str] = ()) -> None:

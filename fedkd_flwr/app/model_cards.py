@@ -56,20 +56,10 @@ def model_facts(path: Path) -> dict[str, Any]:
 def write_card(
     path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
 ) -> Path:
-    """Write the card of one model beside its file, and return its path.
+    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
 
-    Parameters
-    ----------
-    path : Path
-        The model's file: ``model.fedkd`` gets ``model.card.md``.
-    record : RunRecord
-        What is known of the run: the card says no more.
-    party : str
-        Whose model it is; "" for the server's.
-    kind : {"federated", "alone"}
-        Whether a party's model learnt from the federation's labels too.
-    at_silo : bool
-        Whether the card is written at a silo, whose record holds what that silo knows.
+    The card says no more than the record does. ``party`` is "" for the server's model; ``kind`` says whether a party's
+    model learnt ``alone``, or from the federation's labels too; a silo's record holds what that silo knows.
     """
     from fedkd_flwr.report.model_card import model_card
 

@@ -10,7 +10,8 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 
 __all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
 
@@ -86,10 +87,7 @@ def own_model(config: RunConfig, node: NodeConfig) -> tuple[str, str]:
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
     """Return what makes a party's teachers and students, where the algorithm has any and the run names them.
 
-    Parameters
-    ----------
-    index : int
-        The party's number in the cycle of mixed models.
+    ``index`` is the party's number in the cycle of mixed models.
     """
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):

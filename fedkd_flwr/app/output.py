@@ -12,7 +12,7 @@ from pathlib import Path
 from fedkd_flwr.app.find_run import OUTPUT, find_checkpoint
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import make_folder
-from fedkd_flwr.processes import still_runs
+from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.stores.checkpoints import Lineage

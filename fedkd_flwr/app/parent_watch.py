@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from fedkd_flwr.processes import exists
+from fedkd_flwr.processes.alive import exists
 
 __all__ = ["end_with_parent"]
 
@@ -24,19 +24,9 @@ def end_with_parent(
     comes at the wrong moment was seen to wait for ever, in locks of Flower's exit. What a run keeps is written whole or
     not at all, so that nothing is lost.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line; by default that of this process.
-    grace_s : float
-        Seconds that an orderly end may take.
-    end : callable
-        Ends the process, with its exit code.
-
-    Returns
-    -------
-    Thread or None
-        The thread that watches; None where there is nobody to watch, or the system cannot say (Windows).
+    Returns the thread that watches; None where there is nobody to watch, or the system cannot say (Windows).
+    ``arguments`` are the command line, ``grace_s`` the seconds that an orderly end may take; ``end`` ends the process
+    with its exit code.
     """
     words = list(sys.argv if arguments is None else arguments)
     given = words[words.index("--parent-pid") + 1 :] if "--parent-pid" in words else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +13,7 @@ from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
-from fedkd_flwr.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel
 
 __all__ = ["find_model", "model_files", "notes", "predictions", "read_rows"]
 
@@ -42,8 +41,7 @@ def find_model(text: str, output_dir: str | Path = OUTPUT) -> Path:
     path = Path(text).expanduser()
     if path.is_file() and path.suffix != ".json":
         return path
-    looks_like_file = path.suffix in (".fedkd", ".model")
-    if looks_like_file and not path.exists():
+    if path.suffix in (".fedkd", ".model") and not path.exists():
         raise DataError(explain("model", "be a file", f"no file {path}", "Check the path."))
     folder = path if path.is_dir() else find_run(text, output_dir).parent
     found = model_files(folder)
@@ -125,22 +123,15 @@ def predictions(
 
 def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> list[str]:
     """Return what a user should know of how these rows were read: columns not used, categories not known."""
-    said = []
-    unused = [str(name) for name in table.columns if name not in model.columns and name != id_column]
-    if carried := _carried(model, table, id_column):
-        unused = [name for name in unused if name != carried]
-    if unused:
-        said.append(f"not used: {short_list(unused)}")
-    return [*map(printable, said), *model.unknown_categories(table)]
+    used = {*model.columns, id_column, _carried(model, table, id_column)}
+    unused = [str(name) for name in table.columns if name not in used]
+    said = [printable(f"not used: {short_list(unused)}")] if unused else []
+    return [*said, *model.unknown_categories(table)]
 
 
 def _carried(model: SavedModel, table: pd.DataFrame, id_column: str) -> str:
     usual = model.encoder.schema.id_column
     return id_column or (usual if usual is not None and usual in table.columns else "")
-
-
-def _distinct(texts: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def _refuse_other_classes(model: SavedModel, table: pd.DataFrame) -> None:
@@ -152,6 +143,6 @@ def _refuse_other_classes(model: SavedModel, table: pd.DataFrame) -> None:
     others = [text for text in column_texts(table[schema.label]) if text is not None and text not in known]
     if others:
         rule = f"hold only the model's classes ({short_list(schema.classes)}), or be empty or absent"
-        seen = f"{short_list([repr(text) for text in _distinct(others)], 5)} as value"
+        seen = f"{short_list([repr(text) for text in dict.fromkeys(others)], 5)} as value"
         way_out = "Are these rows of another task? If not, remove the column: it is not used."
         raise DataError(explain(f"label column {schema.label!r}", rule, seen, way_out))

@@ -9,30 +9,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.app.find_run import LOG, OUTPUT, all_runs, way_to_continue
+from fedkd_flwr.app.find_run import LOG, OUTPUT, all_runs, find_run, way_to_continue
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.processes import still_runs
+from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import run_line
 from fedkd_flwr.report.status import run_status
 
-__all__ = ["list_runs", "log_text", "stop_at_superlink", "stop_run", "superlink_log"]
+__all__ = ["list_runs", "log_of", "stop_run"]
 
 _POLL_S = 0.2
 
 
 def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[dict[str, Any]], int]:
-    """Return a line about each run, the newest first, and how many runs there are.
+    """Return a line about each run, the newest first, and how many runs there are; ``limit`` lines, 0: all.
 
     A run whose record cannot be read has the status ``unreadable``, and ``problem`` says why. ``resume`` is the command
     that continues a run; "" where it cannot be continued.
-
-    Parameters
-    ----------
-    output_dir : path
-        The folder for results.
-    limit : int
-        The most lines returned; 0: all.
     """
     found = all_runs(output_dir)
     lines = []
@@ -48,17 +41,29 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
     return lines, len(found)
 
 
-def log_text(record: Path, *, follow: bool = False) -> Iterator[str]:
-    """Yield the log that lies beside a record, piece by piece; with ``follow`` until the run has ended.
+def log_of(
+    run: str | Path, output_dir: str | Path = OUTPUT, *, superlink: str = "", follow: bool = False
+) -> Iterator[str]:
+    """Yield what a run logged, piece by piece; with ``follow`` until it has ended.
+
+    A run of `fedkd simulate` has a log beside its record; others' logs are at their SuperLink.
 
     Raises
     ------
-    FileNotFoundError
-        If there is none.
+    DataError
+        If no run is meant, or several.
+    FlowerError
+        If no SuperLink that runs knows the run.
     """
-    with record.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
+    path = _here(run, output_dir)
+    if path is None or not path.with_name(LOG).exists():
+        from fedkd_flwr.app.submit import logged
+
+        yield from logged(str(run) if path is None else path.parent.name, superlink, stream=follow)
+        return
+    with path.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
         while True:
-            ended = not follow or run_status(RunRecord.load(record)).word != "running"  # before the last read
+            ended = not follow or run_status(RunRecord.load(path)).word != "running"  # before the last read
             while piece := file.read(1 << 16):
                 yield piece
             if ended:
@@ -66,89 +71,59 @@ def log_text(record: Path, *, follow: bool = False) -> Iterator[str]:
             time.sleep(_POLL_S)
 
 
-def stop_run(path: Path, *, superlink: str = "", wait_s: float = 40.0) -> RunRecord:
-    """Stop a run, and return its record as it then is.
+def stop_run(
+    run: str | Path, output_dir: str | Path = OUTPUT, *, superlink: str = "", wait_s: float = 40.0
+) -> dict[str, str]:
+    """Stop a run, and say how it then stands: ``run_id``, ``status`` and a ``sentence``.
 
-    A run of `fedkd simulate` is interrupted; any other is stopped by its SuperLink.
-
-    Parameters
-    ----------
-    path : Path
-        Its record.
-    superlink : str
-        The SuperLink's name in Flower's configuration; Flower's default where it is empty.
-    wait_s : float
-        Seconds to wait for the run to write how it ended.
+    A run of `fedkd simulate` is interrupted; any other is stopped by its SuperLink. ``wait_s`` are the seconds that it
+    may take to write how it ended.
 
     Raises
     ------
+    DataError
+        If no run is meant, or several.
     ConfigError
         If the run has ended.
     FlowerError
         If the SuperLink did not stop it.
     """
+    path = _here(run, output_dir)
+    if path is None:
+        _stop_at(superlink, str(run))
+        return {"run_id": str(run), "status": "stopped", "sentence": f"The SuperLink stopped run {run}."}
     record = RunRecord.load(path)
     stands = run_status(record)
     if stands.word not in ("running", "not known"):
         raise ConfigError(explain(f"run {record.run_id}", "be going on", stands.word, stands.sentence))
-    if path.with_name(LOG).exists():
-        if record.process is None or stands.word != "running":
-            rule, way_out = "run on this machine", "Stop it on the machine that `fedkd simulate` was called on."
-            raise ConfigError(explain(f"run {record.run_id}", rule, stands.sentence, way_out))
-        os.kill(record.process.pid, signal.SIGINT)
+    if not path.with_name(LOG).exists():
+        _stop_at(superlink, record.run_id)
+    elif record.process is None or stands.word != "running":
+        rule, way_out = "run on this machine", "Stop it on the machine that `fedkd simulate` was called on."
+        raise ConfigError(explain(f"run {record.run_id}", rule, stands.sentence, way_out))
     else:
-        stop_at_superlink(record.run_id, superlink=superlink)
+        os.kill(record.process.pid, signal.SIGINT)
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
         record = RunRecord.load(path)
         if record.status != "running" or still_runs(record.process) is False:
             break
         time.sleep(_POLL_S)
-    return record
+    stands = run_status(record)
+    return {"run_id": record.run_id, "status": stands.word, "sentence": stands.sentence}
 
 
-def superlink_log(run_id: str, *, superlink: str = "", follow: bool = False) -> Iterator[str]:
-    """Yield the lines that a run at a SuperLink has logged; with ``follow`` until it has ended.
+def _stop_at(superlink: str, run_id: str) -> None:
+    from fedkd_flwr.app.submit import stop
 
-    Raises
-    ------
-    FlowerError
-        If no SuperLink that runs knows the run.
-    """
-    from fedkd_flwr.app.submit import follow as lines
-    from fedkd_flwr.app.submit import status
-
-    _check_running(run_id, superlink)
-    status(run_id, superlink)
-    return lines(run_id, superlink, stream=follow)
+    stop(run_id, superlink)
 
 
-def stop_at_superlink(run_id: str, *, superlink: str = "") -> None:
-    """Let a SuperLink stop a run.
-
-    Raises
-    ------
-    FlowerError
-        If it does not.
-    """
-    from fedkd_flwr.app.submit import flower
-
-    _check_running(run_id, superlink)
-    flower("stop", run_id, *([superlink] if superlink else []))
-
-
-def _check_running(run_id: str, superlink: str) -> None:
-    """Refuse to ask a local SuperLink that does not run: Flower would start one, which knows of no run."""
-    import socket
-
-    from flwr.cli.constant import LOCAL_SUPERLINK_HTTP_API_PORT
-
-    from fedkd_flwr.app.submit import LOCAL, FlowerError, address
-
-    if address(superlink).startswith(LOCAL):
-        try:
-            socket.create_connection(("127.0.0.1", int(LOCAL_SUPERLINK_HTTP_API_PORT)), timeout=5).close()
-        except OSError as error:
-            rule, way_out = "be known to a SuperLink that runs", "Name another one: --superlink NAME."
-            seen = "no local SuperLink is running"
-            raise FlowerError(explain(f"run {run_id}, which left no log here,", rule, seen, way_out)) from error
+def _here(run: str | Path, output_dir: str | Path) -> Path | None:
+    """Return the record of a run on this disk; None of an id whose server may run elsewhere."""
+    try:
+        return find_run(run, output_dir)
+    except DataError:
+        if str(run).isdecimal():
+            return None
+        raise

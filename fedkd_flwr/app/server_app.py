@@ -34,14 +34,14 @@ from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
-from fedkd_flwr.simulation.simulated import (
+from fedkd_flwr.simulation.rows import (
     central_rows,
     check_simulation,
     held_out_rows,
     party_class_counts,
     simulated_pool,
 )
+from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 
@@ -107,7 +107,7 @@ def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     continued(config)  # a run to continue that is not there is refused before data are loaded
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.strategies.waiting import Readiness, start_processes, wait_for_nodes
+    from fedkd_flwr.strategies.waiting import Readiness, wait_for_nodes
 
     record, folder = live.record, live.folder
     if record.simulation:
@@ -126,7 +126,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
     if config.rehearsal:
         _rehearse(grid, config, public, live)
         return
-    names: dict[int, str] = {}
     # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
     readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
     nodes = wait_for_nodes(
@@ -137,18 +136,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         deadline_s=config.own.node_deadline_s,
         readiness=readiness,
     )
-    if record.simulation:
-        if config.num_parties and len(nodes) > config.num_parties:
-            way_out = "Give both the same number: num-supernodes in --federation-config."
-            raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
-        check_simulation(config, len(nodes))
-        log(INFO, "%d parties registered; starting their processes", len(nodes))
-        with held_by_server(folder):
-            started = start_processes(grid, nodes, config.round_timeout_s)
-        require_shared(folder, started)
-        names = {node: str(said["party"]) for node, said in started.items()}
-        # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
-        _note(record, *try_models(config, len(nodes)))
+    names = _start_parties(grid, config, nodes, live) if record.simulation else {}
     strategy = make_strategy(
         config,
         public=public,
@@ -169,15 +157,37 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         raise
     if (model := getattr(strategy.exchange, "model", None)) is not None:
         _keep_model(model, public, record, folder / "model.fedkd")
-        if record.simulation:
-            record.server = _measured(model, config, len(nodes))
     if record.simulation:
-        dealt = party_class_counts(config, len(nodes))
-        for party in record.parties:
-            party.class_counts = dealt.get(party.name, [])
-    if record.simulation and config.centralised:
+        _measure(model, config, record, len(nodes))
+
+
+def _start_parties(grid: Grid, config: RunConfig, nodes: list[int], live: LiveRun) -> dict[int, str]:
+    """Check a simulation before anybody trains, and start the processes of its parties; return their names by node."""
+    from fedkd_flwr.strategies.waiting import start_processes
+
+    if config.num_parties and len(nodes) > config.num_parties:
+        way_out = "Give both the same number: num-supernodes in --federation-config."
+        raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
+    check_simulation(config, len(nodes))
+    log(INFO, "%d parties registered; starting their processes", len(nodes))
+    with held_by_server(live.folder):
+        started = start_processes(grid, nodes, config.round_timeout_s)
+    require_shared(live.folder, started)
+    # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
+    _note(live.record, *try_models(config, len(nodes)))
+    return {node: str(said["party"]) for node, said in started.items()}
+
+
+def _measure(model: Classifier | None, config: RunConfig, record: RunRecord, num_parties: int) -> None:
+    """Write down what only whoever simulates can know: the server's model on all test rows, and the pooled rows."""
+    if model is not None:
+        record.server = _measured(model, config, num_parties)
+    dealt = party_class_counts(config, num_parties)
+    for party in record.parties:
+        party.class_counts = dealt.get(party.name, [])
+    if config.centralised:
         try:
-            _centralised(config, record, len(nodes))
+            _centralised(config, record, num_parties)
         except Exception as error:  # a user's own model may raise anything; the run has its result
             _note(record, Note(NoteCode.NO_CENTRALISED_MODEL, {"failure": cause(error)}))
 
@@ -250,7 +260,7 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
 
 def _keep_model(model: Classifier, public: PublicSet, record: RunRecord, path: Path) -> None:
     """Store the server's model; a run that has its result does not fail for want of a format."""
-    from fedkd_flwr.saved_model import save
+    from fedkd_flwr.stores.saved_model import save
 
     try:
         save(model, public, path)

@@ -16,16 +16,16 @@ from typing import Any
 from fedkd_flwr.app.app_folder import app_folder, toml
 from fedkd_flwr.app.proxies import direct, proxy_of
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.registry import BUNDLE, load
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.silo.bundles import Bundle, build_bundle
 
-__all__ = ["LOCAL", "FlowerError", "Submitted", "address", "flower", "flower_env", "follow", "status", "submit"]
+__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "logged", "status", "stop", "submit"]
 
-LOCAL = ":local"
-"""How the address of a SuperLink begins that Flower starts on this machine, for simulations."""
+_LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on this machine, for simulations
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 # by name it may be another environment's, or nowhere on the PATH
 _FLWR = (sys.executable, "-P", "-c", "from flwr.cli.app import app; app()")
+_TEXT: dict[str, Any] = {"text": True, "encoding": "utf-8", "errors": "replace"}
 _CODE = re.compile(r"\[code: \d+\] ")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -44,7 +44,7 @@ class Submitted:
     """A run that a SuperLink has accepted."""
 
     run_id: str
-    bundle: Bundle
+    bundle: Any  # `fedkd_flwr.silo.bundles.Bundle`: what each silo approves
 
 
 def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
@@ -68,31 +68,60 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
     if not config.public_path:
         way_out = "Give the path that it has at the server: public-path=/srv/public.csv. Without silos: fedkd simulate"
         raise ConfigError(explain("public-path", "be given to a run at real silos", config.public_path, way_out))
-    if address(superlink).startswith(LOCAL):
+    if _is_local(superlink):
         rule = "be one that silos are connected to"
         way_out = (
             "Flower would simulate parties there. Name yours in Flower's configuration (`flwr config list` says where "
             "it is) and give --superlink NAME. To try: fedkd devnet 3. Without silos: fedkd simulate"
         )
-        raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({LOCAL}:)", way_out))
+        raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({_LOCAL}:)", way_out))
     with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:
         folder = app or app_folder(Path(scratch))
-        bundle = build_bundle(folder)
+        bundle = load(BUNDLE)(folder)
         settings = Path(scratch) / "run.toml"
         settings.write_text("".join(f"{key} = {toml(value)}\n" for key, value in values.items()), encoding="utf-8")
         answer = flower("run", str(folder), *_named(superlink), "--run-config", str(settings))
     return Submitted(run_id=str(answer["run-id"]), bundle=bundle)
 
 
-def address(superlink: str = "") -> str:
-    """Return the address of a SuperLink in Flower's configuration; raise `FlowerError` where it names none such."""
+def _is_local(superlink: str) -> bool:
+    """Tell whether Flower would start this SuperLink here; raise `FlowerError` where no configuration names it."""
     import click
     from flwr.cli.flower_config import read_superlink_connection
 
     try:
-        return str(read_superlink_connection(superlink or None).address)
+        return str(read_superlink_connection(superlink or None).address).startswith(_LOCAL)
     except click.ClickException as error:
         raise FlowerError(error.message) from error
+
+
+def stop(run_id: str, superlink: str = "") -> None:
+    """Let a SuperLink stop a run; raise `FlowerError` if it does not."""
+    _require_running(run_id, superlink)
+    flower("stop", run_id, *_named(superlink))
+
+
+def logged(run_id: str, superlink: str = "", *, stream: bool = False) -> Iterator[str]:
+    """Yield what a run at a SuperLink has logged, line by line; raise `FlowerError` where none that runs knows it."""
+    _require_running(run_id, superlink)
+    status(run_id, superlink)
+    for line in follow(run_id, superlink, stream=stream):
+        yield f"{line}\n"
+
+
+def _require_running(run_id: str, superlink: str) -> None:
+    """Refuse to ask a local SuperLink that does not run: Flower would start one, which knows of no run."""
+    import socket
+
+    from flwr.cli.constant import LOCAL_SUPERLINK_HTTP_API_PORT
+
+    if _is_local(superlink):
+        try:
+            socket.create_connection(("127.0.0.1", int(LOCAL_SUPERLINK_HTTP_API_PORT)), timeout=5).close()
+        except OSError as error:
+            rule, way_out = "be known to a SuperLink that runs", "Name another one: --superlink NAME."
+            seen = "no local SuperLink is running"
+            raise FlowerError(explain(f"run {run_id}, which left no log here,", rule, seen, way_out)) from error
 
 
 def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator[str]:
@@ -101,9 +130,7 @@ def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator
         [*_FLWR, "log", run_id, *_named(superlink), "--stream" if stream else "--show"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
+        **_TEXT,
         env=flower_env(),
     ) as process:
         try:
@@ -130,9 +157,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
     done = run(
         [*_FLWR, *arguments, "--format", "json"],
         capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
+        **_TEXT,
         env=flower_env(),
         check=False,
     )

@@ -197,16 +197,7 @@ def parse_tools(text: str) -> list[str]:
 
 
 class Tracking:
-    """All tools of a run.
-
-    Parameters
-    ----------
-    names : iterable of str
-        As `parse_tools` returns them.
-    record : RunRecord
-        The run, before its first round.
-    folder : Path
-        The run's folder.
+    """All tools of a run, made before its first round; ``names`` as `parse_tools` returns them.
 
     Raises
     ------

@@ -24,10 +24,10 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import RunConfig
-from fedkd_flwr.silo.limits import Limits, limits_of
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 __all__ = ["try_final_model", "try_models"]
 

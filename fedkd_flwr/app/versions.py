@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 __all__ = ["installed_versions"]
 
-
 _NAMES = ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost")
 
 

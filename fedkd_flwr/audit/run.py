@@ -20,6 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.assembly import make_client
+from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
@@ -29,15 +30,15 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.attack import found_texts, interval_text
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.rounding import bound_text, least_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
-from fedkd_flwr.simulation.in_process import InProcessGrid, quiet
-from fedkd_flwr.simulation.simulated import party_name
+from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
 __all__ = ["audit", "audit_text"]
@@ -86,7 +87,7 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     target.go(coins)
     progress(f"the run under attack: {time.monotonic() - began:.0f} s")
     record = RunRecord.load(folder / "record.json")
-    with tempfile.TemporaryDirectory() as scratch, quiet():
+    with tempfile.TemporaryDirectory() as scratch, captured_log():
         elsewhere = config.model_copy(update={"output_dir": scratch})
         flips = _balanced(config.seed, [len(c) for c in coins], shadows)
         attack = _Attack(target)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkd_flwr.json_values import without_nan
+from fedkd_flwr.files import without_nan
 
 __all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "open_page", "print_json"]
 

@@ -12,7 +12,7 @@ from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_json
 
 if TYPE_CHECKING:
-    from fedkd_flwr.saved_model import SavedModel
+    from fedkd_flwr.stores.saved_model import SavedModel
 
 __all__ = ["ModelName", "Trust", "predict", "read_model"]
 
@@ -72,7 +72,7 @@ def predict(
 def read_model(model: str, output_dir: Path, *, trust: bool) -> SavedModel:
     """Read the model that a user names; a type of the user's own may lie in the current folder, as in its run."""
     from fedkd_flwr.app.predict import find_model
-    from fedkd_flwr.saved_model import load
+    from fedkd_flwr.stores.saved_model import load
 
     path = find_model(model, output_dir)
     find_own_modules()

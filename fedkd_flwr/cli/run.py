@@ -46,8 +46,8 @@ def run(
     """
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.app.submit import follow, status, submit
+    from fedkd_flwr.report.terminal import one_line
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
-    from fedkd_flwr.terminal import one_line
 
     find_own_modules()
     given = read_settings(settings or [], name=name)

@@ -1,15 +1,18 @@
-"""The command ``fedkd runs``: which runs there are."""
+"""The commands about runs that there are: ``fedkd runs``, ``log``, ``stop`` and ``forget``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, print_json
 
-__all__ = ["runs"]
+__all__ = ["forget", "log", "runs", "stop"]
+
+_SuperLink = Annotated[str, typer.Option(help="Of a run at a SuperLink: its name in Flower's configuration.")]
 
 
 def runs(
@@ -44,3 +47,78 @@ def runs(
             typer.echo(f"{line['run_id']} has no result and can be continued: {line['resume']}", err=True)
     if total > len(lines):
         typer.echo(f"({total - len(lines)} older ones: --limit 0 shows all)", err=True)
+
+
+def log(
+    run: RunName,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
+    superlink: _SuperLink = "",
+    output_dir: OutputDir = OUTPUT,
+) -> None:
+    """Print what a run logged: the log that `fedkd simulate` keeps, or that of Flower's SuperLink (`flwr log`).
+
+    Examples
+    --------
+    fedkd log last
+    fedkd log last --follow
+    fedkd log 1874890138940096806 --superlink hospital-link
+    """
+    from fedkd_flwr.app.runs import log_of
+
+    for piece in log_of(run, output_dir, superlink=superlink, follow=follow):
+        typer.echo(piece, nl=False)
+
+
+def stop(run: RunName, superlink: _SuperLink = "", output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
+    """Stop a run: a simulation of `fedkd simulate`, or a run at a SuperLink (`flwr stop`).
+
+    What the rounds before have found, and what has left the parties, stays in its record.
+
+    Examples
+    --------
+    fedkd stop last
+    fedkd stop 1874890138940096806 --superlink hospital-link
+    """
+    from fedkd_flwr.app.runs import stop_run
+
+    said = stop_run(run, output_dir, superlink=superlink)
+    if as_json:
+        print_json(said)
+    else:
+        typer.echo(said["sentence"])
+    return 1 if said["status"] == "running" else 0
+
+
+def forget(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id or the start of it; at the server also its name or path.")
+    ],
+    party: Annotated[str, typer.Option(help="Of this party alone, where several share a folder.")] = "",
+    models: Annotated[
+        bool, typer.Option("--models", help="Also the final models, cards and pages that the run left a party.")
+    ] = False,
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", metavar="FOLDER", help="A silo's state-dir, or the server's output-dir.")
+    ] = OUTPUT,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what a run kept to go on with: a party's state between rounds, and the server's checkpoint.
+
+    The run cannot be continued then. Its record stays, and so does every ledger: what was spent is spent. A run that is
+    going on is cancelled with `fedkd stop` first.
+
+    Examples
+    --------
+    fedkd forget 1874 --output-dir /srv/st-mary/state
+    fedkd forget last-monday --models
+    """
+    from fedkd_flwr.app.forget import forget_run
+
+    deleted = forget_run(run, output_dir, party=party, models=models)
+    if as_json:
+        print_json({"deleted": [str(path) for path in deleted]})
+        return
+    for path in deleted:
+        typer.echo(f"deleted {path}")
+    if not deleted:
+        typer.echo("Nothing to delete: this run keeps no state here. Its record and the ledgers stay.")

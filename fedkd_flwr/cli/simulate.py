@@ -14,7 +14,7 @@ from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
 from fedkd_flwr.cli.options import AsJson, find_own_modules, open_page, print_json
 
 if TYPE_CHECKING:
-    from fedkd_flwr.simulation.simulate import Ended
+    from fedkd_flwr.simulation.watch import Ended
 
 __all__ = ["Interrupts", "Resume", "RunSettings", "simulate"]
 
@@ -53,13 +53,13 @@ def simulate(
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     fedkd simulate --resume last
     """
-    from fedkd_flwr.simulation.simulate import Simulation
+    from fedkd_flwr.simulation.watch import Simulation
 
     simulation = Simulation()  # it needs seconds to import what it needs; meanwhile the settings are read
     try:
         from fedkd_flwr.app.progress import ProgressLine
         from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
-        from fedkd_flwr.simulation.simulate import jobs
+        from fedkd_flwr.simulation.watch import jobs
 
         find_own_modules()
         given = read_settings(settings or [], num_parties=parties, name=name)
@@ -128,7 +128,7 @@ class Interrupts:
 
 def _print(ended: list[Ended], name: str) -> None:
     """Print what the runs that completed gave."""
-    from fedkd_flwr.simulation.simulate import once, spread
+    from fedkd_flwr.simulation.watch import once, spread
 
     done = [one for one in ended if one.status == "completed"]
     if done and done[0].columns:
@@ -158,7 +158,7 @@ def _print(ended: list[Ended], name: str) -> None:
 
 def _fixed_answer(done: list[Ended], baselines: list[dict[str, float]]) -> str:
     """Return for a heading how many test rows there are, and what one fixed answer reaches on them on average."""
-    from fedkd_flwr.simulation.simulate import TOGETHER
+    from fedkd_flwr.simulation.watch import TOGETHER
 
     found = []
     for rows in done[0].n:

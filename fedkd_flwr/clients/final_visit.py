@@ -29,8 +29,8 @@ from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.saved_model import pack
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
+from fedkd_flwr.stores.saved_model import pack
 from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["keep_models", "take_in"]

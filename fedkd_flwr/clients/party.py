@@ -54,7 +54,7 @@ class ModelFactory(Protocol):
 
 
 class Apart(Protocol):
-    """Does a piece of a visit's work where it can be ended; `fedkd_flwr.silo.limits.Limits` is one."""
+    """Does a piece of a visit's work where it can be ended; `fedkd_flwr.processes.limits.Limits` is one."""
 
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
         """Return the bytes that the work makes; ``parts``: it may take one of so many parts of the visit's time."""

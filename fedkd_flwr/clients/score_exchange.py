@@ -30,7 +30,7 @@ from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.rounding import bound_text
+from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.nothing import NoLedger
 from fedkd_flwr.stores.party_state import Saved

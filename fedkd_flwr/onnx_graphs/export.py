@@ -15,7 +15,7 @@ from fedkd_flwr.models.estimators import import_extra
 from fedkd_flwr.onnx_graphs.encoder import add_encoder, feed, input_kind
 from fedkd_flwr.onnx_graphs.estimators import Answers, add_estimator
 from fedkd_flwr.onnx_graphs.graph import Graph
-from fedkd_flwr.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel
 
 __all__ = ["Difference", "check_onnx", "made_up_rows", "onnx_inputs", "to_onnx"]
 

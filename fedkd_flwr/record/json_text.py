@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.json_values import canonical, digest_of, without_nan
+from fedkd_flwr.files import canonical, digest_of, without_nan
 
 __all__ = ["SCHEMA_VERSION", "built", "check_digest", "json_text", "read_json", "record_digest", "signed"]
 

@@ -6,7 +6,7 @@ import dataclasses
 import textwrap
 from dataclasses import dataclass, field
 
-from fedkd_flwr.json_values import canonical, without_nan
+from fedkd_flwr.files import canonical, without_nan
 from fedkd_flwr.record.json_text import json_text
 from fedkd_flwr.record.publishable import WITHHELD
 

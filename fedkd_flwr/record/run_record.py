@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.json_values import canonical, digest_of, without_nan
+from fedkd_flwr.files import canonical, digest_of, without_nan
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.processes import ProcessRecord
+from fedkd_flwr.processes.alive import ProcessRecord
 from fedkd_flwr.record.audit import AttackFigures, AuditRecord, Measured, ProvenEpsilon
 from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame

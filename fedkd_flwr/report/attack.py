@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, RunRecord
 from fedkd_flwr.report.canvas import BLUE, GREY, Canvas, Plot
 from fedkd_flwr.report.html import Table
-from fedkd_flwr.rounding import bound_text, least_text
 
 __all__ = ["attack_table", "claims_table", "found_texts", "interval_text", "roc_plot"]
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.formatting import is_number, plain
-from fedkd_flwr.rounding import bound_text
 
 __all__ = [
     "CLAIM_FIELDS",

@@ -13,14 +13,14 @@ from typing import Any
 import pandas as pd
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
-from fedkd_flwr.rounding import bound_text
-from fedkd_flwr.terminal import columns
+from fedkd_flwr.report.terminal import columns
 
 __all__ = ["Comparison", "Difference", "compare"]
 

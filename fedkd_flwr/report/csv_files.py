@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import as_shown, write_atomic
 from fedkd_flwr.record.frames import FRAMES
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.spreadsheets import as_shown
 
 if TYPE_CHECKING:
     import pandas as pd

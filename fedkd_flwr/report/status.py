@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedkd_flwr.processes import still_runs
+from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.report.formatting import count, plain, time_span
 

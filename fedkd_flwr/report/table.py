@@ -17,7 +17,7 @@ from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.status import run_status
 from fedkd_flwr.report.summary import summary
-from fedkd_flwr.terminal import columns
+from fedkd_flwr.report.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]
 

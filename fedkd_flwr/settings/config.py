@@ -1,4 +1,4 @@
-"""The run config and a node's own config, checked; strings become objects only here and in `assembly`.
+"""The run config, checked as a node's own config is; strings become objects only here and in `assembly`.
 
 Both are kebab-case scalars; an algorithm's own settings stand in a section of its name (``fedct.quorum``). Which
 settings there are, and what they may be, each algorithm's card says. Unknown keys, wrong types, impossible
@@ -7,7 +7,6 @@ combinations and settings that nobody reads are refused before any party is cont
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,15 +14,14 @@ from typing import Any, Literal
 
 from pydantic import SkipValidation
 
-from fedkd_flwr.algorithms import Card, allowed_by_default, cards, find_card
+from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.metrics import check_names
-from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
+from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["TABLE_RULES", "NodeConfig", "RunConfig", "parse_node_config", "parse_run_config"]
+__all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config"]
 
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
@@ -248,144 +246,6 @@ TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits", "he
 """Settings that say how a user's table is read."""
 
 
-class NodeConfig(Config):
-    """What one node says of itself and allows; no setting of a run changes it.
-
-    In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
-    """
-
-    party: str = setting("")
-    """This silo's name, unique in the federation; required with data-path."""
-    data_path: str = setting("", path=True)
-    """Its private file, with the schema's label column."""
-    public_path: str = setting("", path=True)
-    """Its copy of the public file; required with data-path."""
-    schema_path: str = setting("", path=True)
-    """Its copy of the schema. Empty: schema.toml beside public-path."""
-    public_fingerprint: str = setting("")
-    """The public set that was agreed on, as `fedkd check` prints it at the server: 20 digits to compare by telephone.
-    Another one is refused. Empty: any that the server has too."""
-    label: str = setting("")
-    """If given, it must be the schema's label column: a check."""
-    model: str = setting("")
-    """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
-    model_params: str = setting("")
-    """Its parameters."""
-    state_dir: str = setting("", path=True)
-    """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
-    test_fraction: float = setting(0.2, ge=0, lt=1)
-    """Share of its rows kept for measuring."""
-    allow: str = setting(",".join(sorted(allowed_by_default())))
-    """Algorithms it takes part in, with commas; those that send scores or weights never by default. With the word
-    density-ratio among them, FedCT, FedKT and PATE also get its class counts and how typical each public row is of its
-    rows, in runs without noise. In simulation the run decides."""
-    allow_code: bool = setting(False)
-    """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
-    privacy is demanded."""
-    require_privacy: bool = setting(False)
-    """Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any noise, so set
-    epsilon-budget too."""
-    epsilon_budget: float = setting(float("inf"), ge=0, allow_inf_nan=True)
-    """Most this party may ever spend on its data, over all runs, for one record against the server; a finite budget
-    refuses runs without a mechanism too."""
-    delta_budget: float = setting(1e-5, gt=0, lt=1)
-    """The delta at which that is counted."""
-    rows_at_least: int = setting(0, ge=0)
-    """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
-    number, never for the true one. 0: nothing is known, and it is counted as if all rows were drawn."""
-    allow_models: str = setting("")
-    """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
-    node's own is its owner's choice."""
-    run_rules: str = setting("")
-    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.share=argmax. A
-    setting that the run's algorithm does not have is passed over."""
-    reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
-    """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
-    refuses replies without a mechanism too."""
-    hours: str = setting("")
-    """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
-    08:00-18:00. Empty: always."""
-    class_rows_at_least: int = setting(0, ge=0)
-    """Rule of the site: the least number of rows of each class that this party learns from, of those it holds any of.
-    With fewer it refuses; beside a claim for the whole party it sends a fixed answer instead, because a refusal would
-    tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
-    answer."""
-    approve: Literal["never", "first-round", "always"] = setting("never")
-    """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
-    later ones of its kind; or each that holds labels, scores, weights or metrics."""
-    approve_within_s: float = setting(3000.0, ge=0)
-    """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
-    round-timeout-s."""
-    reply_at: float = setting(0.0, ge=0)
-    """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
-    comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
-    round_limit_s: float = setting(3000.0, ge=0)
-    """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
-    round-timeout-s, so that the party still answers. 0: never."""
-    memory_limit_gb: float = setting(0.0, ge=0)
-    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
-    the machine's, or of its container's."""
-    share_metrics: str = setting("")
-    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/metrics.md lists them); model
-    stands for its model's name and size. Empty: none."""
-    min_support: int = setting(10, ge=0)
-    """A figure of a class with fewer test rows stays here."""
-    partition_id: int | None = setting(None, ge=0)
-    """Set by Flower in simulation; not for silos."""
-    num_partitions: int | None = setting(None, ge=1)
-    """Set by Flower in simulation; not for silos."""
-
-    def check(self) -> None:
-        """Refuse a silo without its files or name."""
-        if self.data_path and not self.public_path:
-            way_out = "Name this node's copy of the public file."
-            raise ConfigError(explain("public-path", "be given with data-path", self.public_path, way_out))
-        if self.data_path and not self.party:
-            way_out = 'Give this silo a unique name: party="st-mary".'
-            raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
-        if self.model_params and not self.model:
-            raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
-        check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
-        _ = self.rules
-        if not self.data_path and self.partition_id is None:
-            way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
-            raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
-
-    @property
-    def simulated(self) -> bool:
-        """Tell whether this node plays a party of a partitioned data set."""
-        return not self.data_path
-
-    @property
-    def demands_privacy(self) -> bool:
-        """Tell whether runs without a mechanism at this party are refused."""
-        return self.require_privacy or self.epsilon_budget < math.inf
-
-    @property
-    def rules(self) -> SiteRules:
-        """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
-        known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
-        return SiteRules(
-            models=frozenset(filter(None, map(str.strip, self.allow_models.split(",")))),
-            settings=parse_setting_rules(self.run_rules, known),
-            hours=parse_hours(self.hours),
-            reply_epsilon=self.reply_epsilon,
-            delta=self.delta_budget,
-            class_rows=self.class_rows_at_least,
-        )
-
-    @property
-    def guards(self) -> bool:
-        """Tell whether what leaves is written down: at each silo, and where a simulated node asks for it."""
-        asks = self.approve != "never" or self.rules != SiteRules(delta=self.delta_budget)
-        return not self.simulated or bool(self.state_dir) or asks
-
-    @property
-    def takes_models(self) -> bool:
-        """Tell whether a run may name its models: not where it names its own, nor at a silo that demands privacy."""
-        return not self.model and (self.simulated or not self.demands_privacy)
-
-
 def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
     """Return the checked run config; keys not given take their defaults.
 
@@ -443,8 +303,7 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
 
 def _unknown(what: str, key: str, values: Mapping[str, Any], known: Iterable[str]) -> str:
     """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
-    keys = sorted(known)
-    name = key.rpartition(".")[2]
+    keys, name = sorted(known), key.rpartition(".")[2]
     near = [one for one in keys if one.rpartition(".")[2] == name]
     near = near or nearest(key, [one for one in keys if one not in values]) or nearest(key, keys)
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."

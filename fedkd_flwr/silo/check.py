@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, FedkdError
+from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.stores.files import require_locks
-from fedkd_flwr.terminal import one_line
 
 __all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_code", "finding_of"]
 

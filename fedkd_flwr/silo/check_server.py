@@ -23,8 +23,8 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.silo.check import Finding, Level, check_disk, finding_of
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.simulation.simulate import DEFAULT_PARTIES
-from fedkd_flwr.simulation.simulated import check_simulation, simulated_pool
+from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
+from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["check_server"]

@@ -28,11 +28,12 @@ from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, FedkdError, LimitError, RefusalError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
-from fedkd_flwr.settings.config import NodeConfig, RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.processes.limits import limits_of
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, finding_of
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.silo.ledger import read_ledger
-from fedkd_flwr.silo.limits import limits_of
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
 

@@ -30,12 +30,12 @@ from typing import Any, Literal, NoReturn
 from fedkd_flwr.clients.door import Ask, Leaving, Shown, discloses
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
+from fedkd_flwr.processes.watchdog import paused
 from fedkd_flwr.silo import receipts
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.watchdog import paused
 
 __all__ = ["Approve", "SiloDoor"]
 

@@ -27,7 +27,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
-from fedkd_flwr.simulation.in_process import InProcessGrid
+from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.stores.held_replies import held_in
 from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.strategies.loop import new_record

@@ -14,9 +14,10 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.settings.config import NodeConfig, RunConfig
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.door import SiloDoor
-from fedkd_flwr.simulation.simulated import party_name, simulated_pool
+from fedkd_flwr.simulation.rows import party_name, simulated_pool
 from fedkd_flwr.stores.egress_log import EgressLog
 
 __all__ = ["door_of"]

@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import IO
 
-from fedkd_flwr.silo.limits import end_with_parent
+from fedkd_flwr.processes.limits import end_with_parent
 from fedkd_flwr.silo.receipts import settle, taken
 
 __all__ = ["main", "read_frames", "serve", "write_frames"]

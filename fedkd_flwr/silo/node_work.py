@@ -25,10 +25,10 @@ from flwr.supercore.fab import Fab
 from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import Code, FedkdError, RefusalError, explain
+from fedkd_flwr.processes.limits import leaving_nothing
+from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
-from fedkd_flwr.silo.limits import leaving_nothing
 from fedkd_flwr.silo.node_client import read_frames, write_frames
-from fedkd_flwr.terminal import one_line
 
 __all__ = [
     "CLIENT",
@@ -157,7 +157,7 @@ def ask_client_app(
     Notes
     -----
     Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
-    child in which a party learns and what a model started there (`fedkd_flwr.silo.limits`). On Windows the process
+    child in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process
     alone is ended.
     """
     metadata = work.message.metadata

@@ -53,8 +53,8 @@ def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
     from fedkd_flwr.app.client_app import app
     from fedkd_flwr.app.server_app import federate
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.in_process import InProcessGrid
-    from fedkd_flwr.simulation.simulate import DEFAULT_PARTIES
+    from fedkd_flwr.simulation.grid import InProcessGrid
+    from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
 
     count = int(values.get("num-parties") or DEFAULT_PARTIES)
     with tempfile.TemporaryDirectory(prefix="fedkd-rehearsal-") as folder, captured_log() as said:

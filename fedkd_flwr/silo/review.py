@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.spreadsheets import for_spreadsheets
+from fedkd_flwr.files import for_spreadsheets
+from fedkd_flwr.report.terminal import columns, one_line
 from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
-from fedkd_flwr.terminal import columns, one_line
 
 __all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
 

@@ -16,11 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Any
 
+from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import epsilon_of, plain_events
 from fedkd_flwr.privacy.ledger.filter import ROUNDING, spent_text
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["RuleResult", "SettingRule", "SiteRules", "parse_hours", "parse_setting_rules", "refuse_broken"]
+__all__ = ["RuleResult", "SettingRule", "SiteRules", "parse_hours", "parse_setting_rules", "refuse_broken", "rules_of"]
 
 _RULE = re.compile(r"([a-z0-9.-]+)\s*(<=|>=|=)\s*(\S+)")
 
@@ -143,6 +146,11 @@ class SiteRules:
     delta: float = 1e-5
     class_rows: int = 0
 
+    @property
+    def asks(self) -> bool:
+        """Tell whether there is any rule at all."""
+        return self != SiteRules(delta=self.delta)
+
     def of_run(self, settings: Mapping[str, Any], models: Collection[str]) -> list[RuleResult]:
         """Return what the rules say of a run's settings, by key, and of the models that it names."""
         results = [rule.result(settings) for rule in self.settings]
@@ -183,6 +191,25 @@ class SiteRules:
         least = min((count for count in counts if count), default=0)
         wanted = f"at least {self.class_rows}"
         return [RuleResult(rule="class-rows-at-least", wanted=wanted, seen=str(least), kept=least >= self.class_rows)]
+
+
+def rules_of(node: NodeConfig) -> SiteRules:
+    """Return the rules that a node's config gives.
+
+    Raises
+    ------
+    ConfigError
+        If one cannot be read.
+    """
+    known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
+    return SiteRules(
+        models=frozenset(filter(None, map(str.strip, node.allow_models.split(",")))),
+        settings=parse_setting_rules(node.run_rules, known),
+        hours=parse_hours(node.hours),
+        reply_epsilon=node.reply_epsilon,
+        delta=node.delta_budget,
+        class_rows=node.class_rows_at_least,
+    )
 
 
 def refuse_broken(results: Sequence[RuleResult]) -> None:

@@ -32,8 +32,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import make_folder, read_sealed, write_sealed
-from fedkd_flwr.json_values import canonical, digest_of, sealed, unsealed
+from fedkd_flwr.files import canonical, digest_of, make_folder, read_sealed, sealed, unsealed, write_sealed
 from fedkd_flwr.privacy.ledger.entry import Entry, lost
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable

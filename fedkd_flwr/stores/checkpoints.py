@@ -12,8 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import write_atomic, write_sealed
-from fedkd_flwr.json_values import canonical
+from fedkd_flwr.files import canonical, write_atomic, write_sealed
 from fedkd_flwr.stores.archive import packed, unpacked
 from fedkd_flwr.stores.files import read_state, state_lost
 

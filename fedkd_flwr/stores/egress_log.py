@@ -34,8 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import make_folder, read_sealed, write_sealed
-from fedkd_flwr.json_values import without_nan
+from fedkd_flwr.files import make_folder, read_sealed, without_nan, write_sealed
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply

@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
-from fedkd_flwr.spreadsheets import for_spreadsheets
+from fedkd_flwr.files import for_spreadsheets, make_folder, write_atomic
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.processes import this_process
+from fedkd_flwr.processes.alive import this_process
 from fedkd_flwr.record.run_record import RunRecord, now_text
 
 __all__ = ["RecordFile"]

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, explain
-from fedkd_flwr.json_values import canonical
+from fedkd_flwr.files import canonical
 from fedkd_flwr.privacy.noise.sampling import Rng
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.stores.book import Book

@@ -24,9 +24,9 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
+from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.saved_model import load
-from fedkd_flwr.silo.limits import limits_of
+from fedkd_flwr.stores.saved_model import load
 
 SYNTHETIC = {
     "dataset": "synthetic",

@@ -16,7 +16,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.processes import ProcessRecord, _started, this_process
+from fedkd_flwr.processes.alive import ProcessRecord, _started, this_process
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.stores.checkpoints import save_checkpoint

@@ -11,18 +11,18 @@ from federation import party, rows
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedkd_flwr import watchdog
 from fedkd_flwr.app import client_app
 from fedkd_flwr.app.client_app import answer, finish, never_for_ever
 from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.processes import watchdog
 from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 
 HANGS = """
 import os, time
-from fedkd_flwr import watchdog
 from fedkd_flwr.app import client_app
-from fedkd_flwr.silo.limits import Limits
+from fedkd_flwr.processes import watchdog
+from fedkd_flwr.processes.limits import Limits
 client_app.HANG_S = 0.7
 os.mkfifo("rows.csv")
 with client_app.never_for_ever({"data-path": "rows.csv", "round-limit-s": 0.1}):

@@ -16,7 +16,7 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
-from fedkd_flwr.simulation.simulated import central_rows, simulated_pool
+from fedkd_flwr.simulation.rows import central_rows, simulated_pool
 from fedkd_flwr.stores.book import looked_at
 
 FAST = {

@@ -6,7 +6,7 @@ import pytest
 
 from fedkd_flwr.app.forget import forget_run
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.processes import this_process
+from fedkd_flwr.processes.alive import this_process
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.party_state import PartyState
@@ -85,7 +85,7 @@ def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
     RecordFile(root / "runs/71/record.json").write(record)
     with pytest.raises(ConfigError, match=r"run 71 must have ended before it is forgotten.*fedkd stop 71"):
         forget_run("71", root)
-    with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 71, 72"):
+    with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 72, 71"):
         forget_run("7", root)
     with pytest.raises(DataError, match="run must be the id"):
         forget_run("81", root)

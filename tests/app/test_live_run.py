@@ -25,7 +25,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.status import run_status
-from fedkd_flwr.simulation.simulation_process import StarterGone
+from fedkd_flwr.simulation.server_process import StarterGone
 from fedkd_flwr.stores import record_file
 from fedkd_flwr.strategies import (
     PATE,

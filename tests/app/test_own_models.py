@@ -21,7 +21,7 @@ from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.simulated import simulated_pool
+from fedkd_flwr.simulation.rows import simulated_pool
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-model.md"
 EXAMPLES = re.findall(

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from fedkd_flwr import processes
 from fedkd_flwr.app.find_run import LOG
-from fedkd_flwr.app.runs import log_text, stop_run, superlink_log
+from fedkd_flwr.app.runs import log_of, stop_run
 from fedkd_flwr.app.submit import FlowerError
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.processes import ProcessRecord, this_process
+from fedkd_flwr.processes import alive
+from fedkd_flwr.processes.alive import ProcessRecord, this_process
 from fedkd_flwr.record.run_record import RunRecord
 
 
@@ -36,7 +36,7 @@ def test_a_simulation_is_interrupted(saved):
     sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", sleep], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sleeper:
         sleeper.stdout.readline()
-        started = processes._started(sleeper.pid)
+        started = alive._started(sleeper.pid)
         path = saved(ProcessRecord(pid=sleeper.pid, started=started, machine=this_process().machine))
         stop_run(path, wait_s=5.0)
         assert sleeper.wait(5) != 0
@@ -51,9 +51,9 @@ def test_a_run_that_has_ended_or_runs_elsewhere_is_not_stopped(saved):
 
 def test_a_log_is_read_and_followed_until_the_run_has_ended(saved):
     ended = dataclasses.replace(this_process(), started="1")
-    assert "".join(log_text(saved(this_process()))) == "one\ntwo\n"
-    assert "".join(log_text(saved(ended), follow=True)) == "one\ntwo\n"
-    pieces = log_text(saved(this_process()), follow=True)
+    assert "".join(log_of(saved(this_process()))) == "one\ntwo\n"
+    assert "".join(log_of(saved(ended), follow=True)) == "one\ntwo\n"
+    pieces = log_of(saved(this_process()), follow=True)
     assert next(pieces) == "one\ntwo\n"
     path = saved(ended, log="one\ntwo\nthree\n")
     assert "".join(pieces) == "three\n"
@@ -64,8 +64,8 @@ def test_no_superlink_is_started_to_ask_it_for_a_run(saved, tmp_path, monkeypatc
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flwr"))
     monkeypatch.setattr("flwr.cli.constant.LOCAL_SUPERLINK_HTTP_API_PORT", "9")  # discard: nobody listens
     with pytest.raises(FlowerError, match="no local SuperLink is running"):
-        superlink_log("7")
+        next(log_of("7", tmp_path))
     with pytest.raises(FlowerError, match="no local SuperLink is running"):
         stop_run(saved(this_process(), log=None))
     with pytest.raises(FlowerError, match="'elsewhere' not found"):
-        superlink_log("7", superlink="elsewhere")
+        next(log_of("7", tmp_path, superlink="elsewhere"))

@@ -19,7 +19,7 @@ from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.saved_model import load
+from fedkd_flwr.stores.saved_model import load
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 

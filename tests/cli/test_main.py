@@ -20,8 +20,8 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import Classifier
-from fedkd_flwr.saved_model import save
 from fedkd_flwr.stores.egress_log import EgressLog
+from fedkd_flwr.stores.saved_model import save
 
 ROOT = Path(__file__).parents[2]
 
@@ -316,9 +316,8 @@ def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tm
 
 def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
     (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
-    program = (
-        "import sys; from fedkd_flwr.data.tables import require_file; require_file(sys.stdin.buffer.read().decode())"
-    )
+    program = "import sys; from fedkd_flwr.data.formats import require_readable as read; "
+    program += "read(sys.stdin.buffer.read().decode())"
     path = str(tmp_path / "dätä.csv").encode()
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | ASCII, input=path, capture_output=True, check=False)
@@ -401,9 +400,10 @@ def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
 
 def _log_of_a_server(monkeypatch, lines, how, details):
     from fedkd_flwr.app import submit
+    from fedkd_flwr.silo.bundles import Bundle
 
     made = submit.Submitted(
-        run_id="7", bundle=submit.Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
+        run_id="7", bundle=Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
     )
     monkeypatch.setattr(submit, "submit", lambda *_, **__: made)
     monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))

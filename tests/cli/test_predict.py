@@ -27,7 +27,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError, ModelBytesError
 from fedkd_flwr.models import Classifier, own_files
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.saved_model import load, save
+from fedkd_flwr.stores.saved_model import load, save
 
 SCHEMA = Schema(
     columns=(

@@ -14,8 +14,8 @@ from fedkd_flwr.cli.main import main
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.silo import devnet
 from fedkd_flwr.silo.bundles import Bundle
-from fedkd_flwr.simulation import simulate
-from fedkd_flwr.simulation.simulate import Ended
+from fedkd_flwr.simulation import watch
+from fedkd_flwr.simulation.watch import Ended
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def fedkd(monkeypatch, capsys):
         def end(self):
             pass
 
-    monkeypatch.setattr(simulate, "Simulation", Fake)
+    monkeypatch.setattr(watch, "Simulation", Fake)
 
     def call(*words, ended=()):
         Fake.ended = tuple(ended)

@@ -19,7 +19,7 @@ from fedkd_flwr.clients.pieces import pack_answer, pack_finished, unpack_answer,
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.silo.limits import Limits
+from fedkd_flwr.processes.limits import Limits
 from fedkd_flwr.stores.nothing import NO_STATE
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 

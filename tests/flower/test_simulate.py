@@ -15,7 +15,7 @@ from flwr.app import Context, RecordDict
 from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.simulation.in_process import InProcessGrid
+from fedkd_flwr.simulation.grid import InProcessGrid
 
 pytestmark = pytest.mark.flower
 

@@ -11,7 +11,7 @@ from report.conftest import sample
 from benchmarks.harness.__main__ import bench, main
 from benchmarks.harness.runs import Bench
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.simulation.simulate import Ended
+from fedkd_flwr.simulation.watch import Ended
 
 TABLE = "label-skew-digits"
 

@@ -39,7 +39,7 @@ def ran(monkeypatch, records):
     def simulate(self, settings, show, may_stop):
         done.append((settings["algorithm"], settings["seed"]))
         show("round 1")
-        from fedkd_flwr.simulation.simulate import Ended
+        from fedkd_flwr.simulation.watch import Ended
 
         if settings["seed"] == 13:
             return Ended(run_id="1", status="failed", reason="too few\nparties")

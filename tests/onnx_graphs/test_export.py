@@ -20,7 +20,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import NAMES, Classifier, make_model
 from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, onnx_inputs, to_onnx
-from fedkd_flwr.saved_model import SavedModel
+from fedkd_flwr.stores.saved_model import SavedModel
 
 SMALL = {
     "random-forest": {"n_estimators": 8, "max_depth": 3},

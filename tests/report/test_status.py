@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from pages import check_safe_and_alone, written
 
-from fedkd_flwr.processes import this_process
+from fedkd_flwr.processes.alive import this_process
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord
 from fedkd_flwr.report import summary_table
 from fedkd_flwr.report.status import run_status

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.settings.config import NodeConfig, RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.settings.node_config import NodeConfig
 
 ROOT = Path(__file__).parents[2]
 SIMULATIONS = sorted((ROOT / "simulations").glob("*.toml"))

@@ -18,7 +18,6 @@ import pytest
 from dp_accounting import NoOpDpEvent
 from federation import fedct_grid, party, rows
 
-from fedkd_flwr import watchdog
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
@@ -29,6 +28,7 @@ from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.processes import watchdog
 from fedkd_flwr.silo import door as silo_door
 from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.silo.review import answer_lines, decide, log_text, pending

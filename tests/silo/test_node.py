@@ -176,7 +176,7 @@ def test_what_left_its_process_group_is_killed_too(kind, installed, approvals, t
     )
     if kind == "of the learning child":
         work = f"def work():\n    exec({sleeper!r})\n    os.kill(os.getppid(), 9)\n    time.sleep(60)\n"
-        script = f"import os, time\nfrom fedkd_flwr.silo.limits import limits_of\n{work}limits_of(60.0, 0.0)(work)"
+        script = f"import os, time\nfrom fedkd_flwr.processes.limits import limits_of\n{work}limits_of(60.0, 0.0)(work)"
     else:
         started = f"subprocess.run([sys.executable, '-c', {sleeper!r}], stdout=2, start_new_session=True)"
         script = f"import subprocess, sys\n{started}"

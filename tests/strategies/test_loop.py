@@ -14,11 +14,11 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
 
-from fedkd_flwr import saved_model
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.record.notes import Note, NoteCode
+from fedkd_flwr.stores import saved_model
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 from fedkd_flwr.strategies.reception import Reception, believed_names, registered_names

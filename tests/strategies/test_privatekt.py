@@ -17,9 +17,9 @@ from fedkd_flwr.files import write_sealed
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.silo.limits import limits_of
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.strategies import PrivateKT, PrivateKTConfig

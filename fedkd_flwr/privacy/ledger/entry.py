@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from fedkd_flwr import json_values
+from fedkd_flwr import files
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
@@ -135,7 +135,7 @@ def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> fl
 def canonical(value: object) -> bytes:
     """Return plain JSON as the same bytes on every machine."""
     try:
-        return json_values.canonical(value)
+        return files.canonical(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(explain("ledger entry", "be plain JSON with finite numbers", f"this: {error}")) from error
 

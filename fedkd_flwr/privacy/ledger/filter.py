@@ -57,7 +57,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import FedkdError
-from fedkd_flwr.rounding import bound_text
+from fedkd_flwr.privacy.rounding import bound_text
 
 __all__ = ["ROUNDING", "Cost", "cost_of", "order", "spent", "spent_text"]
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import build_bundle
-from fedkd_flwr.terminal import one_line
 
 __all__ = ["bundle"]
 

@@ -50,7 +50,8 @@ def check(
     """
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.errors import ConfigError, explain
-    from fedkd_flwr.settings.config import NodeConfig, RunConfig
+    from fedkd_flwr.settings.config import RunConfig
+    from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.settings.run_settings import read_settings
     from fedkd_flwr.silo.check import as_json as findings_json
     from fedkd_flwr.silo.check import as_text, exit_code

@@ -70,7 +70,7 @@ def dry_run(
     if to_csv is not None and found.table:
         import csv
 
-        from fedkd_flwr.spreadsheets import for_spreadsheets
+        from fedkd_flwr.files import for_spreadsheets
 
         with to_csv.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(for_spreadsheets(found.table))
@@ -101,7 +101,7 @@ def _node_settings(words: list[str], text: str) -> dict[str, Any]:
     """Return a node config, with paths that do not depend on where a process runs."""
     from flwr.common.config import parse_config_args
 
-    from fedkd_flwr.settings.config import NodeConfig
+    from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.settings.run_settings import read_words
 
     given = (dict(parse_config_args([text])) if text else {}) | read_words(words)

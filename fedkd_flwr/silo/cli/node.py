@@ -14,8 +14,8 @@ import typer
 
 from fedkd_flwr.cli.options import AsJson, print_json
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
-from fedkd_flwr.terminal import one_line
 
 __all__ = ["node"]
 

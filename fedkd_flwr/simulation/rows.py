@@ -7,6 +7,7 @@ nobody is told anything over the wire.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -36,7 +37,6 @@ __all__ = [
     "hold_out",
     "party_class_counts",
     "party_name",
-    "party_sizes",
     "simulated_digest",
     "simulated_pool",
 ]
@@ -50,40 +50,26 @@ def simulated_pool(config: RunConfig) -> Pool:
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
     pool = load_pool(
         config.dataset,
-        data_root=config.data_root,
-        seed=config.seed,
-        num_public=config.num_public,
-        num_test=config.num_test,
-        num_private=config.num_private,
-        public_from=config.public_from,
-        synthetic_rows=config.synthetic_rows,
-        synthetic_features=config.synthetic_features,
-        synthetic_classes=config.synthetic_classes,
-        table=config.table,
-        label=config.label,
-        schema_path=config.schema_path,
+        **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
         rows=rows or None,
-        label_space=config.label_space,
-        rules=_table_rules(config),
+        rules=Rules(**_told(config, TABLE_RULES)),
         command=_other_words(config),
         rare=config.num_parties,
     )
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
 
 
-def _table_rules(config: RunConfig) -> Rules:
-    """Return what the run says about a user's table."""
-    drop, missing = (tuple(filter(None, map(str.strip, text.split(",")))) for text in (config.drop, config.missing))
-    return Rules(
-        id_column=config.id_column,
-        drop=drop,
-        missing=missing,
-        decimal=config.decimal,
-        dates=config.dates,
-        limits=config.limits,
-        header=config.header,
-        encoding=config.encoding,
-    )
+_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "label_space")
+_FILES = ("table", "label", "schema_path")
+_SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
+_LISTS = ("drop", "missing")  # words with commas between them
+
+
+def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
+    """Return what the run says of these settings, by field name."""
+    values = {name: getattr(config, name) for name in names}
+    words = {name: tuple(filter(None, map(str.strip, values[name].split(",")))) for name in _LISTS if name in values}
+    return values | words
 
 
 def _other_words(config: RunConfig) -> list[str]:
@@ -140,11 +126,6 @@ def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: floa
     order = derive_rng(seed, party, "own-test").permutation(positions)
     count = max(min(round(fraction * len(order)), len(order) - 1), 0)
     return order[count:], order[:count]
-
-
-def party_sizes(config: RunConfig, num_parties: int) -> list[int]:
-    """Return how many rows each simulated party holds."""
-    return [len(positions) for positions in dealt(config, num_parties)]
 
 
 def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:

@@ -171,7 +171,7 @@ class Simulation:
         # users' own modules lie where they call the command; last, so that they hide no library
         paths += [here] if (here := str(Path.cwd())) not in paths else []
         start = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-        start += "from fedkd_flwr.simulation.simulation_process import main; main()"
+        start += "from fedkd_flwr.simulation.server_process import main; main()"
         self.early_log = tempfile.NamedTemporaryFile(prefix="fedkd-", suffix=".log", delete=False)  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", start, json.dumps(paths)],

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, LimitError, PayloadError
-from fedkd_flwr.silo import limits
-from fedkd_flwr.silo.limits import Limits, limits_of
+from fedkd_flwr.processes import limits
+from fedkd_flwr.processes.limits import Limits, limits_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
 SOON = 0.3  # seconds
@@ -248,7 +248,7 @@ def test_processes_that_were_there_before_live_on():
 
 def test_work_ends_with_the_process_that_asked_for_it(tmp_path):
     code = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom fedkd_flwr.silo.limits import Limits\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom fedkd_flwr.processes.limits import Limits\n"
         "def work():\n"
         "    Path(sys.argv[1]).write_text(str(os.getpid()))\n"
         "    time.sleep(60)\n"

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import os
 import queue
-import signal
 import subprocess
-import sys
-import threading
 import time
 from types import SimpleNamespace
 
@@ -16,9 +11,8 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation import simulate, simulation_process
-from fedkd_flwr.simulation.simulate import Ended, Simulation, jobs, once
-from fedkd_flwr.simulation.simulation_process import StarterGone
+from fedkd_flwr.simulation import watch
+from fedkd_flwr.simulation.watch import Ended, Simulation, jobs, once
 
 END = {"event": "end", "run_id": "7", "status": "completed", "log": ""}
 BEGIN = {"event": "begin", "run_id": "7", "folder": "/nowhere", "rounds": 5, "parties": 2}
@@ -52,7 +46,7 @@ def test_each_seed_is_a_run_of_its_own_with_the_same_name():
     assert [one["config"]["seed"] for one in runs] == [3, 4, 5]
     assert {one["config"]["name"] for one in runs} == {"x"}
     assert len({one["run_id"] for one in runs}) == 3
-    assert all(parse_run_config(one["config"]).num_parties == simulate.DEFAULT_PARTIES for one in runs)
+    assert all(parse_run_config(one["config"]).num_parties == watch.DEFAULT_PARTIES for one in runs)
     assert all(2**62 <= int(one["run_id"]) < 2**63 for one in runs)
 
 
@@ -188,21 +182,6 @@ def test_a_process_that_a_model_forked_and_left_behind_is_not_waited_for(monkeyp
     simulation.end()
     assert not simulation.listener.is_alive()  # it is ended, too
     assert (ended.status, time.monotonic() - begun < 20) == ("killed", True)
-
-
-@pytest.mark.parametrize(("heard", "error"), [("", StarterGone), ("stop\n", KeyboardInterrupt)])
-def test_a_process_whose_command_was_killed_stops_for_another_reason_than_one_that_was_told_to(
-    monkeypatch, heard, error
-):
-    monkeypatch.setattr(simulation_process, "_starter_gone", threading.Event())
-    monkeypatch.setattr(sys, "stdin", io.StringIO(heard))
-    killed = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-    simulation_process._watch()
-    assert killed == [(os.getpid(), signal.SIGINT)]
-    with pytest.raises(KeyboardInterrupt) as caught:
-        simulation_process._interrupted(signal.SIGINT, None)
-    assert caught.type is error
 
 
 def test_what_several_seeds_say_is_said_once_for_each_kind():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -12,7 +10,7 @@ from flwr.app.error import Error
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-__all__ = ["Handler", "InProcessGrid", "quiet"]
+__all__ = ["Handler", "InProcessGrid"]
 
 Handler = Callable[[Message, Context], Message]
 
@@ -28,16 +26,16 @@ class InProcessGrid(Grid):
         One per node.
     run_config : dict
         What every context carries.
-    tamper : callable, optional
-        ``tamper(node_index, reply) -> reply | None`` to spoil what crosses the wire; None loses it.
-    order : sequence of int, optional
-        In which order the messages of a round are delivered.
+    run_id : int
+        The run's id, as Flower knows it.
 
     Attributes
     ----------
     sent, replies : list of Message
         Instructions, and what came back, in order.
     """
+
+    first = 1000  # the lowest node id
 
     def __init__(
         self,
@@ -46,18 +44,14 @@ class InProcessGrid(Grid):
         run_config: dict[str, Any] | None = None,
         *,
         run_id: int = 1,
-        tamper: Callable[[int, Message], Message | None] | None = None,
-        order: Sequence[int] | None = None,
-        first_node_id: int = 1000,
     ) -> None:
         # Flower makes messages for the node that its process belongs to
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run_id, 1, 1
-        self.handler, self.tamper, self.order = handler, tamper, order
+        self.handler = handler
         self.contexts = {
-            first_node_id + i: Context(run_id, first_node_id + i, dict(config), RecordDict(), dict(run_config or {}))
-            for i, config in enumerate(node_configs)
+            node: Context(run_id, node, dict(config), RecordDict(), dict(run_config or {}))
+            for node, config in enumerate(node_configs, self.first)
         }
-        self.first = first_node_id
         self.sent: list[Message] = []
         self.replies: list[Message] = []
         self._waiting: dict[str, Message] = {}
@@ -80,28 +74,27 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Deliver the messages and keep the replies until they are pulled."""
-        messages = list(messages)
-        if self.order is not None:
-            messages = [messages[i] for i in self.order if i < len(messages)]
         ids = []
         for message in messages:
             identity = str(len(self.sent))
             message.metadata.__dict__["_message_id"] = identity
             self.sent.append(message)
-            node = message.metadata.dst_node_id
-            TaskIdentity.node_id = node
-            try:
-                reply = self.handler(message, self.contexts[node])
-            except Exception as error:  # as Flower's own backends do
-                reply = Message(Error(code=2, reason=f"{type(error)}:<{error!r}>"), reply_to=message)
-            reply.metadata.__dict__["_src_node_id"] = node
-            TaskIdentity.node_id = 1
-            spoilt = self.tamper(node - self.first, reply) if self.tamper else reply
-            if spoilt is not None:
-                self._waiting[identity] = spoilt
-                self.replies.append(spoilt)
+            if (reply := self._answered(message)) is not None:
+                self._waiting[identity] = reply
+                self.replies.append(reply)
             ids.append(identity)
         return ids
+
+    def _answered(self, message: Message) -> Message | None:
+        """Return the reply of the node that a message is for; None where it is lost on its way."""
+        TaskIdentity.node_id = node = message.metadata.dst_node_id
+        try:
+            reply = self.handler(message, self.contexts[node])
+        except Exception as error:  # as Flower's own backends do
+            reply = Message(Error(code=2, reason=f"{type(error)}:<{error!r}>"), reply_to=message)
+        reply.metadata.__dict__["_src_node_id"] = node
+        TaskIdentity.node_id = 1
+        return reply
 
     def pull_messages(
         self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
@@ -112,17 +105,3 @@ class InProcessGrid(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Deliver the messages and return the replies."""
         return self.pull_messages(self.push_messages(messages))
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the logs of runs of which many are made: they would bury what the command says."""
-    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -25,14 +25,14 @@ from flwr.proto.message_pb2 import Context as ContextBytes
 from flwr.proto.message_pb2 import Message as MessageBytes
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedkd_flwr.simulation.in_process import InProcessGrid
+from fedkd_flwr.simulation.grid import InProcessGrid
 
-__all__ = ["PartyProcesses", "ProcessGrid", "cores"]
+__all__ = ["PartyProcesses", "ProcessGrid", "write_to"]
 
 logger = logging.getLogger("flwr")
 
 # what every party needs, imported once
-_PRELOAD = ["fedkd_flwr.simulation.party_processes", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
+_PRELOAD = ["fedkd_flwr.simulation.parties", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
 # each party computes on one core, as under Ray
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -42,11 +42,7 @@ def _serve(pipe: Connection, log: str) -> None:
     from fedkd_flwr.app.client_app import app
 
     if log:  # what models print, too
-        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
-        os.close(file)
-
+        write_to(log)
     parent, me = parent_process(), os.getpid()
     if parent is not None:  # a lost server must not leave a party training
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -68,6 +64,14 @@ def _serve(pipe: Connection, log: str) -> None:
         if os.getpid() != me:  # a model forked, and its child came back from the call, too
             os._exit(0)
         pipe.send_bytes(message_to_proto(reply).SerializeToString())
+
+
+def write_to(log: str) -> None:
+    """Append what this process prints from now on to a file."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
 
 
 def _end_with(sentinel: int) -> None:
@@ -98,13 +102,7 @@ class _Process:
 
 
 class PartyProcesses:
-    """The processes that play the parties of all runs of a command.
-
-    Parameters
-    ----------
-    count : int
-        How many there are.
-    """
+    """The processes that play the parties of all runs of a command, ``count`` of them."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -173,7 +171,7 @@ class ProcessGrid(InProcessGrid):
         self.processes, self.log, self.progress = processes, log, progress
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[tuple[int, Message] | None] = queue.SimpleQueue()
-        self._number = self._batch = self._asked = self._answered = 0
+        self._number = self._batch = self._asked = self._done = 0
         self._busy: dict[_Process, int] = {}  # process -> the batch it works on
         self._threads = [
             threading.Thread(target=self._drive, daemon=True) for _ in range(min(processes.count, num_parties))
@@ -186,7 +184,7 @@ class ProcessGrid(InProcessGrid):
         messages = list(messages)
         with self._lock:
             self._batch += 1
-            self._asked, self._answered = len(messages), 0
+            self._asked, self._done = len(messages), 0
             late = list(self._busy)
             self._waiting.clear()
         for process in late:
@@ -253,22 +251,15 @@ class ProcessGrid(InProcessGrid):
                     process = None
                 reply.metadata.__dict__["_src_node_id"] = node
                 self._waiting[message.metadata.message_id] = reply
-                self._answered += 1
+                self._done += 1
             self._say(message)
         if process is not None:
             process.end()
 
     def _say(self, message: Message) -> None:
         group = message.metadata.group_id
-        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._answered, self._asked)
+        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, self._asked)
 
 
 def _not_here(message: Message, context: Context) -> Message:
     raise NotImplementedError("parties compute in processes of their own")
-
-
-def cores() -> int:
-    """Return how many processors this process may use, as its container allows."""
-    from joblib import cpu_count
-
-    return int(cpu_count())

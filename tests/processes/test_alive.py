@@ -3,12 +3,12 @@ import os
 import subprocess
 import sys
 
-from fedkd_flwr import processes
-from fedkd_flwr.processes import ProcessRecord, exists, still_runs, this_process
+from fedkd_flwr.processes import alive
+from fedkd_flwr.processes.alive import ProcessRecord, exists, still_runs, this_process
 
 
 def _of(pid):
-    return dataclasses.replace(this_process(), pid=pid, started=processes._started(pid))
+    return dataclasses.replace(this_process(), pid=pid, started=alive._started(pid))
 
 
 def test_a_process_runs_until_it_is_killed_also_before_its_parent_collects_it():
@@ -34,7 +34,7 @@ def test_of_another_machine_nothing_is_known():
 
 
 def test_where_there_is_no_proc_ps_says_when_a_process_started(monkeypatch, tmp_path):
-    monkeypatch.setattr(processes, "_PROC", tmp_path)
+    monkeypatch.setattr(alive, "_PROC", tmp_path)
     mine = this_process()
     assert mine.started
     assert still_runs(mine)

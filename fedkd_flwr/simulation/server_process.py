@@ -1,6 +1,6 @@
 """The process that runs the simulations of one command: the server, and the processes of the parties.
 
-`fedkd_flwr.simulation.simulate` starts it and reads what it says, one JSON object a line. It ends when it is told to
+`fedkd_flwr.simulation.watch` starts it and reads what it says, one JSON object a line. It ends when it is told to
 stop, and when whoever started it is gone.
 """
 
@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any, TextIO
 
+from fedkd_flwr.simulation.watch import TOGETHER, Ended
+
 __all__ = ["main"]
 
 
@@ -25,13 +27,15 @@ def main() -> None:
     told = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     say = _Say(told)
-    from fedkd_flwr.simulation.party_processes import PartyProcesses, cores
+    from joblib import cpu_count
+
+    from fedkd_flwr.simulation.parties import PartyProcesses
 
     if not (line := sys.stdin.readline()):  # refused before it was sent
         return
     job = json.loads(line)
     parties = max(int(one["config"]["num-parties"]) for one in job["runs"])
-    processes = PartyProcesses(job["processes"] or min(cores(), parties))
+    processes = PartyProcesses(job["processes"] or min(cpu_count(), parties))
     threading.Thread(target=_watch, daemon=True).start()
     try:
         _check(job["runs"], say)
@@ -89,7 +93,7 @@ def _check(runs: list[dict[str, Any]], say: _Say) -> None:
     """Check settings and data of all runs before anything is written or any party asked."""
     from fedkd_flwr.errors import FedkdError
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.simulated import check_simulation
+    from fedkd_flwr.simulation.rows import check_simulation
 
     try:
         for one in runs:
@@ -107,36 +111,26 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.find_run import LOG
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.app.server_app import federate
-    from fedkd_flwr.data.look import note_lines
     from fedkd_flwr.errors import explain
-    from fedkd_flwr.record.run_record import RunRecord
-    from fedkd_flwr.report import results
-    from fedkd_flwr.report.table import notes, summary_table, warnings
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.party_processes import ProcessGrid
-    from fedkd_flwr.simulation.simulate import TOGETHER, Ended
+    from fedkd_flwr.simulation.parties import ProcessGrid, write_to
 
     config = parse_run_config(values)
     folder = output_root(config.output_dir) / "runs" / run_id
     log = folder / LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write_to(log)
+        write_to(str(log))
     except OSError as error:
         way_out = "Name another folder: output-dir=FOLDER, and --output-dir FOLDER where other commands look for it."
         say("refused", text=explain("output-dir", "be a folder that can be written", f"{folder} ({error})", way_out))
         raise _RefusedError from error
     say("begin", run_id=run_id, folder=str(folder), rounds=config.rounds, parties=config.num_parties)
-    grid = ProcessGrid(
-        processes,
-        config.num_parties,
-        values,
-        run_id=int(run_id),
-        log=str(log),
-        progress=lambda kind, number, answered, asked: say(
-            "progress", kind=kind, round=number, answered=answered, asked=asked
-        ),
-    )
+
+    def progress(kind: str, number: int, answered: int, asked: int) -> None:
+        say("progress", kind=kind, round=number, answered=answered, asked=asked)
+
+    grid = ProcessGrid(processes, config.num_parties, values, run_id=int(run_id), log=str(log), progress=progress)
     try:
         federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
     except (Exception, KeyboardInterrupt) as error:
@@ -145,8 +139,19 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         traceback.print_exception(error)  # into the log; the record says how the run ended
     finally:
         grid.close()
-    record = RunRecord.load(folder / "record.json")
-    report = folder / "report.html"
+    ended = _ended(folder, config.name, log)
+    say("end", **dataclasses.asdict(ended))
+    return ended.status == "completed"
+
+
+def _ended(folder: Path, name: str, log: Path) -> Ended:
+    """Return how a run ended, as its record in a folder says."""
+    from fedkd_flwr.data.look import note_lines
+    from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.report import results
+    from fedkd_flwr.report.table import notes, summary_table, warnings
+
+    record, report = RunRecord.load(folder / "record.json"), folder / "report.html"
     balanced = results.figure_used(record, results.rows_used(record)) == "balanced_accuracy"
     fixed = {rows: results.baseline(record, rows) for rows in results.ROWS}
     fixed_balanced = {rows: results.fixed_answer(record, rows) for rows in results.ROWS if balanced}
@@ -155,10 +160,10 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         fixed[TOGETHER] = pooled.baseline
         if balanced and pooled.support and None not in pooled.support:
             fixed_balanced[TOGETHER] = 1 / sum(map(bool, pooled.support))
-    ended = Ended(
-        run_id=run_id,
+    return Ended(
+        run_id=record.run_id,
         status=record.status,
-        name=config.name,
+        name=name,
         seed=record.seed,
         reason=record.reason,
         figures=record.figures_by_model(),
@@ -174,13 +179,3 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         report=str(report) if report.is_file() else "",
         log=str(log),
     )
-    say("end", **dataclasses.asdict(ended))
-    return record.status == "completed"
-
-
-def _write_to(log: Path) -> None:
-    """Append what is printed from now on to a file."""
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    os.close(file)

@@ -24,7 +24,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, ModelBytesError
 from fedkd_flwr.models import Classifier, make_model, serialize
-from fedkd_flwr.saved_model import load, save
+from fedkd_flwr.stores.saved_model import load, save
 
 NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
@@ -194,7 +194,7 @@ def test_cells_of_no_category_are_a_warning_in_the_log_once_a_call(ages, caplog)
     ages.predict(table)
     assert [(one.name, one.levelname, one.message) for one in caplog.records] == [
         (
-            "fedkd_flwr.saved_model",
+            "fedkd_flwr.stores.saved_model",
             "WARNING",
             "column 'job': 1 of 3 rows hold a category that the model does not know and count as missing there: "
             "astronaut",

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.rounding import bound_text, least_text
+from fedkd_flwr.privacy.rounding import bound_text, least_text
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NUMBERS = st.floats(min_value=0.0, max_value=1e300, allow_subnormal=False)
 
 
