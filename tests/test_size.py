@@ -75,7 +75,6 @@ LARGE_MODULES = {
     "strategies.loop",
 }
 LARGE_CLASSES = {
-    "clients.base:PartyClient",
     "clients.score_exchange:ScoreClient",
     "models.classifier:Classifier",
     "strategies.label_exchange:LabelExchange",
