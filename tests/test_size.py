@@ -16,7 +16,7 @@ LIMITS = {
     "baselines": 1_575,
     "checks": 157,
     "cli": 1_169,
-    "clients": 3_493,
+    "clients": 3_504,
     "data": 5_429,
     "errors": 251,
     "files": 118,
