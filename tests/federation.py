@@ -11,7 +11,8 @@ from flwr.app import Context, Message
 from grid import InProcessGrid
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
+from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, keeping
+from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import NAMES
@@ -117,6 +118,13 @@ def run_fedkt(members: list[Party], *, order: Any = None, **settings: Any) -> tu
     strategy, grid = fedkt(**settings), fedkt_grid(members, order=order)
     strategy.start(grid)
     return strategy, grid
+
+
+def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]) -> Any:
+    """Return what the answer to an instruction may be told as changes to."""
+    visit = Visit(client)
+    visit.open(arrays, config)
+    return keeping.held_by_server(client, visit.instruction)
 
 
 def accuracies(strategy: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -149,8 +149,7 @@ class FedKTClient(OneShotVoteClient):
 
     def _plan(self, instruction: Instruction) -> NoisyVotes | QuietVotes:
         """Return what is done to the teachers' votes."""
-        config: FedKTConfig = instruction.config
-        return config.party_plan(self.party.public.num_rows, self.party.public.num_classes)
+        return _party_plan(instruction.config, self.party.public.num_rows, self.party.public.num_classes)
 
     def _student_labels(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.int16]:
         public, plan = self.party.public, self._plan(instruction)
@@ -186,6 +185,11 @@ class FedKTClient(OneShotVoteClient):
     def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int) -> NDArray[np.int16]:
         """Return the labels that a teacher of these private rows gives the rows asked."""
         return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
+
+
+@lru_cache(maxsize=1)  # one visit asks for it a dozen times and more, and noise is searched for anew each time
+def _party_plan(config: FedKTConfig, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
+    return config.party_plan(num_public, num_classes)
 
 
 def _cut(num_rows: int, subsets: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

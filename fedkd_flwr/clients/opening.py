@@ -60,26 +60,13 @@ def opened(
         If it is about another public set, or what this party kept is damaged.
     """
     arrays = named_arrays(parameters, config)
-    asked, name, public = config.get("algorithm"), card.name, party.public
-    if asked != name:
-        raise PayloadError(explain("algorithm", f"be {name} at this client", asked))
-    if name not in party.allow:
-        way_out = f'Add "{name}" to this node\'s allow to take part.'
-        raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
-    if config.get("fingerprint") != public.fingerprint:
-        way_out = "Give this node the same public file and schema as the server."
-        message = explain("public set", f"have fingerprint {public.fingerprint}", config.get("fingerprint"), way_out)
-        raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
+    _require_agreed(party, card, config)
     server_round = check_whole("server-round", config.get("server-round"), 1, error=PayloadError)
     told = card.config.from_told(config)
     if told.privacy != "party" and config.get("privacy") == "party":
         raise PayloadError(explain("privacy", f"be what the settings amount to, {told.privacy}", "party"))
-    rule = str(config.get("rule", ""))
-    if rule and not (rule in RULES and RULES[rule].needs):
-        raise PayloadError(explain("rule", "be a vote rule that needs more than labels", rule))
-    if rule and (config.get("privacy") != "none" or _noisy(card, config)):  # no claim covers what it needs
-        raise PayloadError(explain("rule", "not ask for more than labels in a run with noise", rule))
-    mark = mark_of(config, told, algorithm=name, fingerprint=public.fingerprint)
+    rule = _rule(card, config)
+    mark = mark_of(config, told, algorithm=card.name, fingerprint=party.public.fingerprint)
     party = taken_up(party, config, mark)
     labels = None
     if "labels" in arrays:
@@ -98,6 +85,30 @@ def opened(
         saved=kept_state(party, card, heard=heard),
         party_seed=derive_seed(told.seed, party.name),
     )
+
+
+def _require_agreed(party: Party, card: Card, config: Mapping[str, Scalar]) -> None:
+    """Refuse an instruction of another algorithm, of one that is not allowed here, and about another public set."""
+    asked, name, public = config.get("algorithm"), card.name, party.public
+    if asked != name:
+        raise PayloadError(explain("algorithm", f"be {name} at this client", asked))
+    if name not in party.allow:
+        way_out = f'Add "{name}" to this node\'s allow to take part.'
+        raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
+    if config.get("fingerprint") != public.fingerprint:
+        way_out = "Give this node the same public file and schema as the server."
+        message = explain("public set", f"have fingerprint {public.fingerprint}", config.get("fingerprint"), way_out)
+        raise DataError(message, code=Code.PUBLIC_SET_MISMATCH)
+
+
+def _rule(card: Card, config: Mapping[str, Scalar]) -> str:
+    """Return the vote rule that asks for more than labels, "" for none."""
+    rule = str(config.get("rule", ""))
+    if rule and not (rule in RULES and RULES[rule].needs):
+        raise PayloadError(explain("rule", "be a vote rule that needs more than labels", rule))
+    if rule and (config.get("privacy") != "none" or _noisy(card, config)):  # no claim covers what it needs
+        raise PayloadError(explain("rule", "not ask for more than labels in a run with noise", rule))
+    return rule
 
 
 def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Saved | None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.score_exchange import DigestClient, Lesson
+from fedkd_flwr.clients.lesson import Lesson, averages, taught_by
+from fedkd_flwr.clients.score_exchange import DigestClient
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -41,7 +42,8 @@ class SCARLETClient(DigestClient):
             logger.warning(
                 "%s: %d of %d averages were not kept here; it learns the others", self.party.name, missing, len(rows)
             )
-        return self.taught_by(rows[held], cache.averages[rows[held]], instruction) if held.any() else None
+        config = instruction.config
+        return taught_by(self.party, rows[held], cache.averages[rows[held]], config) if held.any() else None
 
     def memory(self, instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the averages that this party holds."""
@@ -54,13 +56,13 @@ class SCARLETClient(DigestClient):
         cache = Cache.empty(public.num_rows, public.num_classes)
         if "cached" in arrays:
             rows = decode_rows(arrays["cached"], num_public=public.num_rows)
-            cache = cache.stored(rows, self.averages(instruction, len(rows), name="cache"), server_round=1)
+            cache = cache.stored(rows, averages(self.party, instruction, len(rows), name="cache"), server_round=1)
         elif saved is not None and "kept.cached" in saved.arrays:
             cache = cache.stored(saved.arrays["kept.cached"], saved.arrays["kept.cache"], server_round=1)
         if "previous" in arrays:
             rows, signals = self._last_rows(instruction)
             fresh = rows[signals != CACHED]
-            cache = cache.stored(fresh, self.averages(instruction, len(fresh)), server_round=1)
+            cache = cache.stored(fresh, averages(self.party, instruction, len(fresh)), server_round=1)
         return cache
 
     def _last_rows(self, instruction: Instruction) -> tuple[NDArray[np.int64], NDArray[np.int16]]:

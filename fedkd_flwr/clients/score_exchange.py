@@ -10,46 +10,34 @@ import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import DigestConfig, Mechanism, ScoreExchangeConfig, with_answers
+from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreExchangeConfig, with_answers
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
+from fedkd_flwr.clients.lesson import Lesson, averages, nothing_more, taught_by
 from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.subset import charge_of_subset, claimed_subset, learnt_from, may_continue, own_rows
 from fedkd_flwr.data.public import PublicLabels, PublicSet
-from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
+from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.pretraining import pretrain
-from fedkd_flwr.privacy import dp
-from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
-from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores.nothing import NoLedger
 from fedkd_flwr.stores.party_state import Saved
-from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import encode_scores
 
-__all__ = ["DigestClient", "Lesson", "ScoreClient", "pretrain_on"]
+__all__ = ["DigestClient", "ScoreClient", "pretrain_on"]
 
 logger = logging.getLogger("flwr.party")
-
-
-class Lesson(NamedTuple):
-    """What the last round's averages teach: public rows (n, d), targets (n, C), and the loss to compare with."""
-
-    X: NDArray[Any]
-    targets: NDArray[np.floating[Any]]
-    loss: str
 
 
 def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
@@ -116,7 +104,7 @@ class ScoreClient(PartyClient):
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse averages and rows that cannot be read, a model that has no logits, and a subset that is not there."""
-        self._asked(instruction)
+        self.asked_rows(instruction)
         self.lesson(instruction)
         fresh = self.party.model(seed=instruction.seed("model"))
         if instruction.config.share == "logits" and not fresh.supports_soft_steps:
@@ -124,7 +112,7 @@ class ScoreClient(PartyClient):
             raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
         if instruction.config.pretrain_epochs and fresh.supports_soft_steps:
             _public_labels(self.party.public)
-        self._subsampling(instruction)
+        claimed_subset(self.party, instruction.config)
 
     def learn(self, instruction: Instruction) -> Answer:
         """Learn from the last averages; return the answers for the rows asked next."""
@@ -153,12 +141,12 @@ class ScoreClient(PartyClient):
     def _answer(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> Answer:
         """Return values with what is kept beside them, which no private row decides in any other way."""
         kept = self.memory(instruction) | self._answered(values, instruction)
-        return Answer(values=values, kept=kept, meta={"learnt-from": self._source(instruction)})
+        return Answer(values=values, kept=kept, meta={"learnt-from": learnt_from(self.party, instruction.config)})
 
     def finish(self, instruction: Instruction) -> Finished:
         """Learn from the final averages; SOLO sees the party's own rows for as long."""
         model, _ = self._taught(instruction)
-        X, y = self._own_rows(instruction)
+        self.party, X, y = own_rows(self.party, instruction, rng=self.noise_rng)
         alone = self.party.model(seed=instruction.seed("model"))
         self._start(alone, X, y, instruction)
         if alone.supports_soft_steps:
@@ -169,35 +157,18 @@ class ScoreClient(PartyClient):
         fresh = self.party.model(seed=instruction.seed("model"))
         kept: Classifier | None = None
         notes: list[str] = []
-        if fresh.supports_soft_steps and self._may_continue(instruction):
+        if fresh.supports_soft_steps and may_continue(self.party, instruction):
             kept, notes = restore(self.party, instruction)
-        X, y = self._own_rows(instruction)
+        self.party, X, y = own_rows(self.party, instruction, rng=self.noise_rng)
         lesson, model = self.lesson(instruction), kept or fresh
         if not model.supports_soft_steps:
-            self._refit(model, X, y, lesson, self.weight(instruction))
+            _refit(model, X, y, lesson, weight=self.weight(instruction), num_classes=self.party.public.num_classes)
             return model, notes
         if kept is None:
             self._start(model, X, y, instruction)
         if lesson is not None:
             self.improve(model, X, y, lesson, instruction)
         return model, notes
-
-    def _source(self, instruction: Instruction) -> str:
-        """Return which rows of its own a party learns from, in words."""
-        subset = self._subsampling(instruction)
-        return "all rows" if subset is None else subset.words
-
-    def _may_continue(self, instruction: Instruction) -> bool:
-        """Tell whether the kept model knows no row that this instruction's claim leaves out.
-
-        A round under noise learns from all rows; a net kept from it would carry them into answers that a subset's claim
-        lets out without noise.
-        """
-        saved, source = instruction.saved, self._source(instruction)
-        if source == "all rows" or saved is None or saved.meta.get("learnt-from") == source:
-            return True
-        logger.warning("%s: the kept model learnt from other rows than %s: it starts afresh", self.party.name, source)
-        return False
 
     def _start(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Give a net its first weights, from public labels where asked, and train it; fit any other learner."""
@@ -209,68 +180,36 @@ class ScoreClient(PartyClient):
             pretrain_on(self.party.public, model, epochs=epochs, seed=instruction.config.seed)
         self.begin(model, X, y, instruction)
 
-    def _refit(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None, weight: float) -> None:
-        if lesson is None or not weight:
-            model.fit(X, y)
-            return
-        own = np.eye(self.party.public.num_classes)[y]
-        model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, weight * lesson.targets]))
-
     def lesson(self, instruction: Instruction) -> Lesson | None:
         """Return what the last averages teach; None before there are any."""
         public, arrays = self.party.public, instruction.arrays
         if "previous" not in arrays:
             return None
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
-        return self.taught_by(rows, self.averages(instruction, len(rows)), instruction)
+        return taught_by(self.party, rows, averages(self.party, instruction, len(rows)), instruction.config)
 
     def memory(self, instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the arrays that this party keeps for the next round."""
         return {}
 
-    def averages(self, instruction: Instruction, count: int, *, name: str = "") -> NDArray[np.float32]:
-        """Return the averages of ``count`` rows that come under ``name``; by default under that of their kind."""
-        kind = instruction.config.kind
-        name = name or kind
-        if name not in instruction.arrays:
-            raise PayloadError(explain("payload", f"hold {name} of the last rows", sorted(instruction.arrays)))
-        spec, at = self.party.spec.rows(count), instruction.server_round
-        return decode_scores(instruction.arrays[name], public=spec, server_round=at, kind=kind)
-
-    def taught_by(self, rows: NDArray[np.int64], targets: NDArray[np.float32], instruction: Instruction) -> Lesson:
-        """Return the lesson of averages (num_rows, num_classes) of these public rows."""
-        config: ScoreExchangeConfig = instruction.config
-        if config.kind == "logits" and config.loss != "l1-logits":
-            shifted = np.exp(targets.astype(np.float64) - targets.max(axis=1, keepdims=True))
-            targets = (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
-        return Lesson(X=self.party.public.X[rows], targets=targets, loss=config.loss)
-
     # ---------------------------------------------------------------- what leaves
 
-    @staticmethod
-    def is_last(instruction: Instruction) -> bool:
-        """Tell whether the run is at its end: nothing more is asked."""
-        return "indices" not in instruction.arrays
-
     def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
-        """Return the public rows that the server asks about."""
-        return self._asked(instruction)
-
-    def _asked(self, instruction: Instruction) -> NDArray[np.int64]:
-        if self.is_last(instruction):
+        """Return the public rows that the server asks about; all at the end of a run."""
+        if nothing_more(instruction):
             return np.arange(self.party.public.num_rows)
         return decode_rows(instruction.arrays["indices"], num_public=self.party.public.num_rows)
 
     def asks(self, instruction: Instruction) -> Mapping[str, int]:
         """Return that a round asks about so many public rows."""
-        return {} if self.is_last(instruction) else {"public-batch": self.num_rows(instruction)}
+        return {} if nothing_more(instruction) else {"public-batch": self.num_rows(instruction)}
 
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows are asked."""
-        return len(self._asked(instruction))
+        return len(self.asked_rows(instruction))
 
     def _answers(self, model: Classifier, instruction: Instruction) -> dict[str, NDArray[Any]]:
-        X, share = self.party.public.X[self._asked(instruction)], instruction.config.share
+        X, share = self.party.public.X[self.asked_rows(instruction)], instruction.config.share
         if share == "logits":
             return {"logits": model.logits(X)}
         if share == "argmax":
@@ -280,7 +219,8 @@ class ScoreClient(PartyClient):
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Add the noise that the run asks for."""
-        mechanism = self._mechanism(instruction)
+        config: ScoreExchangeConfig = instruction.config
+        mechanism = config.mechanism(num_classes=self.party.public.num_classes)
         if isinstance(mechanism, NoNoise):
             return answer.values
         if isinstance(mechanism, RandomizedResponse):
@@ -302,7 +242,7 @@ class ScoreClient(PartyClient):
                 server_round=at,
                 kind=name,  # type: ignore[arg-type]
                 bits=bits,
-                base=held["answered"][self._asked(instruction)] if held else None,
+                base=held["answered"][self.asked_rows(instruction)] if held else None,
             )
             for name, array in values.items()
         }
@@ -317,98 +257,20 @@ class ScoreClient(PartyClient):
         if not instruction.config.delta_coding:
             return {}
         base, total = instruction.held.get("answered"), self.party.public.num_rows
-        bits, rows = instruction.config.soft_bits, self._asked(instruction)
+        bits, rows = instruction.config.soft_bits, self.asked_rows(instruction)
         return {"answered": with_answers(base, rows, values["probs"], bits=bits, num_public=total)}
 
     # ---------------------------------------------------------------- what it costs
 
     def charge(self, instruction: Instruction) -> Charge | None:
         """Return the cost of a round's noisy answers; of one subset for ever, where it was not charged before."""
-        if (subset := self._subsampling(instruction)) is not None:
-            return self._charge_subset(subset)
-        if not instruction.config.noisy:
+        config: ScoreExchangeConfig = instruction.config
+        if (subset := claimed_subset(self.party, config)) is not None:
+            return charge_of_subset(self.party, subset)
+        if not config.noisy:
             return None
-        mechanism = self._mechanism(instruction)
+        mechanism = config.mechanism(num_classes=self.party.public.num_classes)
         return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
-
-    def _mechanism(self, instruction: Instruction) -> Mechanism:
-        config: ScoreExchangeConfig = instruction.config
-        return config.mechanism(num_classes=self.party.public.num_classes)
-
-    def _subsampling(self, instruction: Instruction) -> Subsampling | None:
-        """Return NFDP's draw as it is claimed: from as many rows as anybody may know that this party holds.
-
-        Its true number of rows is private: with it a budget's refusal, or the refusal to draw more rows than there are,
-        would tell two neighbouring data sets apart.
-        """
-        config: ScoreExchangeConfig = instruction.config
-        if not config.subset_rows:
-            return None
-        if not self.party.whole:
-            # held-out rows reorder the rest in each run, so stored row numbers would select other rows
-            rule = "come with the same key in the run config, for parties to hold nothing out"
-            raise PayloadError(explain("subset-rows", rule, config.subset_rows))
-        claimed = Subsampling.claimed(
-            rows_at_least=self.party.rows_at_least,
-            subset_rows=config.subset_rows,
-            replacement=config.subset_replacement,
-        )
-        return self._subsets().claimed(claimed)
-
-    def _subsets(self) -> SubsetStore:
-        if isinstance(self.party.ledger, NoLedger):
-            way_out = "Give this party a ledger (a state-dir): a subset that nobody remembers would be drawn again."
-            message = explain("ledger", "be given to learn from one subset for ever", None, way_out)
-            raise DataError(message, code=Code.WRONG_CONFIG)
-        return SubsetStore(self.party.ledger)
-
-    def _charge_subset(self, subset: Subsampling) -> Charge:
-        party = self.party
-        if not subset.delta < 1 and party.demands_privacy:
-            way_out = "Ask for fewer rows, or let this party say rows-at-least in its node config."
-            known = f"all of the {subset.num_rows} that it is known to hold"
-            message = explain("subset-rows", f"protect anybody at {party.name}", known, way_out)
-            raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-        paid = self._subsets().charged(subset)
-        # all replies of all runs are computed from the one subset: only the first tells anything new
-        event = dp.NoOpDpEvent() if paid else subset.dp_event()
-        relation = "add, remove or replace one record"
-        words = f"{subset.words}: charged before" if paid else subset.words
-        return Charge(events=[(event, 1)], mechanism=words, neighbouring_relation=relation, once=True)
-
-    def _drawn(self, instruction: Instruction) -> NDArray[np.int64] | None:
-        """Return the slots of the party's one subset, drawn if this is the first time; None without NFDP.
-
-        They are drawn from all rows of its file, or from as many as are claimed where it holds fewer: slots beyond its
-        rows are empty, and what is learnt from then is less.
-        """
-        subset = self._subsampling(instruction)
-        if subset is None:
-            return None
-        return self._subsets().rows(subset, num_rows=self.party.num_rows, rng=self.noise_rng)
-
-    def _own_rows(self, instruction: Instruction) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the rows to learn from: all, or the party's one subset."""
-        subset, slots, party = self._subsampling(instruction), self._drawn(instruction), self.party
-        if subset is None or slots is None:
-            return party.X, party.y
-        if instruction.server_round == 1:
-            claim = subsampling(subset)
-            notes = " ".join(claim.notes)
-            numbers = (
-                f"epsilon {bound_text(claim.epsilon)}, delta {bound_text(claim.delta)} ({claim.neighbouring_relation})"
-            )
-            logger.info("%s learns from a %s: %s. %s", party.name, subset.words, numbers, notes)
-        rows = party.rows_in(slots)
-        if len(rows) < len(slots):
-            words = "%s learns from %d rows only: %d of the %d drawn slots are empty, beyond its %d rows or unusable"
-            logger.warning(words, party.name, len(rows), len(slots) - len(rows), len(slots), party.num_rows)
-        others = np.setdiff1d(np.arange(len(party.y)), rows)
-        # what it measures on them stays with it: beside a claim the base class lets no metric out
-        tests = {**party.tests, "own": (party.X[others], party.y[others])}
-        measured = replace(party, tests=tests)
-        self.party = measured
-        return party.X[rows], party.y[rows]
 
 
 class DigestClient(ScoreClient):
@@ -423,7 +285,7 @@ class DigestClient(ScoreClient):
     ) -> None:
         """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
         config: DigestConfig = instruction.config
-        last = self.is_last(instruction) and not config.final_revisit
+        last = nothing_more(instruction) and not config.final_revisit
         revisit = 0 if last else config.revisit_epochs
         if revisit and config.digest_order == "revisit-first":
             model.train_epochs(X, y, epochs=revisit)
@@ -436,3 +298,14 @@ class DigestClient(ScoreClient):
         """Train for T3 epochs as often as with the averages."""
         if epochs := instruction.config.revisited(instruction.server_round):
             model.train_epochs(X, y, epochs=epochs)
+
+
+def _refit(
+    model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson | None, *, weight: float, num_classes: int
+) -> None:
+    """Fit a model that takes no steps on own rows and, weighted, on the rows of a lesson."""
+    if lesson is None or not weight:
+        model.fit(X, y)
+        return
+    own = np.eye(num_classes)[y]
+    model.fit_soft(np.concatenate([X, lesson.X]), np.concatenate([own, weight * lesson.targets]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,10 @@ class StoredReply:
 
         Raises `ConfigError` if a metric is not a plain value, `ValueError` if an array holds Python objects.
         """
+        return self._packed
+
+    @cached_property
+    def _packed(self) -> bytes:  # once for the ledger and the egress log
         metrics: dict[str, Any] = {}
         for name, value in self.metrics.items():
             if not isinstance(value, bool | int | float | str | bytes):
@@ -75,7 +80,9 @@ class StoredReply:
         """Return the reply that `to_bytes` wrote. The caller has compared the bytes with their digest."""
         arrays, metrics = unpacked(data)
         plain = {name: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for name, v in metrics.items()}
-        return cls(arrays=arrays, metrics=plain)
+        made = cls(arrays=arrays, metrics=plain)
+        vars(made)["_packed"] = data
+        return made
 
 
 class PartyState:

@@ -16,15 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dp_accounting import NoOpDpEvent
-from federation import fedct_grid, party, rows
+from federation import fedct_grid, held_by_server, party, rows
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
 from fedkd_flwr.clients.door import Ask, Leaving, discloses
-from fedkd_flwr.clients.keeping import held_by_server
-from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -388,9 +386,7 @@ def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_ba
     assert FedCTClient(held).fit([], {**told, "server-round": 1})[2]["code"] == "held-back"
     client = FedCTClient(_guarded(tmp_path, "a"))
     right = digests([held.state.load().arrays["value.labels"]])
-    visit = Visit(client)
-    visit.open([], {**told, "server-round": 2, "base": right})
-    assert held_by_server(client, visit.instruction) == {}
+    assert held_by_server(client, [], {**told, "server-round": 2, "base": right}) == {}
 
 
 def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_steward_is_asked(tmp_path, monkeypatch):

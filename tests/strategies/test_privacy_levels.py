@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import dp_accounting as dp
 import numpy as np
 import pytest
-from federation import SCHEMA, accuracies, handler, model, parties, party, public_set, rows
+from federation import SCHEMA, accuracies, handler, held_by_server, model, parties, party, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
@@ -674,8 +674,7 @@ def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(
     unsent = member.state.load().arrays["value.labels"]
     for server_round, guess in ((2, unsent), (3, np.zeros_like(unsent))):
         config = {**ASKED, "server-round": server_round, "label-epsilon": 1e-6, "base": digest(guess).hex()}
-        instruction = FedCTClient(member)._open([], config)
-        assert FedCTClient(member)._base(instruction) == {}
+        assert held_by_server(FedCTClient(member), [], config) == {}
 
 
 def test_under_noise_at_the_party_labels_do_not_decide_how_many_rounds_a_claim_counts():

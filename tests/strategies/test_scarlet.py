@@ -10,6 +10,7 @@ from federation import handler, model, party, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.clients import DSFLClient, FedMDClient, SCARLETClient
+from fedkd_flwr.stores.nothing import NO_STATE
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import DSFL, SCARLET, DSFLConfig, FedMD, FedMDConfig, ScarletConfig
 from fedkd_flwr.wire.records import open_instruction
@@ -26,7 +27,7 @@ def _members(folder, name, count=3):
     made = []
     for i in range(count):
         who = f"party-{i:03d}"
-        state = PartyState(folder, run_id="1", party=who) if folder is not None else None
+        state = PartyState(folder, run_id="1", party=who) if folder is not None else NO_STATE
         made.append(party(who, *rows(20, seed=i), allow=frozenset({name}), model=model, state=state, keep_model=True))
     return made
 

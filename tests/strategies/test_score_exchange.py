@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import handler, model, parties, party, public_set, rows
+from federation import handler, held_by_server, model, parties, party, public_set, rows
 from grid import InProcessGrid
 from threadpoolctl import threadpool_limits
 
@@ -367,8 +367,7 @@ def test_changes_refer_to_an_answer_only_where_it_was_paid_for_and_left(tmp_path
     config |= {"server-round": 2, "last-round": 1, "base": digest(kept.arrays["kept.answered"]).hex()}
 
     def refers(ledger):
-        client = FedMDClient(replace(member, ledger=ledger))
-        return set(client._base(client._open(arrays, config)))
+        return set(held_by_server(FedMDClient(replace(member, ledger=ledger)), arrays, config))
 
     assert refers(member.ledger) == {"answered"}
     assert refers(LedgerStore(tmp_path / "refused", party=member.name, data_digest="0" * 64)) == set()
