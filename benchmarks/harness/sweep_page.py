@@ -15,8 +15,8 @@ from .sweep_plot import accuracy_against_epsilon
 __all__ = ["write_sweep_page"]
 
 
-_PAGE = """{% extends "base.html" %}
-{% from "parts.html" import table, pictures %}
+_PAGE = """{% extends "base.html.md" %}
+{% from "parts.html.md" import table, pictures %}
 {% block main %}
 <p class="soft">sweep of {{ sweep.name }} over {{ sweep.varied }} · {{ seeds }} · simulation</p>
 <h1>{{ heading }}</h1>
