@@ -29,8 +29,7 @@ API = [
     "tests/wire/test_records.py",
     "tests/strategies/test_reception.py",
     "tests/strategies/test_waiting.py",
-    "tests/silo/test_node_client.py",
-    "tests/apps/test_flower_mods.py",
+    "tests/app/test_flower_mods.py",
     "tests/silo/test_node_client.py",
     "tests/test_examples.py",
 ]
