@@ -9,6 +9,7 @@ the open files of every lasting process are read from ``/proc``: the SuperLink, 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -66,8 +67,12 @@ def measured(net: Devnet) -> dict[str, tuple[int, int]]:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Return the bytes of all files in a folder, those left out that end meanwhile."""
+    found = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            found += path.stat().st_size if path.is_file() else 0
+    return found
 
 
 def main() -> None:
@@ -79,6 +84,7 @@ def main() -> None:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the federation is ended, too
     by_round: dict[int, dict[str, tuple[int, int]]] = {}
+    disk: dict[int, dict[str, int]] = {}
     with devnet(given.silos, name="long-run", show=print) as net:
         settings = {**RUN, "num-parties": given.silos, "num-rounds": given.rounds, "public-path": str(net.public)}
         run_id = submit(settings, superlink=net.name).run_id
@@ -92,7 +98,11 @@ def main() -> None:
                 if done and done not in by_round:
                     by_round[done] = measured(net)
                     if done % 10 == 0:
-                        print(done, by_round[done], flush=True)
+                        states = [size_of(net.folder / f"silo-{number + 1}" / "state") for number in range(given.silos)]
+                        all_of_it = size_of(net.folder)
+                        disk[done] = {"a silo's state": max(states), "run folder": size_of(path.parent)}
+                        disk[done]["everything else"] = all_of_it - sum(states)
+                        print(done, by_round[done], disk[done], flush=True)
         last = max(by_round)
         grown = {
             name: {"kB": (before[0], after[0]), "open files": (before[1], after[1])}
@@ -105,10 +115,7 @@ def main() -> None:
             "rounds": len(record.rounds),
             "rounds with all answers": sum(len(one.answered) == given.silos for one in record.rounds),
             f"round {min(FIRST, last)} and {last}": grown,
-            "state of a silo, bytes": [
-                size_of(net.folder / f"silo-{number}" / "state") for number in range(1, given.silos + 1)
-            ],
-            "run folder, bytes": size_of(path.parent),
+            "bytes on disk, by round": disk,
         }
     given.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found))
