@@ -16,7 +16,7 @@ LIMITS = {
     "audit": 952,
     "baselines": 1_559,
     "checks": 141,
-    "cli": 1_129,
+    "cli": 1_135,
     "clients": 3_504,
     "data": 5_005,
     "errors": 257,
@@ -28,7 +28,7 @@ LIMITS = {
     "privacy": 4_530,
     "processes": 480,
     "record": 954,
-    "registry": 52,
+    "registry": 68,
     "report": 4_978,
     "seeds": 39,
     "settings": 629,
@@ -65,7 +65,7 @@ FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; met
 LARGE_FUNCTIONS = {
     "report.accuracy_plot:_plot",
     "report.rounds_plot:rounds_plot",
-    "silo.cli.check:check",
+    "silo.cli.doctor:doctor",
 }
 LARGE_MODULES = {
     "models.classifier",

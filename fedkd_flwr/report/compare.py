@@ -206,7 +206,7 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
         raise DataError(explain("each run", rule, f"none in {', '.join(without)}", "Leave it out."))
     rows = "common" if all(results.rows_used(record) == "common" for record in chosen) else "own"
     for problem in _problems(chosen, rows):
-        raise DataError(f"These runs cannot be compared: {problem}. `fedkd runs` lists what each reached.")
+        raise DataError(f"These runs cannot be compared: {problem}. `fedkd runs list` lists what each reached.")
     used = {results.figure_used(record, rows) for record in chosen}
     figure = figure or ("balanced_accuracy" if "balanced_accuracy" in used else "accuracy")
     groups = _groups(chosen)

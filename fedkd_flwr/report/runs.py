@@ -1,4 +1,4 @@
-"""One line for each run: the list that `fedkd runs` prints."""
+"""One line for each run: the list that `fedkd runs list` prints."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Bundle:
         except DataError:
             raise
         except Exception as error:  # damaged bytes may break anything, and a node must answer
-            way_out = "Build it with `fedkd bundle` or `flwr build`."
+            way_out = "Build it with `fedkd server bundle` or `flwr build`."
             raise DataError(explain(source, "be a Flower app bundle", type(error).__name__, way_out)) from error
 
 

@@ -1,6 +1,6 @@
 """Readiness: what was found at a silo or a server before a run, why each finding matters, and what to do.
 
-`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd check`` and
+`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd doctor`` and
 ``fedkd node run`` print them.
 """
 

@@ -177,7 +177,11 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     wanted = config.num_parties or config.min_parties
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
     if online < wanted:
-        way_out = "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd rehearse ..."
+        way_out = (
+            "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd server rehearse ..."
+        )
         yield Finding(subject="nodes", level=Level.WARNING, what=what, way_out=way_out)
     else:
-        yield Finding(subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd rehearse ...")
+        yield Finding(
+            subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd server rehearse ..."
+        )

@@ -151,7 +151,7 @@ def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
     if node.public_fingerprint:
         return Finding(subject="fingerprint", level=Level.READY, what=f"{short}, as agreed")
     way_out = (
-        "Compare these digits by telephone with those of `fedkd check` at the server, and put them into the node "
+        "Compare these digits by telephone with those of `fedkd doctor` at the server, and put them into the node "
         f'config: public-fingerprint="{short}"'
     )
     return Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
@@ -245,7 +245,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         try:
             read = read_ledger(folder)
         except (FedkdError, OSError) as error:
-            restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
+            restore = f"Restore {folder} from a backup, and have a look: fedkd node ledger {shlex.quote(str(root))}"
             yield finding_of("ledger", error, way_out=restore)
             return
         spent = read.ledger.spent(node.delta_budget, read.rows)
@@ -274,7 +274,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
                 yield finding_of("ledger", error)
                 return
             way_out = (
-                f"Look at what was spent: fedkd ledger {shlex.quote(str(root))} --epsilon-budget "
+                f"Look at what was spent: fedkd node ledger {shlex.quote(str(root))} --epsilon-budget "
                 f"{node.epsilon_budget:g}. Then raise epsilon-budget in the node config, or leave the federation."
             )
             yield Finding(subject="budget", level=Level.FAULT, what=f"{what} is spent", way_out=way_out)

@@ -1,7 +1,7 @@
 """A federation on this machine's loopback as real ones are: TLS, registered keys, approved bundles; for trying things.
 
 Everything lies in one temporary folder, except the entry in Flower's configuration that makes the SuperLink known to
-``fedkd run``. Both are taken away at the end.
+``fedkd server run``. Both are taken away at the end.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
         schema = infer_schema(rows, label=label)
     except DataError as error:
         problems = str(error).splitlines()
-        asked = next((i for i, line in enumerate(problems) if "fedkd schema " in line), 0)
+        asked = next((i for i, line in enumerate(problems) if "fedkd server schema " in line), 0)
         if not asked:
             raise
-        way_out = "fedkd devnet takes no rules for a table: correct the file, or take such columns out of it."
+        way_out = "fedkd dev net takes no rules for a table: correct the file, or take such columns out of it."
         raise DataError("\n".join([*problems[:asked], way_out])) from error
     order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
@@ -125,7 +125,7 @@ def make_tls(folder: Path) -> dict[str, Path]:
     keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("ca", "server")}
     names = {
         name: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-        for name, text in (("ca", "fedkd devnet"), ("server", "localhost"))
+        for name, text in (("ca", "fedkd dev net"), ("server", "localhost"))
     }
     about = {
         "ca": [

@@ -273,8 +273,8 @@ class SiloDoor:
         }
         held = self.held.put(reply, facts, table())
         logger.warning(
-            "%s: its reply to round %s of run %s waits for approval until %s. See it: fedkd egress pending %s. Then: "
-            "fedkd egress approve %s --state-dir %s, or fedkd egress reject.",
+            "%s: its reply to round %s of run %s waits for approval until %s. See it: fedkd node egress pending %s. "
+            "Then: fedkd node egress approve %s --state-dir %s, or fedkd node egress reject.",
             self.log.party,
             facts["round"],
             self.run_id,

@@ -77,7 +77,7 @@ def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> Dr
     Parameters
     ----------
     settings : mapping
-        The run config, by key, as `fedkd run` takes it. The server's public file is taken to be this silo's.
+        The run config, by key, as `fedkd server run` takes it. The server's public file is taken to be this silo's.
     node_settings : mapping
         The silo's node config, by key.
 

@@ -1,6 +1,6 @@
 """A privacy ledger as text, for whoever answers for the rows: what was spent, when, on what.
 
-The command is ``fedkd ledger``. It only reads, and takes no lock.
+The command is ``fedkd node ledger``. It only reads, and takes no lock.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ def decide(
         If the reply was decided about before, or is not what the node described.
     """
     if not approved and not reason.strip():
-        way_out = shlex.join(["fedkd", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"])
+        way_out = shlex.join(
+            ["fedkd", "node", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"]
+        )
         raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
     waits = pending(state_dir, party=party)
     meant = (
@@ -81,12 +83,12 @@ def decide(
         # every digest starts with "", as a shell gives a variable that is not set
         alike = [h for h in meant if digest and str(h.facts["output"]["sha256"]).startswith(digest.lower())]
         if not alike:
-            way_out = f"Look at it first: fedkd egress pending {shlex.quote(str(state_dir))}"
+            way_out = f"Look at it first: fedkd node egress pending {shlex.quote(str(state_dir))}"
             raise ConfigError(explain("--digest", "be that of the reply that waits", digest, way_out))
         meant = alike
     if len(meant) != 1:
         listed = "; ".join(f"run {one.facts['run']} round {one.facts['round']} ({one.facts['party']})" for one in waits)
-        way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {shlex.quote(str(state_dir))}"
+        way_out = f"Waiting: {listed or 'none'}. See them: fedkd node egress pending {shlex.quote(str(state_dir))}"
         raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
     (held,) = meant
     verdict = "approved" if approved else "rejected"

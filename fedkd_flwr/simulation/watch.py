@@ -50,7 +50,7 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
     for _ in range(seeds):
         config = parse_run_config(values)
         if config.public_path:
-            way_out = "Drop it, or submit the run to your SuperLink: fedkd run ..."
+            way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
             raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
         for key in sorted(config.paths() - {"output-dir"}):
             if (path := values.get(key)) and not Path(path).exists():

@@ -121,8 +121,8 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
     path = Path(folder) / CHECKPOINT
     if not path.is_file():
         way_out = (
-            "Name a run that has one (`fedkd runs` says which have); a run that was ended before its first round has "
-            "none, and can be started afresh: nothing had left its parties."
+            "Name a run that has one (`fedkd runs list` says which have); a run that was ended before its first round "
+            "has none, and can be started afresh: nothing had left its parties."
         )
         raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
     try:

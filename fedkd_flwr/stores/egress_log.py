@@ -60,7 +60,7 @@ _LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
     "Move its folder away and keep it as evidence, or restore its newest backup if nothing left after it; "
-    "`fedkd egress verify` says which line is wrong."
+    "`fedkd node egress verify` says which line is wrong."
 )
 
 
@@ -296,7 +296,7 @@ class ReadLog:
             If ``kept`` is no such head.
         """
         if not re.fullmatch(r"\d+(-[0-9a-f]{4}){4}", kept):
-            raise ConfigError(explain("--head", "be a head as `fedkd egress verify` prints it", kept))
+            raise ConfigError(explain("--head", "be a head as `fedkd node egress verify` prints it", kept))
         number = int(kept.partition("-")[0])
         if number > len(self.lines):
             return f"The kept head {kept} is of line {number}, and the log has {len(self.lines)}: lines were removed."
@@ -393,7 +393,7 @@ def egress_logs_in(path: Path) -> list[Path]:
         if "egress" in one.parts[-3:-1]  # a ledger's head has the same name
     }
     if not found:
-        way_out = "Give a party's state-dir: fedkd egress log /srv/st-mary/state"
+        way_out = "Give a party's state-dir: fedkd node egress log /srv/st-mary/state"
         raise DataError(explain(f"path {path}", "hold an egress log", "none", way_out))
     return sorted(found)
 

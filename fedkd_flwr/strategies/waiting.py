@@ -82,7 +82,7 @@ def wait_for_nodes(
             if readiness is not None and unready:
                 names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
                 count += f", of which {len(unready)} are not ready ({', '.join(names)})"
-                way_out = "At each of those silos `fedkd check` says what to do. " + way_out
+                way_out = "At each of those silos `fedkd doctor` says what to do. " + way_out
             rule = f"reach {wanted or minimum} within {deadline_s:g} s"
             raise TooFewPartiesError(explain("number of nodes", rule, count if unready else len(registered), way_out))
         if now - said >= 10.0:
@@ -166,7 +166,7 @@ class Readiness:
             log(
                 WARN,
                 "%s says that it cannot answer: %s. It is asked all the same: beside noise at the server, what a party "
-                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd check` there says why.",
+                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why.",
                 name or f"node {node}",
                 code,
             )
@@ -175,7 +175,7 @@ class Readiness:
             self.codes.pop(node, None)
             self._ready.add(node)
         elif self.codes.get(node) != code:
-            log(WARN, "%s is not ready: %s. `fedkd check` there says why.", name or f"node {node}", code)
+            log(WARN, "%s is not ready: %s. `fedkd doctor` there says why.", name or f"node {node}", code)
             self.codes[node] = code
 
 
