@@ -34,7 +34,7 @@ LIMITS = {
     "settings": 629,
     "silo": 4_484,
     "simulation": 1_167,
-    "stores": 2_660,
+    "stores": 2_715,
     "strategies": 3_866,
     "wire": 1_312,
 }
