@@ -35,14 +35,8 @@ def check_server(
 ) -> list[Finding]:
     """Look at what a run needs at the server; a run without ``public-path`` is a simulation on this machine.
 
-    Parameters
-    ----------
-    values : mapping
-        The run's settings, by key.
-    superlink : str, optional
-        The SuperLink's name in Flower's configuration, "" for its default; None: it is not asked.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
+    default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
     """
     try:
         config = parse_run_config(values)

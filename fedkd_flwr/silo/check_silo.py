@@ -71,16 +71,10 @@ def check_silo(
 ) -> list[Finding]:
     """Look at a silo.
 
-    Parameters
-    ----------
-    values : mapping
-        Its node config, by key.
-    link : Link, optional
-        The way to its SuperLink.
-    run : mapping, optional
-        The settings of a run that it is to take part in, by key.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: its node config, by key.
+    ``link``: the way to its SuperLink.
+    ``run``: the settings of a run that it is to take part in, by key.
+    ``show``: gets a word at each step, for a progress line.
     """
     findings = list(_look(values, run, show))
     if link is not None:

@@ -193,10 +193,7 @@ def pack(data: bytes, encoder: Encoder) -> bytes:
 def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]) -> Path:
     """Write a trained model to a file that `load` reads; only its owner can read it.
 
-    Raises
-    ------
-    ModelBytesError
-        If no safe format holds the model.
+    Raises `ModelBytesError` if no safe format holds the model.
     """
     return write_atomic(path, pack(serialize.dumps(classifier), Encoder.of(public.as_read_by(classifier))))
 
