@@ -16,14 +16,96 @@ LIMITS = {
     "audit": 952,
     "baselines": 1_503,
     "checks": 141,
+    "cli": 1_135,
+    "clients": 3_306,
+    "data": 5_005,
+    "errors": 257,
+    "files": 225,
+    "labels": 2_442,
+    "metrics": 362,
+    "models": 4_492,
+    "onnx_graphs": 844,
+    "privacy": 4_530,
     "processes": 456,
     "record": 946,
-    "registry": 52,
+    "registry": 68,
     "report": 4_813,
     "seeds": 39,
     "settings": 629,
-    "silo": 4_214,
+    "silo": 4_216,
     "simulation": 1_112,
-    "stores": 2_471,
+    "stores": 2_526,
     "strategies": 3_758,
     "wire": 1_254,
+}
+
+KINDS = (".py", ".md")  # of code: templates of pages are code too
+
+
+def _lines(room: str) -> int:
+    path = PACKAGE / room
+    files = path.rglob("*.*") if path.is_dir() else [path.with_suffix(".py")]
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files if file.suffix in KINDS)
+
+
+@pytest.mark.parametrize("room", LIMITS)
+def test_a_room_is_no_larger_than_its_limit(room):
+    assert _lines(room) <= LIMITS[room]
+
+
+def test_every_room_has_a_limit():
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__pycache__", "py"}
+    assert rooms == set(LIMITS)
+
+
+# ----------------------------------------------------------------------------------- functions, modules and classes
+
+FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
+# what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
+LARGE_FUNCTIONS = {
+    "report.accuracy_plot:_plot",
+    "report.rounds_plot:rounds_plot",
+    "silo.cli.check:check",
+}
+LARGE_MODULES = {
+    "models.classifier",
+    "models.serialize",
+    "stores.egress_log",
+}
+LARGE_CLASSES = {
+    "models.classifier:Classifier",
+}
+
+
+def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:
+    """Name the functions, modules and classes of a package that are above the limits."""
+    functions, modules, classes = set[str](), set[str](), set[str]()
+    for file in package.rglob("*.py"):
+        name, text = ".".join(file.relative_to(package).with_suffix("").parts), file.read_text(encoding="utf-8")
+        if len(text.splitlines()) > MODULE:
+            modules.add(name)
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[0]
+                docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+                if node.end_lineno - node.lineno + 1 - docstring > FUNCTION:
+                    functions.add(f"{name}:{node.name}")
+            if isinstance(node, ast.ClassDef):
+                methods = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+                if len(methods) > CLASS:
+                    classes.add(f"{name}:{node.name}")
+    return functions, modules, classes
+
+
+def test_no_function_no_module_and_no_class_is_too_large_to_read():
+    assert _too_large(PACKAGE) == (LARGE_FUNCTIONS, LARGE_MODULES, LARGE_CLASSES)
+
+
+def test_this_test_would_notice_one_line_and_one_method_too_many(tmp_path):
+    lines = "\n".join(f"    x = {i}" for i in range(FUNCTION - 1))
+    methods = "\n".join(f"    def m{i}(self): ..." for i in range(CLASS))
+    (tmp_path / "fits.py").write_text(f'def f():\n    """A\n\n    docstring."""\n{lines}\nclass C:\n{methods}\n')
+    assert _too_large(tmp_path) == (set(), set(), set())
+    more = f"async def f():\n{lines}\n    y = 0\nclass C:\n{methods}\n    def one(self): ...\n"
+    (tmp_path / "large.py").write_text(more + "\n" * MODULE)
+    assert _too_large(tmp_path) == ({"large:f"}, {"large"}, {"large:C"})
