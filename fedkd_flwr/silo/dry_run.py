@@ -58,7 +58,7 @@ class DryRun:
 def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> DryRun:
     """Return exactly what this run would send in its first round from this silo; nothing leaves or is charged.
 
-    ``settings``: the run config, by key, as `fedkd server run` takes it. The server's public file is taken to be this silo's.
+    ``settings``: the run config, by key, as for `fedkd server run`; the public file is taken to be this silo's.
     ``node_settings``: the silo's node config, by key.
 
     Raises `ConfigError` or `DataError` if a setting or the public set is wrong; what is wrong with the party's own rows
