@@ -17,7 +17,7 @@ LIMITS = {
     "baselines": 1_503,
     "checks": 141,
     "cli": 1_135,
-    "clients": 3_306,
+    "clients": 3_319,
     "data": 5_005,
     "errors": 257,
     "files": 225,
@@ -35,7 +35,7 @@ LIMITS = {
     "silo": 4_216,
     "simulation": 1_112,
     "stores": 2_526,
-    "strategies": 3_758,
+    "strategies": 3_759,
     "wire": 1_254,
 }
 
