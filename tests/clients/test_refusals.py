@@ -27,7 +27,7 @@ def test_a_machine_without_room_is_one_sentence_in_the_party_s_log_and_a_code_at
 
 
 def test_an_error_that_nobody_expected_says_where_it_arose(caplog):
-    def somewhere():
+    def somewhere() -> None:
         raise ZeroDivisionError("division by zero")
 
     try:
