@@ -134,7 +134,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
     named, params = own_model(config, node)
-    name, index = node.party or party_name(node.partition_id), node.partition_id
+    name, index = node.party or party_name(node.partition_id, config), node.partition_id
     pool = simulated_pool(config)
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))

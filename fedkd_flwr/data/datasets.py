@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.data.columns import sorted_texts
 from fedkd_flwr.data.look import ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
@@ -44,6 +45,8 @@ class Pool:
     texts: NDArray[np.object_] | None = None  # of `X`, shape (n, 1), if the schema has text columns
     test_texts: NDArray[np.object_] | None = None
     columns: tuple[ColumnNote, ...] = ()  # what was done to each column of a user's table
+    party_names: tuple[str, ...] = ()  # of the real parties whose rows these are; empty: rows are dealt at random
+    party_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of each private row
     next_command: str = ""  # the complete command that follows what they suggest
 
     def as_read_by(self, model: Any) -> Pool:
@@ -80,6 +83,7 @@ def load_pool(
     synthetic_classes: int = 4,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     label_space: str = "private",
+    own_parties: bool = False,
     **of_table: Any,
 ) -> Pool:
     """Load a named data set and split it at random from the seed; the split is not stratified.
@@ -95,6 +99,8 @@ def load_pool(
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
+    own_parties : bool
+        Whether the parties are those of the data, where these name them.
     label_space, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
 
@@ -114,7 +120,13 @@ def load_pool(
         split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
     else:
         split = _explicit_split(source, name, rows, public_from)
-    return _make_pool(source, split, public_from)
+    pool = _make_pool(source, split, public_from)
+    if not own_parties or source.parties is None:
+        return pool
+    names = sorted_texts(source.parties)
+    number = {name: i for i, name in enumerate(names)}
+    party_of = np.array([number[name] for name in source.parties[split["private"]]], dtype=np.int64)
+    return replace(pool, party_names=names, party_of=party_of)
 
 
 def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str, **of_table: Any) -> Source:

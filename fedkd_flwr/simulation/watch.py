@@ -44,8 +44,8 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
     from fedkd_flwr.settings.config import parse_run_config
 
     values = dict(values)
-    if not values.get("num-parties"):
-        values["num-parties"] = DEFAULT_PARTIES
+    if not values.get("num-parties") and not parse_run_config(values).has_parties:
+        values["num-parties"] = DEFAULT_PARTIES  # real parties are counted when the data are read
     made = []
     for _ in range(seeds):
         config = parse_run_config(values)
@@ -53,8 +53,9 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
             way_out = "Drop it, or submit the run to your SuperLink: fedkd run ..."
             raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
         for key in sorted(config.paths() - {"output-dir"}):
-            if (path := values.get(key)) and not Path(path).exists():
-                raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
+            paths = str(values.get(key, "")).split(",") if key == "tables" else [str(values.get(key, ""))]
+            if missing := [path for path in paths if path and not Path(path).exists()]:
+                raise ConfigError(explain(key, "be there", f"no {missing[0]}", "Check the path."))
         _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
         run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
         made.append({"run_id": run_id, "config": dict(values)})
