@@ -30,6 +30,7 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
+from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -239,7 +240,8 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
 
     Other visits end with Ray's actors.
     """
-    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    specs = [config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles)]
+    own = any(":" in one and not is_given(one) for spec in specs for one in spec.split(","))
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)

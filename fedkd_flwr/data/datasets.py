@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import sorted_texts
-from fedkd_flwr.data.look import ColumnNote
+from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
-from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
+from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic, with_tables
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
@@ -133,8 +133,9 @@ def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str,
     if label_space != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
         raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+    further = {key: of_table.pop(key, "") for key in ("public_table", "test_table")}
     if name == "table":
-        return read_user_table(**of_table)
+        return with_tables(read_user_table(**of_table), **further, rules=of_table.get("rules", NO_RULES))
     if name in EMBEDDED:
         return read_embedded(name)
     if name in PUBLISHED:
@@ -155,13 +156,15 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
+    public_table: Table
+    truth: NDArray[np.int16] | None
     public_table, truth = (test_table, test_y) if public_from == "test" else (source.table, source.y)
     known, rows = source.public_labels, split["public"]
-    if source.public_table is not None and known is not None:
-        public_table, truth = source.public_table, known.y
+    if source.public_table is not None:
+        public_table, truth = source.public_table, source.public_y if known is None else known.y
     public_rows = _take(public_table, rows)
     # labels of digits are not true labels among letters
-    y = truth[rows] if known is None or known.of_schema else None
+    y = truth[rows] if truth is not None and (known is None or known.of_schema) else None
     public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
     if known is not None:
         public = replace(public, labels=replace(known, y=known.y[rows]))

@@ -24,7 +24,7 @@ from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
-__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "source_of_table", "synthetic"]
+__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "source_of_table", "synthetic", "with_tables"]
 
 EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
 
@@ -43,8 +43,9 @@ class Source:
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None
     private_share: float = 0.5  # share of the rows; the others become public and test rows, half each
-    public_table: Table | None = None  # public rows of another data set
-    public_labels: PublicLabels | None = None  # their labels
+    public_table: Table | None = None  # public rows that are not among these
+    public_y: NDArray[np.int16] | None = None  # their true labels, which nobody learns from
+    public_labels: PublicLabels | None = None  # those of another data set, which all may learn from
     looked: Look | None = None  # what was found in a user's table
     rows_left_out: int = 0  # rows of a user's table without a label
     parties: NDArray[np.object_] | None = None  # the party that each row of ``table`` is of, where the data say so
@@ -234,6 +235,29 @@ def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDAr
             explain(f"partition-column {column!r}", "name two parties or more, of many rows", seen, way_out)
         )
     return parties
+
+
+def with_tables(source: Source, *, public_table: str, test_table: str, rules: Rules = NO_RULES) -> Source:
+    """Return a user's table with public or test rows from files of their own.
+
+    Public rows need no label; test rows without one are left out.
+    """
+    found: dict[str, Any] = {}
+    for part, path in (("public", public_table), ("test", test_table)):
+        if not path:
+            continue
+        label, how = source.label, {"header": rules.header, "encoding": rules.encoding}
+        rows = read_table(path, source.schema, label=label, **({} if source.schema is not None else how))
+        labelled = np.zeros(len(rows), dtype=bool)
+        if label in rows.columns:
+            labelled = np.array([text is not None for text in column_texts(rows[label])])
+        if part == "test":
+            if not labelled.any():
+                raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
+            rows = rows[labelled].reset_index(drop=True)
+        y = labels_of(rows[label], source.classes, label) if part == "test" or labelled.all() else None
+        found |= {f"{part}_table": rows.drop(columns=[label], errors="ignore"), f"{part}_y": y}
+    return replace(source, **found)
 
 
 def read_embedded(name: str) -> Source:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
+from fedkd_flwr.data.given import given_table
 from fedkd_flwr.data.public import (
     Preprocessor,
     PublicLabels,
@@ -82,6 +83,8 @@ def read_table(
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
     """
+    if (given := given_table(path)) is not None:
+        return given
     path = formats.require_file(path)
     wanted: tuple[str, ...] = ()
     if schema is not None:

@@ -81,6 +81,10 @@ class RunConfig(Config):
     """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
     label: str = setting("", only=_TABLE)
     """Its label column."""
+    public_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the public rows; they need no label. Empty: num-public rows of your table."""
+    test_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the common test rows. Empty: num-test rows of your table."""
     id_column: str = setting("", only=_TABLE)
     """A column of it that names rows and is no feature."""
     drop: str = setting("", only=_TABLE)

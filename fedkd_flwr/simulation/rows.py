@@ -66,7 +66,7 @@ def _pool(config: RunConfig) -> Pool:
 
 
 _POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "label_space")
-_FILES = ("table", "tables", "label", "schema_path", "partition_column")
+_FILES = ("table", "tables", "public_table", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
 
