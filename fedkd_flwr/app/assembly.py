@@ -30,6 +30,7 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
+from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.serialize import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
@@ -132,7 +133,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
     named, params = own_model(config, node)
-    name, index = node.party or party_name(node.partition_id), node.partition_id
+    name, index = node.party or party_name(node.partition_id, config), node.partition_id
     pool = simulated_pool(config)
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
@@ -237,7 +238,8 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
 
     Other visits end with Ray's actors.
     """
-    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    specs = [config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles)]
+    own = any(":" in one and not is_given(one) for spec in specs for one in spec.split(","))
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)

@@ -331,6 +331,6 @@ def _run(config: RunConfig) -> RunRecord:
     with tempfile.TemporaryDirectory() as folder, captured_log():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
-        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)]
         grid = InProcessGrid(client_app.app, nodes, scalars)
         return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)

@@ -38,9 +38,9 @@ _NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"node-settle-s", "node-deadline-s"}
 # settings that choose the data with the common test rows, the public rows, and each party's own test rows
-_DATA = ["dataset", "table", "label", "label-space", "schema-path", "num-test", "public-from"]
+_DATA = ["dataset", "table", "label", "label-space", "schema-path", "num-test", "public-from", "test-table"]
 _DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
-_PUBLIC = ["num-test", "public-from", "num-public", "num-private", "public-label"]
+_PUBLIC = ["num-test", "public-from", "num-public", "num-private", "public-label", "public-table"]
 _OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "second-dirichlet-alpha"]
 _OWN += ["classes-per-party", "shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index"]
 _OWN += ["party-test-fraction"]

@@ -129,7 +129,7 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert record.parties[0].model_bytes
     assert record.rounds[-1].consensus_accuracy > 0.5
     assert record.centralised_accuracy > np.mean([p.solo["common"].accuracy for p in record.parties])
-    assert record.config["partitioner"] == "dirichlet"
+    assert record.config["partitioner"] == "auto"
     assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
     page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
     assert "party-003" in page
