@@ -18,7 +18,7 @@ LIMITS = {
     "checks": 141,
     "cli": 1_129,
     "clients": 3_504,
-    "data": 5_274,
+    "data": 5_311,
     "errors": 257,
     "files": 225,
     "labels": 2_442,
