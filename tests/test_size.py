@@ -19,7 +19,7 @@ LIMITS = {
     "checks": 141,
     "cli": 1_135,
     "clients": 3_319,
-    "data": 5_358,
+    "data": 5_395,
     "errors": 257,
     "files": 225,
     "labels": 2_442,
