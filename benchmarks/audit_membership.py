@@ -3,7 +3,7 @@
     python benchmarks/audit_membership.py fashion-mnist --data-root /data --seeds 1 2 3 --out results.json
 
 The FedCT paper (AAAI 2025, Table 1) prints attack AUCs ("VUL") of .51 to .53 for FedCT, about .6 for DD and .7 and more
-for FedAvg, measured with ML Privacy Meter. Here the attack is that of ``fedkd audit``. ``--out`` keeps
+for FedAvg, measured with ML Privacy Meter. Here the attack is that of ``fedkd dev audit``. ``--out`` keeps
 each run's figures; a further command with the same file adds those that it does not hold.
 """
 

@@ -178,7 +178,7 @@ def operator(net: Devnet, folder: Path, app: Path, silos: list[str]) -> dict[str
     traces = [silo for silo in silos if (net.folder / silo / "trace").exists()]
     runs = folder / "runs"
     words = [f"public-path={net.public}", f"output-dir={runs}", "algorithm=fedkt", f"num-parties={len(silos)}"]
-    command = [sys.executable, "-m", "fedkd_flwr.cli", "run", *words, "--superlink", net.name, "--wait"]
+    command = [sys.executable, "-m", "fedkd_flwr.cli", "server", "run", *words, "--superlink", net.name, "--wait"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     answered = [party.name for path in runs.glob("**/record.json") for party in RunRecord.load(path).parties]
     return {

@@ -2,8 +2,8 @@
 
     python benchmarks/long_run.py --rounds 200 --silos 5 --out benchmarks/results/long-run.json
 
-FedCT with decision trees in a federation of `fedkd devnet`, with TLS and keys. After each round the resident memory and
-the open files of every lasting process are read from ``/proc``: the SuperLink, each node, and the server's process.
+FedCT with decision trees in a federation of `fedkd dev net`, with TLS and keys. After each round the resident memory
+and the open files of every lasting process are read from ``/proc``: the SuperLink, each node, and the server's process.
 """
 
 from __future__ import annotations

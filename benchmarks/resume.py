@@ -5,7 +5,7 @@
 
 Without ``--silos`` each run is a ``fedkd simulate`` of three parties: its server and all processes of its parties are
 ended together by SIGKILL, as with the power, and the run goes on with ``fedkd simulate --resume``, which is killed
-again, ``--kills`` times in all. With ``--silos`` three SuperNodes with TLS and keys answer (``fedkd devnet``), under a
+again, ``--kills`` times in all. With ``--silos`` three SuperNodes with TLS and keys answer (``fedkd dev net``), under a
 supervisor that starts again what has ended. Of each algorithm ``--kills`` runs lose their ServerApp, as many their
 SuperLink, and as many a silo's node (the SuperNode, the process that started it, or both). A run that has no result
 then is continued, or started again if nothing had been asked. Checked, and named under ``wrong``:

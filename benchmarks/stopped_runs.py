@@ -2,7 +2,7 @@
 
     python benchmarks/stopped_runs.py --stops 20 --seed 1 --out benchmarks/results/stopped-runs.json
 
-One federation of `fedkd devnet`, with TLS and keys: three nodes under ``fedkd node run`` where a person approves each
+One federation of `fedkd dev net`, with TLS and keys: three nodes under ``fedkd node run`` where a person approves each
 answer. In turn a run of DP-FedCT is stopped (``flwr stop``) at a random moment, and a private run of one round follows
 whose answers are all approved. Checked after each pair, and in the egress logs at the end:
 

@@ -17,8 +17,8 @@ def command_pages() -> str:
 
 
 def _pages(commands: click.Group, before: str) -> Iterator[str]:
-    for name, command in sorted(commands.commands.items()):
-        called = f"{before} {name}"
+    for name in commands.list_commands(click.Context(commands)):
+        called, command = f"{before} {name}", commands.get_command(click.Context(commands), name)
         if isinstance(command, click.Group):
             yield from _pages(command, called)
         else:

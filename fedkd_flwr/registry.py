@@ -33,17 +33,33 @@ CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
 
-_CLI = ["choose", "compare", "export", "predict", "report", "run", "runs", "schema", "simulate"]
-_SILO = ["bundle", "check", "devnet", "ledger", "rehearse"]
-#: The subcommands of ``fedkd``, as ``module:function``.
-COMMANDS = (
-    *(f"fedkd_flwr.cli.{name}:{name}" for name in _CLI),
-    *(f"fedkd_flwr.cli.runs:{name}" for name in ("forget", "log", "stop")),
-    *(f"fedkd_flwr.silo.cli.{name}:{name}" for name in _SILO),
-    "fedkd_flwr.audit.cli:audit",
-)
-#: Groups of subcommands.
-GROUPS = ("fedkd_flwr.silo.cli.egress:egress", "fedkd_flwr.silo.cli.node:node")
+_CLI, _SILO = "fedkd_flwr.cli", "fedkd_flwr.silo.cli"
+#: The commands of ``fedkd`` by their words, in the order of the help, as ``module:function``.
+COMMANDS = {
+    **{verb: f"{_CLI}.{verb}:{verb}" for verb in ("simulate", "choose", "compare", "report", "predict", "export")},
+    "doctor": f"{_SILO}.doctor:doctor",
+    "runs list": f"{_CLI}.runs:runs",
+    **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},
+    "server run": f"{_CLI}.run:run",
+    "server rehearse": f"{_SILO}.rehearse:rehearse",
+    "server bundle": f"{_SILO}.bundle:bundle",
+    "server schema": f"{_CLI}.schema:schema",
+    **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},
+    "node list": f"{_SILO}.node:list_approved",
+    "node ledger": f"{_SILO}.ledger:ledger",
+    "node egress dry-run": f"{_SILO}.egress:dry_run",
+    **{f"node egress {verb}": f"{_SILO}.egress:{verb}" for verb in ("pending", "approve", "reject", "log", "verify")},
+    "dev net": f"{_SILO}.net:net",
+    "dev audit": "fedkd_flwr.audit.cli:audit",
+}
+#: Groups of commands, and what each is about.
+GROUPS = {
+    "runs": "The runs on this machine: list, log, stop, forget.",
+    "server": "Run a federation of real silos: the server's side.",
+    "node": "Take part in a federation: a silo's side.",
+    "node egress": "What leaves a silo: see, approve, reject, log.",
+    "dev": "Try a federation here, or attack a simulated one.",
+}
 
 
 def load(name: str) -> Any:

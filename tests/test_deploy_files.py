@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 from flwr.common.config import parse_config_args
-from typer.main import get_command
 
+from fedkd_flwr.cli.main import group
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.check_link import read_supernode_options
-from fedkd_flwr.silo.cli.node import node
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"
@@ -59,6 +58,10 @@ def _flower_options(command):
     return found
 
 
+def _node_run():
+    return group().get_command(None, "node").get_command(None, "run")
+
+
 def _options(words):
     return {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
 
@@ -74,7 +77,9 @@ def test_every_command_has_options_that_exist(where, words):
     assert Path(words[0]).name == "fedkd"
     assert words[1:3] == ["node", "run"]
     ours, supernode = words[3 : words.index("--")], words[words.index("--") + 1 :]
-    get_command(node).commands["run"].make_context("run", [*ours, "--", *supernode])  # raises at an unknown option
+    group().get_command(None, "node").get_command(None, "run").make_context(
+        "run", [*ours, "--", *supernode]
+    )  # raises at an unknown option
     assert _options(supernode) <= _flower_options("supernode")
     values, link = read_supernode_options(supernode)
     config = parse_node_config(values)
@@ -86,7 +91,7 @@ def test_every_command_has_options_that_exist(where, words):
 def test_an_option_that_does_not_exist_would_be_seen():
     assert not {"--database", "--ssl-key-file"} <= _flower_options("superlink")
     with pytest.raises(Exception, match="No such option"):
-        get_command(node).commands["run"].make_context("run", ["--approve", "x", "--"])
+        _node_run().make_context("run", ["--approve", "x", "--"])
     with pytest.raises(Exception, match="data-pathh"):
         parse_node_config(parse_config_args(['party="a" data-pathh="/b" public-path="/c"']))
 

@@ -98,8 +98,9 @@ COMMANDS = [
 def _click(command, words):
     """Parse a command line as the command itself does, without running it."""
     while isinstance(command, click.Group):
-        assert words[0] in command.commands, f"no subcommand {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        named = command.get_command(None, words[0])
+        assert named, f"no subcommand {words[0]}"
+        command, words = named, words[1:]
     command.make_context(command.name, list(words))
 
 

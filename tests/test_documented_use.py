@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.public import make_public_set
@@ -82,7 +82,7 @@ def _typed(line):
     text = Path(shlex.split(source)[1]).read_text() if pipe else None
     name, *arguments = shlex.split(line)
     assert name == "fedkd"
-    done = CliRunner().invoke(command.app, [*arguments, "--output-dir", "."], input=text)
+    done = CliRunner().invoke(command.group(), [*arguments, "--output-dir", "."], input=text)
     assert done.exit_code == 0, (line, done.exception)
     if target:
         Path(target).write_text(done.stdout)

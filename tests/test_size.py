@@ -12,12 +12,12 @@ PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
     "__init__": 19,
     "algorithms": 2_527,
-    "app": 3_542,
+    "app": 3_527,
     "audit": 952,
-    "baselines": 1_559,
+    "baselines": 1_503,
     "checks": 141,
-    "cli": 1_129,
-    "clients": 3_616,
+    "cli": 1_135,
+    "clients": 3_418,
     "data": 5_234,
     "errors": 257,
     "files": 225,
@@ -26,17 +26,17 @@ LIMITS = {
     "models": 4_553,
     "onnx_graphs": 854,
     "privacy": 4_674,
-    "processes": 480,
-    "record": 954,
-    "registry": 52,
-    "report": 4_978,
+    "processes": 456,
+    "record": 946,
+    "registry": 68,
+    "report": 4_813,
     "seeds": 39,
     "settings": 629,
-    "silo": 4_484,
-    "simulation": 1_167,
-    "stores": 2_660,
-    "strategies": 4_100,
-    "wire": 1_312,
+    "silo": 4_216,
+    "simulation": 1_112,
+    "stores": 2_526,
+    "strategies": 3_992,
+    "wire": 1_254,
 }
 
 KINDS = (".py", ".md")  # of code: templates of pages are code too
@@ -65,7 +65,7 @@ FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; met
 LARGE_FUNCTIONS = {
     "report.accuracy_plot:_plot",
     "report.rounds_plot:rounds_plot",
-    "silo.cli.check:check",
+    "silo.cli.doctor:doctor",
 }
 LARGE_MODULES = {
     "models.classifier",

@@ -85,10 +85,8 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
 
-    Raises
-    ------
-    RefusalError
-        If ``allow`` does not hold its import string, or the node demands privacy: no claim is proven for it.
+    Raises `RefusalError` if ``allow`` does not hold its import string, or the node demands privacy: no claim is proven
+    for it.
     """
     if node.simulated or ":" not in str(name):
         return
@@ -278,19 +276,10 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
     """Return this node's client for the run's algorithm.
 
-    Parameters
-    ----------
-    config, node, run_id
-        The run, and the node.
-    door : Door
-        The door through which its replies leave.
+    ``config``, ``node``, ``run_id``: the run, and the node. ``door``: the door through which its replies leave.
 
-    Raises
-    ------
-    ConfigError, DataError, MissingExtraError
-        If its data, model or settings do not fit.
-    RefusalError
-        If the run breaks a rule of the site; no file was read then.
+    Raises `ConfigError`, `DataError` or `MissingExtraError` if its data, model or settings do not fit. Raises
+    `RefusalError` if the run breaks a rule of the site; no file was read then.
     """
     door.check_run()
     party, index = _party(config, node, run_id)

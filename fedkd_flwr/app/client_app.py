@@ -81,7 +81,7 @@ def ready(message: Message, context: Context) -> Message:
             said |= look(str(context.run_config.get("output-dir", "")), str(context.run_id))
         if "code" in said:
             words = (
-                "%s told the server that it is not ready (%s), and is not counted. `fedkd check` here says what to do."
+                "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says what to do."
             )
             logger.error(words, said["party"], said["code"])
         hold_back(context.node_config, began)

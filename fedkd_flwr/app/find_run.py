@@ -81,8 +81,8 @@ def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
     there = [folder for folder in found if (folder / CHECKPOINT).is_file()]
     if not there:
         way_out = (
-            "`fedkd runs` says which runs can be continued. One that was ended before its first round, or forgotten "
-            "(fedkd forget), is started afresh."
+            "`fedkd runs list` says which runs can be continued. One that was ended before its first round, or "
+            "forgotten (fedkd runs forget), is started afresh."
         )
         raise DataError(explain(f"run {text}", "have a checkpoint", "none", way_out), code=Code.MISSING_FILE)
     return there[0]
@@ -135,7 +135,7 @@ def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
         raise DataError(explain(f"run {text!r}", f"be in {where}/runs", "no run at all there", way_out))
     known = _some([run.name or run.run_id for run in runs])
     rule = f"be the id, the start of an id, the name or the path of a run in {where}/runs"
-    raise DataError(explain("run", rule, text, f"The newest there: {known}. `fedkd runs` lists all."))
+    raise DataError(explain("run", rule, text, f"The newest there: {known}. `fedkd runs list` lists all."))
 
 
 def _some(names: list[str]) -> str:

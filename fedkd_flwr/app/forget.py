@@ -45,7 +45,7 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
     record = folder / "record.json"
     if record.is_file() and run_status(RunRecord.load(record)).word == "running":
-        way_out = f"Stop it first: fedkd stop {folder.name}"
+        way_out = f"Stop it first: fedkd runs stop {folder.name}"
         raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
     kinds = (".npz", *(_OF_MODELS if models else ()))
     folders = [folder, *_continued(folder, party)]

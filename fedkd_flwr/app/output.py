@@ -79,7 +79,7 @@ def _checkpoint(text: str, output_dir: str, simulated: bool) -> Path:
         other = record.process is not None and record.process.pid != os.getpid()
         if record.status == "running" and other and still_runs(record.process):
             seen = f"{record.run_id}, which still goes on"
-            way_out = f"Stop it first (fedkd stop {record.run_id}), or let it end."
+            way_out = f"Stop it first (fedkd runs stop {record.run_id}), or let it end."
             raise ConfigError(explain("resume-from", "name a run that has ended", seen, way_out))
     return folder
 

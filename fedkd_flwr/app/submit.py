@@ -72,7 +72,7 @@ def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None =
         rule = "be one that silos are connected to"
         way_out = (
             "Flower would simulate parties there. Name yours in Flower's configuration (`flwr config list` says where "
-            "it is) and give --superlink NAME. To try: fedkd devnet 3. Without silos: fedkd simulate"
+            "it is) and give --superlink NAME. To try: fedkd dev net 3. Without silos: fedkd simulate"
         )
         raise ConfigError(explain("the SuperLink", rule, f"{superlink or 'the default'} ({_LOCAL}:)", way_out))
     with tempfile.TemporaryDirectory(prefix="fedkd-run-") as scratch:
@@ -169,7 +169,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
     if answer.get("success") is not True:
         why = " ".join(str(answer.get("error-message") or said).replace("Error:", "").split())
         why = _CODE.split(why)[-1].removesuffix(".")  # before its code stands what it was about to do
-        way_out = "`flwr config list` shows the connections; `fedkd devnet 3` starts a federation to try."
+        way_out = "`flwr config list` shows the connections; `fedkd dev net 3` starts a federation to try."
         if "onnection" in why and (proxy := proxy_of("superlink.invalid")):
             way_out = f"The environment has {proxy}: without it, NO_PROXY=HOST of the SuperLink. {way_out}"
         raise FlowerError(explain(f"flwr {arguments[0]}", "be accepted by Flower", f"an error: {why[:400]}", way_out))

@@ -1,4 +1,4 @@
-"""The command ``fedkd audit``: attack a simulated run."""
+"""The command ``fedkd dev audit``: attack a simulated run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def audit(
 
     Examples
     --------
-    fedkd audit dataset=digits model=random-forest
-    fedkd audit my-run.toml --shadows 32 --output found.json
+    fedkd dev audit dataset=digits model=random-forest
+    fedkd dev audit my-run.toml --shadows 32 --output found.json
     """
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.audit.run import audit as attack

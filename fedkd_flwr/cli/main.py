@@ -9,9 +9,9 @@ import functools
 import inspect
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import typer
@@ -23,7 +23,7 @@ from fedkd_flwr.cli.exit_codes import BUG, INTERRUPTED, NOBODY_READS
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.registry import COMMANDS, GROUPS, load
 
-__all__ = ["app", "group", "main"]
+__all__ = ["Commands", "group", "main"]
 
 _LINES = 5  # at most so many on stderr
 _EXAMPLES = "\n\nExamples\n--------\n"
@@ -34,59 +34,67 @@ Exit codes:
   2    something given is wrong; the message says what, and what to do
   70   an error in fedkd itself
   130  interrupted (Ctrl-C)
-  141  nobody reads the output any more, as in `fedkd runs | head -1`
+  141  nobody reads the output any more, as in `fedkd runs list | head -1`
   143  told to end (SIGTERM)"""
 
 # rich takes longer to import than the rest of `fedkd --help`; with it typer 0.20 escapes brackets in plain text, too
 typer.core.HAS_RICH = False
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Federated learning where parties share labels.",
-    epilog=_CODES,
-)
-for command in sorted(map(load, COMMANDS), key=lambda command: command.__name__):
-    app.command()(command)
-for commands in GROUPS:
-    app.add_typer(load(commands), name=commands.rpartition(":")[2])
+
+class Commands(typer.core.TyperGroup):
+    """Commands by their words: each is imported when it is called, or when the help names it."""
+
+    def __init__(self, words: str = "", **attributes: Any) -> None:
+        super().__init__(name=words.rpartition(" ")[2] or None, rich_markup_mode=None, **attributes)
+        self.words = words
+        self.members = [name for name in (*COMMANDS, *GROUPS) if name.rpartition(" ")[0] == words]
+
+    def list_commands(self, ctx: click.Context | None = None) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        return [words.rpartition(" ")[2] for words in self.members]
+
+    def get_command(self, ctx: click.Context | None, name: str) -> click.Command | None:
+        """Return a command, imported; None where there is none of this name."""
+        if name not in self.commands and name in self.list_commands():
+            words = f"{self.words} {name}".strip()
+            self.commands[name] = Commands(words, help=GROUPS[words]) if words in GROUPS else _command(words)
+        return self.commands.get(name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words name; where they name none, guess which one was meant."""
+        if args and args[0] not in self.list_commands() and not args[0].startswith("-"):
+            from fedkd_flwr.checks import nearest
+
+            near = [words for words in COMMANDS if words.rpartition(" ")[2] == args[0]]
+            near = near or nearest(args[0], self.list_commands())
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
-def _explain(commands: typer.Typer) -> None:
-    """Take each subcommand's help and examples from its docstring."""
-    for one in commands.registered_commands:
-        text, _, examples = (inspect.getdoc(one.callback) or "").partition(_EXAMPLES)
-        one.help = text
-        one.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.splitlines()) if examples else None
-    for group in commands.registered_groups:
-        if group.typer_instance is not None:
-            _explain(group.typer_instance)
-
-
-_explain(app)
+def _command(words: str) -> click.Command:
+    """Return a command with the help and the examples of its docstring."""
+    called = load(COMMANDS[words])
+    text, _, examples = (inspect.getdoc(called) or "").partition(_EXAMPLES)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples.splitlines()) if examples else None
+    alone.command(words.rpartition(" ")[2], help=text, epilog=epilog)(called)
+    made = typer.main.get_command(alone)
+    if hasattr(made, "format_arguments"):  # click 8.5 would list what typer lists already
+        made.format_arguments = lambda *_: None
+    declared = get_params_from_function(called)
+    for param in made.params:  # click 8.5 takes the help of arguments from typer 0.20
+        if isinstance(param, click.Argument) and param.name in declared:
+            param.help = getattr(declared[param.name].default, "help", None)  # type: ignore[attr-defined]
+    return made
 
 
 @functools.cache
-def group() -> click.Group:
-    """Return the command as click runs it, with the help of its arguments, which click 8.5 takes from typer 0.20."""
-    made = typer.main.get_command(app)
-    if not isinstance(made, click.Group):
-        raise TypeError("fedkd has subcommands")
-    waiting: list[click.Command] = [made]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, click.Group):
-            waiting += one.commands.values()
-            continue
-        if hasattr(one, "format_arguments"):  # click 8.5 would list what typer lists already
-            one.format_arguments = lambda *_: None  # type: ignore[method-assign]
-        declared = get_params_from_function(inspect.unwrap(one.callback)) if one.callback else {}
-        for param in one.params:
-            if isinstance(param, click.Argument) and param.name in declared:
-                param.help = getattr(declared[param.name].default, "help", None)
-    return made
+def group() -> Commands:
+    """Return the command as click runs it."""
+    return Commands(help="Federated learning where parties share labels.", epilog=_CODES, no_args_is_help=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -138,9 +146,7 @@ def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
         where = (
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else _command_path(arguments)
         )
-        # typer and click both guess what was meant
-        message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
-        _say(f"error: {message}\n`{where} --help` shows what it takes, and examples.")
+        _say(f"error: {error.format_message()}\n`{where} --help` shows what it takes, and examples.")
         return 2
     if isinstance(error, FedkdError):
         _say(f"error: {error}")
@@ -162,10 +168,10 @@ def _command_path(arguments: Sequence[str] | None) -> str:
     words: list[str] = ["fedkd"]
     one: click.Command = group()
     for word in sys.argv[1:] if arguments is None else arguments:
-        if not isinstance(one, click.Group) or word not in one.commands:
+        if not isinstance(one, Commands) or (named := one.get_command(None, word)) is None:
             break
         words.append(word)
-        one = one.commands[word]
+        one = named
     return " ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""The command ``fedkd run``: a run at a SuperLink."""
+"""The command ``fedkd server run``: a run at a SuperLink."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
         str, typer.Option(help="The SuperLink's name in Flower's configuration; by default its default.")
     ] = "",
     resume: Resume = "",
-    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs list` and others.")] = "",
     app: Annotated[Path | None, typer.Option(help="The folder of an app of your own; by default this package.")] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the run's end; the exit code says how it ended.")
@@ -40,9 +40,9 @@ def run(
 
     Examples
     --------
-    fedkd run public-path=/srv/public.csv num-parties=3 --superlink ops --wait
-    fedkd run my-run.toml --name monday
-    fedkd run --resume monday --wait
+    fedkd server run public-path=/srv/public.csv num-parties=3 --superlink ops --wait
+    fedkd server run my-run.toml --name monday
+    fedkd server run --resume monday --wait
     """
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.app.submit import follow, status, submit

@@ -1,4 +1,4 @@
-"""The commands about runs that there are: ``fedkd runs``, ``log``, ``stop`` and ``forget``."""
+"""The commands about runs that there are: ``fedkd runs list``, ``log``, ``stop`` and ``forget``."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def runs(
 
     Examples
     --------
-    fedkd runs
-    fedkd runs --limit 3
-    fedkd runs --json | jq -r '.[] | select(.status == "failed") | .run_id'
+    fedkd runs list
+    fedkd runs list --limit 3
+    fedkd runs list --json | jq -r '.[] | select(.status == "failed") | .run_id'
     """
     from fedkd_flwr.app.runs import list_runs
     from fedkd_flwr.report.runs import runs_text
@@ -59,9 +59,9 @@ def log(
 
     Examples
     --------
-    fedkd log last
-    fedkd log last --follow
-    fedkd log 1874890138940096806 --superlink hospital-link
+    fedkd runs log last
+    fedkd runs log last --follow
+    fedkd runs log 1874890138940096806 --superlink hospital-link
     """
     from fedkd_flwr.app.runs import log_of
 
@@ -76,8 +76,8 @@ def stop(run: RunName, superlink: _SuperLink = "", output_dir: OutputDir = OUTPU
 
     Examples
     --------
-    fedkd stop last
-    fedkd stop 1874890138940096806 --superlink hospital-link
+    fedkd runs stop last
+    fedkd runs stop 1874890138940096806 --superlink hospital-link
     """
     from fedkd_flwr.app.runs import stop_run
 
@@ -105,12 +105,12 @@ def forget(
     """Delete what a run kept to go on with: a party's state between rounds, and the server's checkpoint.
 
     The run cannot be continued then. Its record stays, and so does every ledger: what was spent is spent. A run that is
-    going on is cancelled with `fedkd stop` first.
+    going on is cancelled with `fedkd runs stop` first.
 
     Examples
     --------
-    fedkd forget 1874 --output-dir /srv/st-mary/state
-    fedkd forget last-monday --models
+    fedkd runs forget 1874 --output-dir /srv/st-mary/state
+    fedkd runs forget last-monday --models
     """
     from fedkd_flwr.app.forget import forget_run
 

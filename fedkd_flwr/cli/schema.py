@@ -1,4 +1,4 @@
-"""The command ``fedkd schema``: look at a table and write its schema."""
+"""The command ``fedkd server schema``: look at a table and write its schema."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def schema(
 
     Examples
     --------
-    fedkd schema public.csv --label outcome
-    fedkd schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
+    fedkd server schema public.csv --label outcome
+    fedkd server schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
     """
     from dataclasses import asdict
 

@@ -34,7 +34,7 @@ def simulate(
     settings: RunSettings = None,
     parties: Annotated[int | None, typer.Option(help="How many parties; 10 by default.", min=1)] = None,
     resume: Resume = "",
-    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs` and others.")] = "",
+    name: Annotated[str, typer.Option(help="What to call the run, for `fedkd runs list` and others.")] = "",
     seeds: Annotated[int, typer.Option(help="Run so many times, each with the next seed.", min=1)] = 1,
     processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,

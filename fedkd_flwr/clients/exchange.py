@@ -32,10 +32,7 @@ __all__ = ["PartyExchange"]
 class PartyExchange(ABC):
     """One algorithm's part of a run at a party.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows; in a run that continues another one, with that run's id and state.
+    ``party``: what it holds and allows; in a run that continues another one, with that run's id and state.
     """
 
     card: ClassVar[Card]

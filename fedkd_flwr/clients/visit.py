@@ -52,17 +52,10 @@ class Learnt(NamedTuple):
 class Visit:
     """One visit to a party, from the instruction that came to the reply that may leave.
 
-    Parameters
-    ----------
-    exchange : PartyExchange
-        What the algorithm says.
+    ``exchange``: what the algorithm says.
 
-    Attributes
-    ----------
-    instruction : Instruction
-        What is asked, once it is open.
-    charge : Charge or None
-        What the reply costs, once it is permitted; None without a mechanism at this party.
+    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once it is permitted; None
+    without a mechanism at this party.
     """
 
     instruction: Instruction

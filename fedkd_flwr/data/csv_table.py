@@ -138,7 +138,7 @@ def _refuse_row(found: list[str], table: pd.DataFrame, path: Path, before: int, 
         return
     way_out = "Put a line with a name for each column first"
     if not has_schema:
-        way_out += ", or say header=none (fedkd schema: --header none), which calls them column-1, column-2 and so on"
+        way_out += ", or say header=none (server schema: --header none), which calls them column-1, column-2 and so on"
         way_out += ". If these are names: header=yes"
     seen = f"what looks like a row: {short_list(found, 5)}"
     raise DataError(explain(f"line {before + 1} of {path}", "hold the columns' names", seen, f"{way_out}."))
@@ -174,7 +174,7 @@ def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: li
         try:
             texts.append(line.decode(other, errors=errors))
         except UnicodeDecodeError as error:
-            way_out = "Save it as UTF-8, or name its encoding, such as encoding=shift_jis (fedkd schema: --encoding)."
+            way_out = "Save it as UTF-8, or name its encoding, such as encoding=shift_jis (server schema: --encoding)."
             seen = f"byte {error.object[error.start]:#x} in line {number}"
             raise DataError(explain(f"file {path}", f"be text in UTF-8 or {other}", seen, way_out)) from error
     lines_read = counted(len(others), "line")
@@ -362,7 +362,7 @@ def _refuse_text_above(text: str, path: Path, before: int) -> None:
     where, title = (", ".join(filter(None, map(str.strip, rows[i])))[:60] for i in (begins, first))
     seen = f"{title!r}; the table seems to begin in line {begins + before + 1} with {where!r}"
     way_out = "Take out what stands above it."
-    way_out += f" If line {first + before + 1} names the columns: header=yes (fedkd schema: --header yes)."
+    way_out += f" If line {first + before + 1} names the columns: header=yes (server schema: --header yes)."
     raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out))
 
 

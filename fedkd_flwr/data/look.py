@@ -206,7 +206,7 @@ def look_at_images(
 
 
 def _schema_command(words: Mapping[str, str]) -> str:
-    return " ".join(["fedkd schema TABLE", *(shlex.join([f"--{key}", value]) for key, value in words.items())])
+    return " ".join(["fedkd server schema TABLE", *(shlex.join([f"--{key}", value]) for key, value in words.items())])
 
 
 def note_lines(notes: Sequence[Any]) -> list[str]:

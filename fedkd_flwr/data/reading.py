@@ -292,7 +292,7 @@ def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[
             rule = f"hold {in_words(reading.dates)}" if reading.dates else "hold numbers"
             now = f"dates {reading.dates}" if reading.dates else f"decimal {reading.decimal!r}"
             way_out = "Write dates as in training, or empty" if reading.dates else "Correct or empty"
-            way_out += " such cells; or let fedkd schema PUBLIC_FILE write how this column is to be read"
+            way_out += " such cells; or let fedkd server schema PUBLIC_FILE write how this column is to be read"
             way_out += f" (now: {now}), or call it categorical in the schema."
         more = f" (and {bad.sum() - 1} more)" if bad.sum() > 1 else ""
         raise DataError(explain(f"column {name!r}", rule, f"{value!r} in row {row + 1}{more}", way_out))

@@ -166,7 +166,7 @@ class Schema:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            command = 'fedkd schema PUBLIC_FILE --label LABEL --classes "A,B".'
+            command = 'fedkd server schema PUBLIC_FILE --label LABEL --classes "A,B".'
             message = explain("schema", "be a file", f"no file {path}", f"Write one from the public file: {command}")
             raise DataError(message, code=Code.MISSING_FILE) from None
         except (UnicodeDecodeError, OSError) as error:

@@ -123,7 +123,7 @@ def label_way_out(label: str, names: Sequence[str]) -> str:
     """Return what to do where a table has no such label column: in which encoding it has one, or which it has."""
     if encoding := encoding_of(label, names):
         said = "the file's names are no UTF-8, and were read as Windows-1252"
-        return f"In {encoding} it has that column ({said}): give encoding={encoding} (fedkd schema: --encoding)."
+        return f"In {encoding} it has that column ({said}): give encoding={encoding} (server schema: --encoding)."
     return f"Its columns are {short_list(list(names))}."
 
 

@@ -42,7 +42,7 @@ def infer_schema(
 def look_at_file(
     path: Path, *, label: str, classes: Sequence[str] = (), rules: Rules = NO_RULES, options: Mapping[str, str] = {}
 ) -> tuple[Look, Schema]:
-    """Look at a public file, as the command ``fedkd schema`` does; return what was found, and the schema.
+    """Look at a public file, as the command ``fedkd server schema`` does; return what was found, and the schema.
 
     ``options`` are further options of the command, for the complete next one; the rest is as in `infer_schema`.
     """
@@ -51,7 +51,7 @@ def look_at_file(
     def next_command(words: Mapping[str, str]) -> str:
         pairs = {"label": label, **options, **words}.items()
         given = [part for key, value in pairs if value for part in (f"--{key}", value)]
-        return shlex.join(["fedkd", "schema", str(path), *given])
+        return shlex.join(["fedkd", "server", "schema", str(path), *given])
 
     def spell(key: str, value: str) -> str:
         return shlex.join([f"--{key}", value])

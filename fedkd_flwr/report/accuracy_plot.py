@@ -33,15 +33,9 @@ def accuracy_plot(record: RunRecord) -> Plot:
     Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The record of the run. Parties without both accuracies are not drawn.
+    ``record``: the record of the run. Parties without both accuracies are not drawn.
 
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
+    Raises `MissingExtraError` if matplotlib is not installed.
     """
     return _plot(record, results.rows_used(record), "accuracy")
 

@@ -28,7 +28,7 @@ REASONS: dict[str, str] = {
     Code.CLASS_OUTSIDE_SCHEMA: "The party's rows hold a class that the public schema does not name. Correct the "
     "label column, or add the class to schema.toml at the server and at every party.",
     Code.HELD_BACK: "The party's steward rejected its answer, or nobody approved it in time, so nothing of it left. "
-    "Ask the party: it can see its answers and approve them (fedkd egress pending), and sets how long they wait.",
+    "Ask the party: it can see its answers and approve them (fedkd node egress pending), and sets how long they wait.",
     Code.INTERNAL: "The party's code, or that of its model, raised an unexpected error. A simulation says where. "
     f"{_OWN_LOG}.",
     Code.LEDGER_LOST: "The party's ledger, which records the privacy it has spent, or its egress log, which records "

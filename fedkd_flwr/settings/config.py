@@ -56,7 +56,7 @@ class RunConfig(Config):
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
     rehearsal: bool = setting(False)
     """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
-    private leaves, and no ledger is charged (`fedkd rehearse`)."""
+    private leaves, and no ledger is charged (`fedkd server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(False)

@@ -30,7 +30,7 @@ class NodeConfig(Config):
     schema_path: str = setting("", path=True)
     """Its copy of the schema. Empty: schema.toml beside public-path."""
     public_fingerprint: str = setting("")
-    """The public set that was agreed on, as `fedkd check` prints it at the server: 20 digits to compare by telephone.
+    """The public set that was agreed on, as `fedkd doctor` prints it at the server: 20 digits to compare by telephone.
     Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""

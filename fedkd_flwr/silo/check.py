@@ -1,6 +1,6 @@
 """Readiness: what was found at a silo or a server before a run, why each finding matters, and what to do.
 
-`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd check`` and
+`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd doctor`` and
 ``fedkd node run`` print them.
 """
 
@@ -62,25 +62,13 @@ WHY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Parameters
-    ----------
-    subject : str
-        A key of `WHY`.
-    level : Level
-    what : str
-        What was found, in one line.
-    way_out : str
-        What to do: a complete command where there is one; "" where nothing needs to be done.
-    private : bool
-        Whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
-    """
-
-    subject: str
+    subject: str  # a key of `WHY`
     level: Level
-    what: str
-    way_out: str = ""
+    what: str  # what was found, in one line
+    way_out: str = ""  # what to do: a complete command where there is one; "" where nothing needs to be done
+    # whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
     private: bool = False
 
     @property
@@ -157,12 +145,7 @@ _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 def check_disk(folder: Path, key: str) -> Finding:
     """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
 
-    Parameters
-    ----------
-    folder : Path
-        Need not exist yet.
-    key : str
-        The setting that names it.
+    ``folder``: need not exist yet. ``key``: the setting that names it.
     """
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     probe = place / f".fedkd-check-{os.getpid()}"

@@ -31,27 +31,13 @@ _AHEAD_S, _BEHIND_S, _NOTED_S = 5.0, 300.0, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """How a node, or an operator, reaches its SuperLink.
+    """How a node, or an operator, reaches its SuperLink."""
 
-    Parameters
-    ----------
-    address : str
-        ``host:port``.
-    insecure : bool
-        Without TLS.
-    root_certificates : Path, optional
-        The CA's certificate; by default those of the system.
-    key : Path, optional
-        The node's private key.
-    node : bool
-        Whether a node connects, which may need a key; not where an operator does.
-    """
-
-    address: str
-    insecure: bool = False
-    root_certificates: Path | None = None
-    key: Path | None = None
-    node: bool = True
+    address: str  # ``host:port``
+    insecure: bool = False  # without TLS
+    root_certificates: Path | None = None  # the CA's certificate; by default those of the system
+    key: Path | None = None  # the node's private key
+    node: bool = True  # whether a node connects, which may need a key; not where an operator does
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,10 +48,7 @@ class _Parser(argparse.ArgumentParser):
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
     """Return the node config and the link that options of ``flower-supernode`` name; others are passed over.
 
-    Raises
-    ------
-    ConfigError
-        If an option lacks its value, or the node config cannot be read.
+    Raises `ConfigError` if an option lacks its value, or the node config cannot be read.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--superlink", default="")

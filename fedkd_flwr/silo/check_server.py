@@ -35,14 +35,8 @@ def check_server(
 ) -> list[Finding]:
     """Look at what a run needs at the server; a run without ``public-path`` is a simulation on this machine.
 
-    Parameters
-    ----------
-    values : mapping
-        The run's settings, by key.
-    superlink : str, optional
-        The SuperLink's name in Flower's configuration, "" for its default; None: it is not asked.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
+    default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
     """
     try:
         config = parse_run_config(values)
@@ -177,7 +171,11 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     wanted = config.num_parties or config.min_parties
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
     if online < wanted:
-        way_out = "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd rehearse ..."
+        way_out = (
+            "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd server rehearse ..."
+        )
         yield Finding(subject="nodes", level=Level.WARNING, what=what, way_out=way_out)
     else:
-        yield Finding(subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd rehearse ...")
+        yield Finding(
+            subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd server rehearse ..."
+        )

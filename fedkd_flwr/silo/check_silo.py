@@ -71,16 +71,10 @@ def check_silo(
 ) -> list[Finding]:
     """Look at a silo.
 
-    Parameters
-    ----------
-    values : mapping
-        Its node config, by key.
-    link : Link, optional
-        The way to its SuperLink.
-    run : mapping, optional
-        The settings of a run that it is to take part in, by key.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: its node config, by key.
+    ``link``: the way to its SuperLink.
+    ``run``: the settings of a run that it is to take part in, by key.
+    ``show``: gets a word at each step, for a progress line.
     """
     findings = list(_look(values, run, show))
     if link is not None:
@@ -151,7 +145,7 @@ def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
     if node.public_fingerprint:
         return Finding(subject="fingerprint", level=Level.READY, what=f"{short}, as agreed")
     way_out = (
-        "Compare these digits by telephone with those of `fedkd check` at the server, and put them into the node "
+        "Compare these digits by telephone with those of `fedkd doctor` at the server, and put them into the node "
         f'config: public-fingerprint="{short}"'
     )
     return Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
@@ -245,7 +239,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         try:
             read = read_ledger(folder)
         except (FedkdError, OSError) as error:
-            restore = f"Restore {folder} from a backup, and have a look: fedkd ledger {shlex.quote(str(root))}"
+            restore = f"Restore {folder} from a backup, and have a look: fedkd node ledger {shlex.quote(str(root))}"
             yield finding_of("ledger", error, way_out=restore)
             return
         spent = read.ledger.spent(node.delta_budget, read.rows)
@@ -274,7 +268,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
                 yield finding_of("ledger", error)
                 return
             way_out = (
-                f"Look at what was spent: fedkd ledger {shlex.quote(str(root))} --epsilon-budget "
+                f"Look at what was spent: fedkd node ledger {shlex.quote(str(root))} --epsilon-budget "
                 f"{node.epsilon_budget:g}. Then raise epsilon-budget in the node config, or leave the federation."
             )
             yield Finding(subject="budget", level=Level.FAULT, what=f"{what} is spent", way_out=way_out)

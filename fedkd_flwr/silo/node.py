@@ -147,17 +147,9 @@ def notice_pauses(
 class Node:
     """Pulls instructions and answers them, one after the other.
 
-    Parameters
-    ----------
-    calls : tuple
-        What `flwr.supernode.fleet_http_connection.http_request_response` yields: the node's number, and Flower's
-        functions that receive, send, get a run, get a bundle, pull an object, push one, and confirm.
-    node_config : dict
-        What the owner has set.
-    approvals : Approvals
-        The approved bundles.
-    command : sequence of str
-        Runs a ClientApp (`node_client`).
+    ``calls``: what `flwr.supernode.fleet_http_connection.http_request_response` yields: the node's number, and Flower's
+    functions that receive, send, get a run, get a bundle, pull an object, push one, and confirm. ``node_config``: what
+    the owner has set. ``command``: runs a ClientApp (`node_client`).
     """
 
     def __init__(

@@ -39,34 +39,22 @@ def decide(
 ) -> tuple[Held, Decision]:
     """Approve or reject a reply that waits, and return it with the decision that holds.
 
-    Parameters
-    ----------
-    run : str
-        A run's id or the start of it, or its name; ``last``: the one that waits since the latest.
-    state_dir : Path
-        The party's state directory.
-    approved : bool
-        Whether it may leave.
-    reason : str
-        Why; a rejection needs one.
-    by : str
-        Who decides; by default whoever is logged in.
-    server_round : str
-        The round, or ``final``, where several wait.
-    party : str
-        The party, where several wait in one state directory.
-    digest : str, optional
-        The digest of the reply that was looked at, or the start of it: the node may hold another one by now.
+    ``run``: a run's id or the start of it, or its name; ``last``: the one that waits since the latest.
+    ``state_dir``: the party's state directory.
+    ``approved``: whether it may leave.
+    ``reason``: why; a rejection needs one.
+    ``by``: who decides; by default whoever is logged in.
+    ``server_round``: the round, or ``final``, where several wait.
+    ``party``: the party, where several wait in one state directory.
+    ``digest``: the digest of the reply that was looked at, or the start of it: the node may hold another one by now.
 
-    Raises
-    ------
-    ConfigError
-        If a rejection has no reason, not exactly one reply is meant, or another one waits than that of ``digest``.
-    DataError
-        If the reply was decided about before, or is not what the node described.
+    Raises `ConfigError` if a rejection has no reason, not exactly one reply is meant, or another one waits than that of
+    ``digest``. Raises `DataError` if the reply was decided about before, or is not what the node described.
     """
     if not approved and not reason.strip():
-        way_out = shlex.join(["fedkd", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"])
+        way_out = shlex.join(
+            ["fedkd", "node", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"]
+        )
         raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
     waits = pending(state_dir, party=party)
     meant = (
@@ -81,12 +69,12 @@ def decide(
         # every digest starts with "", as a shell gives a variable that is not set
         alike = [h for h in meant if digest and str(h.facts["output"]["sha256"]).startswith(digest.lower())]
         if not alike:
-            way_out = f"Look at it first: fedkd egress pending {shlex.quote(str(state_dir))}"
+            way_out = f"Look at it first: fedkd node egress pending {shlex.quote(str(state_dir))}"
             raise ConfigError(explain("--digest", "be that of the reply that waits", digest, way_out))
         meant = alike
     if len(meant) != 1:
         listed = "; ".join(f"run {one.facts['run']} round {one.facts['round']} ({one.facts['party']})" for one in waits)
-        way_out = f"Waiting: {listed or 'none'}. See them: fedkd egress pending {shlex.quote(str(state_dir))}"
+        way_out = f"Waiting: {listed or 'none'}. See them: fedkd node egress pending {shlex.quote(str(state_dir))}"
         raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
     (held,) = meant
     verdict = "approved" if approved else "rejected"
@@ -112,14 +100,7 @@ def who_asks() -> str:
 def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
     """Return a reply as lines of text: what it is, its arrays with their digests, and its first rows.
 
-    Parameters
-    ----------
-    facts : mapping
-        As in `Held.facts`.
-    table : list of list of str
-        As in `Held.table`.
-    rows : int
-        How many rows to show.
+    ``facts``: as in `Held.facts`. ``table``: as in `Held.table`. ``rows``: how many rows to show.
     """
     output, claim = facts["output"], facts["claim"]
     lines = [

@@ -182,10 +182,8 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
 
     Nothing is written. A run that continues another is checked too: whether anything is left to do.
 
-    Raises
-    ------
-    ConfigError, DataError, MissingExtraError
-        If the run to continue has its result, the parties cannot be dealt, or a model cannot be made.
+    Raises `ConfigError`, `DataError` or `MissingExtraError` if the run to continue has its result, parties cannot be
+    dealt, or a model cannot be made.
     """
     if (folder := continued(config)) is not None:
         check_goes_on(folder, config.card, config.rounds)

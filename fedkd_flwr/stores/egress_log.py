@@ -60,7 +60,7 @@ _LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
     "Move its folder away and keep it as evidence, or restore its newest backup if nothing left after it; "
-    "`fedkd egress verify` says which line is wrong."
+    "`fedkd node egress verify` says which line is wrong."
 )
 
 
@@ -126,12 +126,7 @@ def short_head(lines: int, digest: str) -> str:
 class EgressLog:
     """The log of one party. Nothing here removes or changes a line.
 
-    Parameters
-    ----------
-    root : str or Path
-        The party's state directory.
-    party : str
-        The party's name.
+    ``root``: the party's state directory.
     """
 
     def __init__(self, root: str | Path, *, party: str) -> None:
@@ -143,17 +138,10 @@ class EgressLog:
     def append(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Write one line and the head, to the disk, and return the line.
 
-        Parameters
-        ----------
-        fields : mapping
-            Plain JSON; number, time, party and the chain's digests are added.
+        ``fields``: plain JSON; number, time, party and the chain's digests are added.
 
-        Raises
-        ------
-        DataError
-            If the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing may leave.
-        OSError
-            If the disk is full, for instance; the log is then as it was.
+        Raises `DataError` if the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing
+        may leave. Raises `OSError` if the disk is full, for instance; the log is then as it was.
         """
         make_folder(self.directory)
         with locked(self.directory / "lock", timeout_s=_LOCK_S):
@@ -263,24 +251,13 @@ def last_charged(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """A log as it was read.
+    """A log as it was read."""
 
-    Parameters
-    ----------
-    path : Path
-        Its file.
-    lines : list of dict
-        Its lines, as far as they are JSON.
-    problems : list of str
-        What is wrong with it, in whole sentences; none for a log that holds.
-    notes : list of str
-        What else to know.
-    """
-
-    path: Path
-    lines: list[dict[str, Any]]
+    path: Path  # its file
+    lines: list[dict[str, Any]]  # its lines, as far as they are JSON
+    # what is wrong with it, in whole sentences; none for a log that holds
     problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what else to know
 
     @property
     def head(self) -> str:
@@ -290,13 +267,10 @@ class ReadLog:
     def check_kept(self, kept: str) -> str:
         """Return why the log does not go on from a head in its short form that was kept elsewhere; "" if it does.
 
-        Raises
-        ------
-        ConfigError
-            If ``kept`` is no such head.
+        Raises `ConfigError` if ``kept`` is no such head.
         """
         if not re.fullmatch(r"\d+(-[0-9a-f]{4}){4}", kept):
-            raise ConfigError(explain("--head", "be a head as `fedkd egress verify` prints it", kept))
+            raise ConfigError(explain("--head", "be a head as `fedkd node egress verify` prints it", kept))
         number = int(kept.partition("-")[0])
         if number > len(self.lines):
             return f"The kept head {kept} is of line {number}, and the log has {len(self.lines)}: lines were removed."
@@ -307,15 +281,9 @@ class ReadLog:
 def read_log(path: Path) -> ReadLog:
     """Read a log and check each line and its head; it only reads, and takes no lock.
 
-    Parameters
-    ----------
-    path : Path
-        A ``log.jsonl``, with ``head.json`` beside it.
+    ``path``: a ``log.jsonl``, with ``head.json`` beside it.
 
-    Raises
-    ------
-    DataError
-        If there is neither.
+    Raises `DataError` if there is neither.
     """
     head_path = path.with_name("head.json")
     if not path.exists() and not head_path.exists():
@@ -378,10 +346,7 @@ def _compare_with_head(found: ReadLog, head: Mapping[str, Any] | None) -> None:
 def egress_logs_in(path: Path) -> list[Path]:
     """Return the files of the egress logs in a state directory, in an ``egress`` folder or in a party's; or the file.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Raises `DataError` if there is none.
     """
     if path.is_file():
         return [path]
@@ -393,7 +358,7 @@ def egress_logs_in(path: Path) -> list[Path]:
         if "egress" in one.parts[-3:-1]  # a ledger's head has the same name
     }
     if not found:
-        way_out = "Give a party's state-dir: fedkd egress log /srv/st-mary/state"
+        way_out = "Give a party's state-dir: fedkd node egress log /srv/st-mary/state"
         raise DataError(explain(f"path {path}", "hold an egress log", "none", way_out))
     return sorted(found)
 

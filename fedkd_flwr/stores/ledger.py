@@ -52,25 +52,14 @@ class LedgerStore:
     A charge, its reply and what else it changes are one transaction. A crash at any point leaves either no charge, and
     a reply that was not sent, or one charge and its reply.
 
-    Parameters
-    ----------
-    root : str or Path
-        The party's state directory.
-    party : str
-        The party's name.
-    data_digest : str
-        Digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
-    rows : PrivateRows, optional
-        Its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
+    ``root``: the party's state directory.
+    ``data_digest``: digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
+    ``rows``: its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
         (`know`), each data set is counted as if it were one row: another digest starts afresh.
-    apart : bool
-        Refuse rows that another party of this state directory has charged. False for simulations, whose parties may
-        hold equal rows; the very same data set is refused even there.
-    lock_timeout_s : float
-        How long to wait for another process of this party, in seconds.
+    ``apart``: refuse rows that another party of this state directory has charged. False for simulations, whose parties
+        may hold equal rows; the very same data set is refused even there.
+    ``lock_timeout_s``: how long to wait for another process of this party, in seconds.
 
-    Notes
-    -----
     Three things cannot be noticed: the whole state directory restored from a backup, an empty disk in place of the
     right one, and an owner who writes a new ledger.
     """

@@ -55,31 +55,18 @@ def checked_test(
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`).
+    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`)."""
 
-    Parameters
-    ----------
-    final_model : callable
-        ``final_model()`` returns what makes the server's model.
-    global_model : callable
-        ``global_model()`` returns what makes the net whose weights go round.
-    party_rows : callable
-        ``party_rows()`` returns how many rows each party holds; none where the server does not know.
-    test : (X, y), optional
-        Rows to measure the server's model on.
-    ledger, budget : LedgerStore and Budget
-        What noise at this server has cost so far, and the most it may.
-    fraction : float
-        Share of the parties asked in a round.
-    """
-
-    final_model: Callable[[], Callable[..., Classifier]]
+    final_model: Callable[[], Callable[..., Classifier]]  # ``final_model()`` returns what makes the server's model
+    # ``global_model()`` returns what makes the net whose weights go round
     global_model: Callable[[], Callable[..., Classifier]]
+    # ``party_rows()`` returns how many rows each party holds; none where the server does not know
     party_rows: Callable[[], Sequence[int]]
-    test: tuple[NDArray[Any], NDArray[Any]] | None
+    test: tuple[NDArray[Any], NDArray[Any]] | None  # rows to measure the server's model on
+    # ledger, budget: What noise at this server has cost so far, and the most it may
     ledger: LedgerStore
     budget: Budget
-    fraction: float = 1.0
+    fraction: float = 1.0  # share of the parties asked in a round
 
 
 class Exchange(ABC, Generic[Answered]):

@@ -84,22 +84,12 @@ class Kept(Protocol):
 def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     """Refuse to continue a run of another algorithm, and one that has nothing left to do; nothing is written.
 
-    Parameters
-    ----------
-    folder : Path
-        With the checkpoint of the run to continue.
-    card : Card
-        The algorithm of the run that would continue it.
-    num_rounds : int
-        The run's ``num-rounds``, those done included. Whether it is the planned number only the strategy can tell:
-        FedKT-Prox adds FedKT's round to it.
+    ``folder``: with the checkpoint of the run to continue. ``card``: the algorithm of the run that would continue it.
+    ``num_rounds``: the run's ``num-rounds``, those done included. Whether it is the planned number only the strategy
+    can tell: FedKT-Prox adds FedKT's round to it.
 
-    Raises
-    ------
-    ConfigError
-        If it cannot be continued so.
-    DataError
-        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    Raises `ConfigError` if it cannot be continued so. Raises `DataError` if there is no checkpoint (code
+    ``missing-file``), or it is damaged (``state-lost``).
     """
     _, meta = load_checkpoint(folder)
     _check_algorithm(card, meta)
@@ -151,19 +141,11 @@ def _damaged(folder: Path | None, error: Exception) -> DataError:
 class Checkpoints:
     """The checkpoints of one strategy's run.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where the state is kept after each round; without it nothing is kept.
-    resume_from : Path, optional
-        Such a folder of an earlier run, which this one continues.
+    ``folder``: where the state is kept after each round; without it nothing is kept. ``resume_from``: such a folder of
+    an earlier run, which this one continues.
 
-    Attributes
-    ----------
-    lineage : Lineage or None
-        This run and those that it continues; None where nothing is kept.
-    result : dict of str to ndarray
-        What the last round's answers were combined to.
+    ``lineage``: this run and those that it continues; None where nothing is kept. ``result``: what the last round's
+    answers were combined to.
     """
 
     def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
@@ -183,12 +165,8 @@ class Checkpoints:
     def resume(self, exchange: Kept, num_rounds: int) -> None:
         """Put a strategy where the checkpoint was written; without one to continue, do nothing.
 
-        Raises
-        ------
-        ConfigError
-            If the checkpoint is another algorithm's, of other settings, or of a run that has its result.
-        DataError
-            If there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        Raises `ConfigError` if the checkpoint is another algorithm's, of other settings, or of a run that has its
+        result. Raises `DataError` if there is none (code ``missing-file``), or it is damaged (``state-lost``).
         """
         if self.resume_from is None or self._first:
             return

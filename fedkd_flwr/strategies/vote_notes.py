@@ -118,17 +118,9 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
 def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, Note]:
     """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The parties, in the order of ``found``.
-    found : KnownVote
-        The vote by known rows.
-    num_known : int
-        How many they are.
+    ``names``: the parties, in the order of ``found``. ``found``: the vote by known rows. ``num_known``: how many they
+    are.
 
-    Examples
-    --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
     below-chance: known 200, right 0.1, by_chance 0.6
@@ -179,13 +171,8 @@ def _shares(shares: Mapping[str, float]) -> str:
 def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> Iterator[Note]:
     """Yield a note on the parties of whose labels known rows do not show that they tell anything, if there are any.
 
-    Parameters
-    ----------
-    names, found, num_known
-        As in `swapping_parties`.
+    ``names``, ``found``, ``num_known``: as in `swapping_parties`.
 
-    Examples
-    --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
     >>> print(*idle_parties(["a", "b"], found, num_known=200))
     no-gain: known 200, parties ['b'], of 2

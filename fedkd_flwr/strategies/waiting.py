@@ -36,24 +36,14 @@ def wait_for_nodes(
 ) -> list[int]:
     """Return the node ids once enough have registered; with ``readiness``, once enough of them say that they are ready.
 
-    Parameters
-    ----------
-    grid : Grid
-    wanted : int
-        Nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s`` seconds.
-    minimum : int
-        Fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready: after ``settle_s``
-        seconds without a change. Nodes that say that they are not ready never count, and are not returned.
-    settle_s, deadline_s, poll_s : float
-        Seconds.
-    readiness : Readiness, optional
-        Asks each node. One that has not answered is waited for, and returned in the end: its rows may take long to
-        read.
+    ``wanted``: nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s``
+    seconds. ``minimum``: fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready:
+    after ``settle_s`` seconds without a change. Nodes that say that they are not ready never count, and are not
+    returned. ``readiness``: asks each node. One that has not answered is waited for, and returned in the end: its rows
+    may take long to read.
 
-    Raises
-    ------
-    TooFewPartiesError
-        If ``deadline_s`` seconds pass first; the message names each node that is not ready, and why.
+    Raises `TooFewPartiesError` if ``deadline_s`` seconds pass first; the message names each node that is not ready, and
+    why.
     """
     start = changed = said = time.monotonic()
     before: object = None
@@ -82,7 +72,7 @@ def wait_for_nodes(
             if readiness is not None and unready:
                 names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
                 count += f", of which {len(unready)} are not ready ({', '.join(names)})"
-                way_out = "At each of those silos `fedkd check` says what to do. " + way_out
+                way_out = "At each of those silos `fedkd doctor` says what to do. " + way_out
             rule = f"reach {wanted or minimum} within {deadline_s:g} s"
             raise TooFewPartiesError(explain("number of nodes", rule, count if unready else len(registered), way_out))
         if now - said >= 10.0:
@@ -107,20 +97,10 @@ class Readiness:
     Beside noise at the server, a code that private rows may have decided (not in `SETTLED`) counts as ready: who is
     asked sets the noise of a mean and draws the groups, and everybody sees whether there is a result.
 
-    Parameters
-    ----------
-    grid : Grid
-    settings : mapping
-        The settings of the first round, as parties are told them.
-    again_s : float
-        Seconds after which a node that was not ready is asked again, once it has answered.
+    ``settings``: the settings of the first round, as parties are told them. ``again_s``: seconds after which a node
+    that was not ready is asked again, once it has answered.
 
-    Attributes
-    ----------
-    names : dict of int to str
-        What the nodes that have answered call themselves.
-    codes : dict of int to str
-        Why a node is not ready.
+    ``names``: what the nodes that have answered call themselves. ``codes``: why a node is not ready.
     """
 
     def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
@@ -166,7 +146,7 @@ class Readiness:
             log(
                 WARN,
                 "%s says that it cannot answer: %s. It is asked all the same: beside noise at the server, what a party "
-                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd check` there says why.",
+                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why.",
                 name or f"node {node}",
                 code,
             )
@@ -175,7 +155,7 @@ class Readiness:
             self.codes.pop(node, None)
             self._ready.add(node)
         elif self.codes.get(node) != code:
-            log(WARN, "%s is not ready: %s. `fedkd check` there says why.", name or f"node {node}", code)
+            log(WARN, "%s is not ready: %s. `fedkd doctor` there says why.", name or f"node {node}", code)
             self.codes[node] = code
 
 
@@ -216,12 +196,7 @@ def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[in
 class WatchedGrid(Grid):
     """A grid that logs how many parties have answered while a round is under way.
 
-    Parameters
-    ----------
-    grid : Grid
-        The grid that does the work.
-    every_s : float
-        Seconds between two lines.
+    ``grid``: the grid that does the work. ``every_s``: seconds between two lines.
     """
 
     def __init__(self, grid: Grid, *, every_s: float = 10.0) -> None:

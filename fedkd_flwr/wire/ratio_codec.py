@@ -44,19 +44,11 @@ Base = tuple[NDArray[np.uint8], Labels]
 
 
 class RatioAnswer(NamedTuple):
-    """What a payload says.
+    """What a payload says."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `ratio_bits`.
-    labels : ndarray of shape (num_public,), int16
-    class_counts : ndarray of shape (num_classes,), int64, or None
-        The sender's rows of each class; None where the payload does not bring them.
-    """
-
-    codes: NDArray[np.uint8]
-    labels: Labels
+    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: Below ``2^bits``, with the bits of `ratio_bits`
+    labels: Labels  # (num_public,), int16
+    # (num_classes,), int64, or None: The sender's rows of each class; None where the payload does not bring them
     class_counts: NDArray[np.int64] | None
 
 

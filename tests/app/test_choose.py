@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedkd_flwr.app import choose as module
 from fedkd_flwr.app.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_before_the_first_run():
     ],
 )
 def test_the_command_says_what_is_wrong(words, error):
-    found = CliRunner().invoke(command.app, ["choose", *words])
+    found = CliRunner().invoke(command.group(), ["choose", *words])
     assert isinstance(found.exception, ConfigError)
     assert error in str(found.exception)
 
@@ -211,7 +211,7 @@ def test_the_command_compares_a_table(tmp_path):
 
 def test_the_command_says_where_a_rule_for_the_table_stands_because_the_next_command_is_of_a_simulation(tmp_path):
     (tmp_path / "rows.csv").write_text("day,y\n" + "".join(f"0{i}/04/2021,{'ab'[i % 2]}\n" for i in range(1, 9)))
-    found = CliRunner().invoke(command.app, ["choose", "--table", str(tmp_path / "rows.csv"), "--label", "y"])
+    found = CliRunner().invoke(command.group(), ["choose", "--table", str(tmp_path / "rows.csv"), "--label", "y"])
     assert isinstance(found.exception, DataError)
     lines = str(found.exception).splitlines()
     assert "fedkd simulate dataset=table" in lines[-2]

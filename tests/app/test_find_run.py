@@ -52,7 +52,9 @@ def test_the_start_of_several_ids_lists_them(results):
 
 
 def test_an_unknown_run_lists_the_newest(results):
-    with pytest.raises(DataError, match=r"got 'evne'\. The newest there: even, 999, even\. `fedkd runs` lists all\."):
+    with pytest.raises(
+        DataError, match=r"got 'evne'\. The newest there: even, 999, even\. `fedkd runs list` lists all\."
+    ):
         find_run("evne", results)
 
 

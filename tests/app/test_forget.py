@@ -83,7 +83,7 @@ def test_a_silo_finds_what_it_kept_of_a_continued_run_in_the_folder_of_the_run_t
 def test_a_run_that_is_going_on_or_not_there_is_not_forgotten(root):
     record = RunRecord(run_id="71", algorithm="fedct", started="2026-01-01T00:00:00+00:00", process=this_process())
     RecordFile(root / "runs/71/record.json").write(record)
-    with pytest.raises(ConfigError, match=r"run 71 must have ended before it is forgotten.*fedkd stop 71"):
+    with pytest.raises(ConfigError, match=r"run 71 must have ended before it is forgotten.*fedkd runs stop 71"):
         forget_run("71", root)
     with pytest.raises(DataError, match=r"run '7' must mean one run, got 2: 72, 71"):
         forget_run("7", root)
@@ -106,7 +106,7 @@ def test_a_name_that_two_runs_have_is_asked_about_with_both_ids_and_one_that_con
 
 
 def test_no_name_at_all_means_no_run_though_there_is_only_one(tmp_path):
-    """As a shell gives it: fedkd forget "$RUN", where RUN is not set."""
+    """As a shell gives it: fedkd runs forget "$RUN", where RUN is not set."""
     _touch(tmp_path / "runs/71/parties/a.npz")
     with pytest.raises(DataError, match=r"run must be the id, the start of an id, .* got ''"):
         forget_run("", tmp_path)

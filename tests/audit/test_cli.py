@@ -1,4 +1,4 @@
-"""What `fedkd audit` makes of its options."""
+"""What `fedkd dev audit` makes of its options."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def test_the_option_decides_how_many_parties_there_are_as_it_does_for_simulate(f
         raise ConfigError("far enough")
 
     monkeypatch.setattr(app, "audit", attack)
-    fedkd("audit", *words)
+    fedkd("dev", "audit", *words)
     assert asked == [parties]

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pandas as pd
 import pytest
-import typer
 from sklearn.dummy import DummyClassifier
 
 from fedkd_flwr.cli import main as command
@@ -20,6 +19,7 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import Classifier
+from fedkd_flwr.registry import COMMANDS
 from fedkd_flwr.stores.egress_log import EgressLog
 from fedkd_flwr.stores.saved_model import save
 
@@ -71,13 +71,13 @@ REPORT = [
     ("report", "100", "--unknown"),
 ]
 OF_RUNS = [
-    ("runs", "--limit", "-1"),
-    ("runs", "surplus"),
-    ("log", "nope"),
-    ("log",),
-    ("stop", "100"),  # has ended
-    ("stop", "nope"),
-    ("stop", "200"),
+    ("runs", "list", "--limit", "-1"),
+    ("runs", "list", "surplus"),
+    ("runs", "log", "nope"),
+    ("runs", "log"),
+    ("runs", "stop", "100"),  # has ended
+    ("runs", "stop", "nope"),
+    ("runs", "stop", "200"),
     ("compare",),
     ("compare", "100"),
     ("compare", "100", "101"),
@@ -86,35 +86,35 @@ OF_RUNS = [
     ("compare", "100", "101", "--by", "beauty"),
     ("compare", "100", "101", "--force", "--by", "brier"),
     ("compare", "100", "101", "--force", "--output", "{root}/file.txt/x.html"),
-    ("ledger", "{root}/empty"),
-    ("ledger", "{root}/ledger.sqlite3"),
-    ("ledger", "nope"),
-    ("ledger", "{root}/empty", "--delta", "2"),
-    ("ledger", "{root}/empty", "--epsilon-budget", "nan"),
+    ("node", "ledger", "{root}/empty"),
+    ("node", "ledger", "{root}/ledger.sqlite3"),
+    ("node", "ledger", "nope"),
+    ("node", "ledger", "{root}/empty", "--delta", "2"),
+    ("node", "ledger", "{root}/empty", "--epsilon-budget", "nan"),
 ]
 OTHERS = [
     ("chose",),
-    ("audit", "quorun=0.5"),
-    ("audit", "{root}/none.toml"),
-    ("audit", "{root}/broken.toml"),
-    ("audit", "knn"),
-    ("audit", "seed=x"),
-    ("audit", "dataset=nothing"),
-    ("audit", "--shadows", "5"),
-    ("audit", "--parties", "many"),
-    ("bundle", "{root}/none"),
-    ("bundle", "{root}/empty"),
+    ("dev", "audit", "quorun=0.5"),
+    ("dev", "audit", "{root}/none.toml"),
+    ("dev", "audit", "{root}/broken.toml"),
+    ("dev", "audit", "knn"),
+    ("dev", "audit", "seed=x"),
+    ("dev", "audit", "dataset=nothing"),
+    ("dev", "audit", "--shadows", "5"),
+    ("dev", "audit", "--parties", "many"),
+    ("server", "bundle", "{root}/none"),
+    ("server", "bundle", "{root}/empty"),
     ("choose",),
     ("choose", "--dataset", "nothing"),
     ("choose", "--table", "{root}/none.csv", "--label", "y"),
     ("choose", "--table", "{root}/bytes.bin", "--label", "y"),
     ("choose", "--dataset", "digits", "--set", "quorum"),
     ("choose", "--dataset", "digits", "--by", "beauty"),
-    ("devnet", "many"),
+    ("dev", "net", "many"),
     ("node", "approve", "{root}/none.fab"),
     ("node", "approve", "{root}/file.txt"),
     ("node", "revoke", "zz"),
-    ("run", "quorun=0.5"),
+    ("server", "run", "quorun=0.5"),
     ("simulate", "--parties", "0"),
 ]
 
@@ -122,7 +122,7 @@ OTHERS = [
 @pytest.mark.parametrize("words", REPORT + OF_RUNS + OTHERS, ids=" ".join)
 def test_a_failing_command_says_why_in_at_most_five_lines(fedkd, places, words, no_pictures):
     words = [word.format(root=places) for word in words]
-    if words[0] in ("report", "runs", "log", "stop", "compare", "ledger"):
+    if words[0] in ("report", "runs", "compare") or words[1:2] == ["ledger"]:
         words += ["--output-dir", str(places)]
     done = fedkd(*words)
     lines = done.err.splitlines()
@@ -133,16 +133,7 @@ def test_a_failing_command_says_why_in_at_most_five_lines(fedkd, places, words, 
     assert "Errno" not in done.err
 
 
-def _commands(group=None, *before):
-    group = group or typer.main.get_command(command.app)
-    for name, one in group.commands.items():
-        if isinstance(one, click.Group):
-            yield from _commands(one, *before, name)
-        else:
-            yield (*before, name)
-
-
-@pytest.mark.parametrize("words", list(_commands()), ids=" ".join)
+@pytest.mark.parametrize("words", [words.split() for words in COMMANDS], ids=" ".join)
 def test_each_command_has_examples_and_refuses_unknown_options(fedkd, words):
     done = fedkd(*words, "--help")
     assert done.code == 0
@@ -173,7 +164,7 @@ def test_what_an_output_cannot_spell_is_escaped_and_no_bug(tmp_path, monkeypatch
     output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", output)
     with pytest.raises(SystemExit) as ended:
-        command.main(["egress", "verify", str(state)])
+        command.main(["node", "egress", "verify", str(state)])
     assert ended.value.code == 0
     assert b"holds  no line was altered" in output.buffer.getvalue()
 
@@ -191,14 +182,17 @@ def test_no_escape_stands_in_a_table_or_json_that_a_program_reads(tmp_path, monk
         return output.buffer.getvalue().decode()
 
     pd.DataFrame({"x": range(9), "y": ["café", "złoto", "café"] * 3}).to_csv(tmp_path / "t.csv", index=False)
-    assert json.loads(said("schema", tmp_path / "t.csv", "--label", "y", "--json"))["classes"] == ["café", "złoto"]
+    assert json.loads(said("server", "schema", tmp_path / "t.csv", "--label", "y", "--json"))["classes"] == [
+        "café",
+        "złoto",
+    ]
     public = make_public_set(pd.read_csv(tmp_path / "t.csv"), Schema.read(tmp_path / "schema.toml"))
     model = Classifier(DummyClassifier(strategy="most_frequent"), num_classes=2).fit(public.X, [0, 1, 0] * 3)
     save(model, public, tmp_path / "m.fedkd")
     labels = said("predict", tmp_path / "m.fedkd", tmp_path / "t.csv", "--labels-only")
     assert labels == "prediction\n" + "café\n" * 9
     EgressLog(tmp_path, party="a").append({"approval": {"verdict": "approved", "by": "Łucja", "reason": ""}})
-    assert "approved by Łucja" in said("egress", "log", tmp_path, "--csv")
+    assert "approved by Łucja" in said("node", "egress", "log", tmp_path, "--csv")
 
 
 def test_help_alone_is_no_error(fedkd):
@@ -210,7 +204,7 @@ def test_help_alone_is_no_error(fedkd):
 
 def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_file(fedkd, monkeypatch):
     _raising(monkeypatch, ZeroDivisionError("by\nzero"))
-    done = fedkd("runs")
+    done = fedkd("runs", "list")
     assert done.code == 70
     [line] = done.err.splitlines()
     assert line.startswith("error in fedkd itself: ZeroDivisionError: by. Its traceback is in ")
@@ -219,7 +213,7 @@ def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_fil
     assert file.stat().st_mode & 0o777 == 0o600
     file.unlink()
     monkeypatch.setenv("FEDKD_TRACEBACK", "1")
-    assert "Traceback (most recent call last)" in fedkd("runs").err
+    assert "Traceback (most recent call last)" in fedkd("runs", "list").err
 
 
 @pytest.mark.parametrize(
@@ -241,13 +235,13 @@ def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_fil
 )
 def test_every_end_has_its_exit_code(fedkd, monkeypatch, error, code, said):
     _raising(monkeypatch, error)
-    done = fedkd("runs")
+    done = fedkd("runs", "list")
     assert (done.code, done.err) == (code, said)
 
 
 @pytest.mark.parametrize(("output", "code"), [("closed", 141), ("/dev/full", 2)])
 def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
-    program = [sys.executable, "-m", "fedkd_flwr.cli", "runs", "--json", "--output-dir", str(places)]
+    program = [sys.executable, "-m", "fedkd_flwr.cli", "runs", "list", "--json", "--output-dir", str(places)]
     if output == "closed":
         reading, writing = os.pipe()
         os.close(reading)
@@ -262,9 +256,9 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("ledger", "{root}/bytes.fedkd"), "bytes.fedkd must be a ledger, ledger.sqlite3, got another file"),
+        (("node", "ledger", "{root}/bytes.fedkd"), "bytes.fedkd must be a ledger, ledger.sqlite3, got another file"),
         (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
-        (("schema", "{root}/empty", "--label", "y"), "got the folder "),
+        (("server", "schema", "{root}/empty", "--label", "y"), "got the folder "),
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
@@ -308,7 +302,7 @@ def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tm
     (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
     node = f'party="a"\ndata-path="{tmp_path}/dätä.csv"\npublic-path="{tmp_path}/dätä.csv"\nstate-dir="{tmp_path}"\n'
     (tmp_path / "node.toml").write_text(node, encoding="utf-8")
-    program = [sys.executable, "-m", "fedkd_flwr.cli", "check", str(tmp_path / "node.toml")]
+    program = [sys.executable, "-m", "fedkd_flwr.cli", "doctor", str(tmp_path / "node.toml")]
     done = subprocess.run(program, cwd=ROOT, env=os.environ | ASCII, capture_output=True, check=False)
     assert b"public file   schema must be a file" in done.stdout  # the next thing that is missing
     assert b"Traceback" not in done.stderr
@@ -326,20 +320,20 @@ def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
 
 
 def test_runs_lists_what_can_be_read_and_says_what_cannot(fedkd, places):
-    done = fedkd("runs", "--json", "--output-dir", places)
+    done = fedkd("runs", "list", "--json", "--output-dir", places)
     found = {line["record"].split("/")[-2]: line for line in json.loads(done.out)}
     assert done.code == 0
     assert found["100"]["figure"]["n"] == 2000
     assert found["102"]["status"] == "failed"
     assert {found[f"20{i}"]["status"] for i in range(6)} == {"unreadable"}
-    assert "200" in fedkd("runs", "--output-dir", places).out
-    assert "(8 older ones" in fedkd("runs", "--limit", "1", "--output-dir", places).err
+    assert "200" in fedkd("runs", "list", "--output-dir", places).out
+    assert "(8 older ones" in fedkd("runs", "list", "--limit", "1", "--output-dir", places).err
 
 
 def test_an_option_without_its_value_points_to_the_help_of_its_own_command(capsys):
     for words, where in (
         (["export", "kt", "--onnx"], "fedkd export"),
-        (["egress", "log", "--nope"], "fedkd egress log"),
+        (["node", "egress", "log", "--nope"], "fedkd node egress log"),
     ):
         with pytest.raises(SystemExit) as caught:
             command.main(words)
@@ -370,18 +364,18 @@ def _command(words, folder, **environment):
 
 
 def test_warnings_of_libraries_are_no_errors_of_the_command_whatever_python_is_told(tmp_path):
-    done = _command(["runs"], tmp_path, PYTHONWARNINGS="error")
+    done = _command(["runs", "list"], tmp_path, PYTHONWARNINGS="error")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr
 
 
 def test_a_run_at_no_superlink_of_silos_is_refused_before_flower_simulates_one(tmp_path):
-    done = _command(["run", "public-path=public.csv"], tmp_path)
+    done = _command(["server", "run", "public-path=public.csv"], tmp_path)
     assert done.returncode == 2
     assert "the SuperLink must be one that silos are connected to, got the default (:local:)" in done.stderr
-    assert "fedkd devnet 3" in done.stderr
+    assert "fedkd dev net 3" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["simulate"], ["run", "public-path=public.csv"]])
+@pytest.mark.parametrize("words", [["simulate"], ["server", "run", "public-path=public.csv"]])
 def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path, words):
     (tmp_path / "mine.py").write_text("CARD = 1\n", encoding="utf-8")
     done = _command([*words, "algorithm=mine:CARD"], tmp_path)
@@ -391,7 +385,7 @@ def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path, word
 def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
     (tmp_path / "home").write_text("a file", encoding="utf-8")
     home = str(tmp_path / "home")
-    done = _command(["run", "public-path=public.csv"], tmp_path, HOME=home, FLWR_HOME="")
+    done = _command(["server", "run", "public-path=public.csv"], tmp_path, HOME=home, FLWR_HOME="")
     assert (done.returncode, "error: the system refused" in done.stderr) == (2, True)
     assert "It is in your home folder: name another one with --output-dir" in done.stderr
     done = _command(["simulate", "model=knn", "--parties", "3"], tmp_path, HOME=home)
@@ -412,15 +406,15 @@ def _log_of_a_server(monkeypatch, lines, how, details):
 
 def test_a_run_that_is_waited_for_shows_the_codes_of_silos_as_they_come_and_how_it_ended(fedkd, monkeypatch):
     lines = [
-        "WARNING :   north is not ready: missing-file. `fedkd check` there says why.",
+        "WARNING :   north is not ready: missing-file. `fedkd doctor` there says why.",
         "WARNING :   left out of round 1: south: not-allowed",
         "INFO :      round 1/2: 2 of 3 parties answered",
     ]
     _log_of_a_server(monkeypatch, lines, "finished:stopped", "N/A")
-    done = fedkd("run", "--wait")
+    done = fedkd("server", "run", "--wait")
     assert done.code == 1
     told = [
-        "north is not ready: missing-file. `fedkd check` there says why.",
+        "north is not ready: missing-file. `fedkd doctor` there says why.",
         "left out of round 1: south: not-allowed",
         "error: the run was stopped",
     ]

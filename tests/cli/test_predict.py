@@ -16,9 +16,9 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
-from typer.testing import CliRunner
 
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.public import make_public_set
@@ -60,7 +60,7 @@ def home(tmp_path_factory):
 @pytest.fixture
 def fedkd(home):
     def call(*arguments, text=None):
-        return CliRunner().invoke(command.app, [*map(str, arguments), "--output-dir", str(home)], input=text)
+        return CliRunner().invoke(command.group(), [*map(str, arguments), "--output-dir", str(home)], input=text)
 
     return call
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.schema import Schema
@@ -19,14 +19,14 @@ def messy(tmp_path):
 
 
 def _run(*words):
-    return CliRunner().invoke(command.app, ["schema", *map(str, words)])
+    return CliRunner().invoke(command.group(), ["server", "schema", *map(str, words)])
 
 
 def test_it_says_what_was_found_and_writes_the_schema_beside_the_table(messy):
     done = _run(messy, "--label", "y")
     assert done.exit_code == 0, done.output
     assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (--limits number)" in done.output
-    assert f"To drop them all: fedkd schema {messy} --label y --id-column Patient" in done.output
+    assert f"To drop them all: fedkd server schema {messy} --label y --id-column Patient" in done.output
     schema = Schema.read(messy.parent / "schema.toml")
     assert schema.id_column == "Patient"
     assert [column.reading.decimal for column in schema.columns] == [",", "."]
@@ -35,7 +35,7 @@ def test_it_says_what_was_found_and_writes_the_schema_beside_the_table(messy):
 def test_its_next_command_does_the_same_and_suggests_nothing_more(messy, tmp_path):
     first = json.loads(_run(messy, "--label", "y", "--json").output)
     written = Schema.read(first["schema"])
-    again = json.loads(_run(*first["next"].split()[2:], "--json", "--output", tmp_path / "b.toml").output)
+    again = json.loads(_run(*first["next"].split()[3:], "--json", "--output", tmp_path / "b.toml").output)
     assert Schema.read(tmp_path / "b.toml") == written
     assert again["next"] == ""
     assert {"name": "y", "read_as": "label, 2 classes", "repaired": 0, "missing": 0, "note": "no, yes"} in again[
@@ -54,7 +54,7 @@ def test_a_file_without_a_header_in_another_encoding_has_a_schema_that_says_both
 
 
 def test_a_mistake_is_one_sentence_and_status_2(messy, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["fedkd", "schema", str(messy), "--label", "y", "--drop", "z"])
+    monkeypatch.setattr("sys.argv", ["fedkd", "server", "schema", str(messy), "--label", "y", "--drop", "z"])
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""What ``fedkd simulate``, ``fedkd run`` and ``fedkd devnet`` print, and their exit codes, without starting Flower."""
+"""What ``simulate``, ``server run`` and ``dev net`` print, and their exit codes, without starting Flower."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def test_json_is_all_that_stands_on_stdout(fedkd):
         (["simulate", "fedct.quorum=0,8"], "fedct.quorum must be a number"),
         (["simulate", "none.toml"], "none.toml"),
         (["simulate", "--parties", "0"], "--parties"),
-        (["run", "model=knn"], "public-path must be given to a run at real silos"),
-        (["devnet", "1"], "SILOS"),
-        (["devnet", "2", "--table", "x.csv"], "--table x.csv --label COLUMN"),
+        (["server", "run", "model=knn"], "public-path must be given to a run at real silos"),
+        (["dev", "net", "1"], "SILOS"),
+        (["dev", "net", "2", "--table", "x.csv"], "--table x.csv --label COLUMN"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message):
@@ -191,7 +191,7 @@ def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch
     lines = ["INFO :      round 1/2: 2 of 2 parties answered", "INFO :      record: /srv/record.json"]
     monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
     monkeypatch.setattr(submit, "status", lambda *_: (how, "too few parties"))
-    found, out, err = fedkd("run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
+    found, out, err = fedkd("server", "run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
     assert found == code
     assert out.splitlines() == ["run     7", "bundle  ab12  fedkd/fedkd-flwr 0.1.0", "record: /srv/record.json"]
     assert "round 1 of 2: 2 of 2 parties answered" in err
@@ -213,9 +213,9 @@ def test_the_command_that_devnet_prints_can_be_copied_where_a_path_has_spaces(tm
 
     monkeypatch.setattr(devnet, "devnet", started)
     with pytest.raises(SystemExit, match="1"):
-        main(["devnet", "2"])
-    (line,) = (one for one in capsys.readouterr().out.splitlines() if "fedkd run" in one)
-    assert shlex.split(line)[2:4] == [f"public-path={place}/u.csv", "num-parties=2"]
+        main(["dev", "net", "2"])
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "fedkd server run" in one)
+    assert shlex.split(line)[3:5] == [f"public-path={place}/u.csv", "num-parties=2"]
 
 
 def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_path, monkeypatch):
@@ -234,6 +234,6 @@ def test_ctrl_c_while_a_run_is_submitted_says_how_to_learn_whether_it_was(monkey
 
     monkeypatch.setattr(submit, "submit", interrupted)
     with pytest.raises(SystemExit) as caught:
-        main(["run", "--superlink", "ops"])
+        main(["server", "run", "--superlink", "ops"])
     assert caught.value.code == 130
     assert "Perhaps submitted, perhaps not: `flwr list ops`" in capsys.readouterr().err

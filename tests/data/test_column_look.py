@@ -229,7 +229,7 @@ def test_the_next_command_drops_each_column_that_a_note_suspects_and_names_are_q
     assert "('drop=STDs:cervical warts' leaves it out)" in notes["STDs:cervical warts"]
     assert "('drop=wuhan(0)_not_wuhan(1)' leaves it out)" in notes["wuhan(0)_not_wuhan(1)"]
     words = "'Surname,wuhan(0)_not_wuhan(1),STDs:cervical warts'"
-    assert found.command == f"fedkd schema TABLE --id-column RowNumber --drop {words}"
+    assert found.command == f"fedkd server schema TABLE --id-column RowNumber --drop {words}"
     drop = ("Surname", "wuhan(0)_not_wuhan(1)", "STDs:cervical warts")
     again = _look(AGES, Rules(id_column="RowNumber", drop=drop), **others)
     assert again.command == ""

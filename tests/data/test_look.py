@@ -200,8 +200,8 @@ def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns(
     values = [f"{i + 1},{i + 100}" for i in range(N)]
     with pytest.raises(DataError, match=r"read in one way, got commas .*'1,100' in row 1") as caught:
         _found(values)
-    assert "If 1,234 there means 1.234: fedkd schema TABLE --decimal ,\n" in str(caught.value)
-    assert str(caught.value).endswith("If 1,234 means one thousand: fedkd schema TABLE --decimal .")
+    assert "If 1,234 there means 1.234: fedkd server schema TABLE --decimal ,\n" in str(caught.value)
+    assert str(caught.value).endswith("If 1,234 means one thousand: fedkd server schema TABLE --decimal .")
     assert _found(values, decimal=",")[0].reading.decimal == ","
     assert _found(values, decimal=".")[0].reading.thousands == ","
     for other, sign in (([f"{v:.2f}" for v in NUMBERS], "."), (_german(NUMBERS), ",")):
@@ -236,7 +236,7 @@ def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
         look(table, label="y")
     assert str(caught.value).splitlines()[2:] == [
         "If 1,234 there means 1.234, and if the day comes first in 1/6/2020:"
-        " fedkd schema TABLE --decimal , --dates day-first",
+        " fedkd server schema TABLE --decimal , --dates day-first",
         "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put dates=month-first instead.",
     ]
     assert "column 'day'" in str(caught.value)
@@ -313,7 +313,7 @@ def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two()
     assert "column 'x' must hold dates in one order, got the day first in '13/01/2020' and the month first in" in str(
         caught.value
     )
-    assert str(caught.value).endswith("\nNext: fedkd schema TABLE --drop x")
+    assert str(caught.value).endswith("\nNext: fedkd server schema TABLE --drop x")
 
 
 def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():

@@ -28,7 +28,7 @@ def test_column_numbers_refuse_what_only_python_calls_a_number():
 
 
 def test_column_numbers_refuse_a_decimal_comma():
-    with pytest.raises(DataError, match=r"'1,5' in row 1.*fedkd schema"):
+    with pytest.raises(DataError, match=r"'1,5' in row 1.*fedkd server schema"):
         column_numbers(["1,5"], "age")
 
 

@@ -77,7 +77,7 @@ def test_image_schema_round_trip_implies_pixel_columns(tmp_path):
 
 
 def test_missing_schema_file_says_how_to_write_one(tmp_path):
-    with pytest.raises(DataError, match=r"no file .*fedkd schema PUBLIC_FILE") as caught:
+    with pytest.raises(DataError, match=r"no file .*fedkd server schema PUBLIC_FILE") as caught:
         Schema.read(tmp_path / "schema.toml")
     assert caught.value.code is Code.MISSING_FILE
 

@@ -395,7 +395,7 @@ def test_public_file_finds_its_schema_and_keeps_labels_only_as_truth(people, sch
 
 def test_public_file_without_schema_says_how_to_get_one(people, tmp_path):
     people.to_csv(tmp_path / "u.csv", index=False)
-    with pytest.raises(DataError, match="fedkd schema") as caught:
+    with pytest.raises(DataError, match="fedkd server schema") as caught:
         load_public(tmp_path / "u.csv")
     assert caught.value.code is Code.MISSING_FILE
 

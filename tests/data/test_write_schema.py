@@ -39,7 +39,7 @@ def test_the_next_command_repeats_what_was_given(tmp_path):
     path = tmp_path / "my file.csv"
     path.write_text("id;x;y\n" + "".join(f"{i};{i % 3};{i % 2}\n" for i in range(30)))
     found, schema = look_at_file(path, label="y", rules=Rules(limits="number"), options={"output": "s.toml", "no": ""})
-    assert found.command == f"fedkd schema '{path}' --label y --output s.toml --limits number --id-column id"
+    assert found.command == f"fedkd server schema '{path}' --label y --output s.toml --limits number --id-column id"
     assert schema.id_column == "id"
 
 

@@ -214,7 +214,7 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
     server = _folder(tmp_path / "server", seed=9)
     settings = ["algorithm=fedkt", "model=decision-tree", "num-parties=2", "fedkt.teachers-per-student=3"]
     settings += [f"public-path={server / 'public.csv'}", f"output-dir={server / 'out'}"]
-    given = _fedkd(flower, "run", *settings, "--app", str(flower.app), "--superlink", "dep", "--json")
+    given = _fedkd(flower, "server", "run", *settings, "--app", str(flower.app), "--superlink", "dep", "--json")
     run_id = json.loads(given.stdout)["run_id"]
     output = server / "out" / "runs" / run_id / "record.json"
     assert flower.wait(run_id, "dep", output=output) == "finished:completed"
@@ -232,7 +232,9 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
         assert (serialize.load(path).predict(X) == y).mean() > 0.9
 
     # from a machine that has not the run's folder
-    told = _fedkd(flower, "log", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"))
+    told = _fedkd(flower, "runs", "log", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"))
     assert "round 1/1: 2 of 2 parties answered" in told.stdout
-    late = _fedkd(flower, "stop", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"), code=2)
+    late = _fedkd(
+        flower, "runs", "stop", run_id, "--superlink", "dep", "--output-dir", str(tmp_path / "elsewhere"), code=2
+    )
     assert "Run is already finished" in late.stderr

@@ -144,7 +144,7 @@ def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(
     record.simulation = True
     assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
     record.simulation = False
-    assert "fedkd run again.toml" in written(record, tmp_path)
+    assert "fedkd server run again.toml" in written(record, tmp_path)
 
 
 def test_a_run_killed_in_its_first_round_is_repeated_with_the_parties_that_were_asked(make_record, tmp_path):

@@ -32,7 +32,7 @@ def test_a_bundle_is_named_by_the_hash_of_its_bytes():
     ids=["nothing", "no-zip", "no-project", "no-toml", "no-app"],
 )
 def test_what_is_no_bundle_is_refused_with_the_way_to_build_one(content):
-    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd bundle"):
+    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd server bundle"):
         Bundle.from_bytes(content, source="file x")
 
 

@@ -1,4 +1,4 @@
-"""`fedkd check` at a server: the run's settings, its public set, its models, its ledger; and of a simulation."""
+"""`fedkd doctor` at a server: the run's settings, its public set, its models, its ledger; and of a simulation."""
 
 from __future__ import annotations
 

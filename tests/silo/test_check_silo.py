@@ -1,4 +1,4 @@
-"""`fedkd check` at a silo: fifteen planted faults, each named with cause and way out, and the right exit code."""
+"""`fedkd doctor` at a silo: fifteen planted faults, each named with cause and way out, and the right exit code."""
 
 from __future__ import annotations
 
@@ -181,7 +181,13 @@ FAULTS = {
         "Rename or add them",
         True,
     ),
-    "decimal commas": (_decimal_commas, "private file", "column 'hours' must hold numbers", "fedkd schema", True),
+    "decimal commas": (
+        _decimal_commas,
+        "private file",
+        "column 'hours' must hold numbers",
+        "fedkd server schema",
+        True,
+    ),
     "commas without quotes": (
         lambda s, f: (f / "own.csv").write_text((f / "own.csv").read_text().replace(",smith", ",5,smith")),
         "private file",
@@ -197,7 +203,7 @@ FAULTS = {
         True,
     ),
     "full disk": (None, "disk", "cannot be written: No space left on device", "Make room there", False),
-    "spent budget": (_spent, "budget", "epsilon 2 at delta 1e-05 is spent", "fedkd ledger ", False),
+    "spent budget": (_spent, "budget", "epsilon 2 at delta 1e-05 is spent", "fedkd node ledger ", False),
     "model that raises": (
         _model_that_raises,
         "model",

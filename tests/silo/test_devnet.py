@@ -1,4 +1,4 @@
-"""What a federation for trying things is made of; `tests/flower` and `fedkd devnet` itself run one."""
+"""What a federation for trying things is made of; `tests/flower` and `fedkd dev net` itself run one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_table_that_asks_for_a_rule_is_to_be_corrected_because_the_command_tak
     table.to_csv(tmp_path / "rows.csv", index=False)
     with pytest.raises(DataError, match=r"'day' must hold dates .* day above 12") as found:
         deal(tmp_path, ["silo-1"], table=str(tmp_path / "rows.csv"), label="y")
-    assert "fedkd schema" not in str(found.value)
+    assert "fedkd server schema" not in str(found.value)
 
 
 def test_the_certificate_is_of_this_machine_and_keys_are_for_their_owner_alone(tmp_path):

@@ -19,9 +19,9 @@ from fedkd_flwr.silo.ledger import event_words, ledger_text
 
 
 def _command(*words):
-    """Call ``fedkd ledger`` and return its exit code."""
+    """Call ``fedkd node ledger`` and return its exit code."""
     with pytest.raises(SystemExit) as ended:
-        main(["ledger", *map(str, words)])
+        main(["node", "ledger", *map(str, words)])
     return ended.value.code
 
 

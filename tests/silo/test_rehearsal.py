@@ -218,11 +218,11 @@ def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorit
 def test_the_command_rehearses_a_simulation_and_says_how_it_went(capsys):
     words = ["dataset=synthetic", "synthetic-rows=200", "model=decision-tree", "--parties", "2"]
     with pytest.raises(SystemExit) as ended:
-        main(["rehearse", *words, "--json"])
+        main(["server", "rehearse", *words, "--json"])
     told = json.loads(capsys.readouterr().out)
     assert ended.value.code == 0
     assert (told["answered"], told["missing"], told["reason"]) == (["party-000", "party-001"], [], "")
     with pytest.raises(SystemExit) as ended:
-        main(["rehearse", *words, "min-parties=2", "model=nowhere:Model", "try-models-s=0"])
+        main(["server", "rehearse", *words, "min-parties=2", "model=nowhere:Model", "try-models-s=0"])
     assert ended.value.code == 2
     assert logging.getLogger("flwr").handlers  # the log is as it was

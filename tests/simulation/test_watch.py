@@ -54,7 +54,7 @@ def test_each_seed_is_a_run_of_its_own_with_the_same_name():
     ("values", "message"),
     [
         ({"modl": "knn"}, "Did you mean model"),
-        ({"public-path": "/srv/public.csv"}, "public-path must not be given to a simulation.*fedkd run"),
+        ({"public-path": "/srv/public.csv"}, "public-path must not be given to a simulation.*fedkd server run"),
         ({"dataset": "table", "table": "/no/rows.csv", "label": "y"}, "table must be there, got no /no/rows.csv"),
         ({"num-parties": 1}, "min-parties"),
     ],

@@ -207,7 +207,7 @@ def lost(tmp_path_factory):
             ConfigError,
             "must name a run without a result, got '2'. Its result is there",
         ),
-        ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs` says which"),
+        ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs list` says which"),
         ({"resume-from": "4"}, DataError, "run must be the id, the start of an id, the name or the path of a run"),
     ],
 )

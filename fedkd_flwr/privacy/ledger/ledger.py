@@ -1,7 +1,7 @@
 """Who has spent what, and who refuses: one party's account of what it released, over all its runs.
 
 Here are the rules, without a disk and without a clock; `fedkd_flwr.stores.ledger.LedgerStore` keeps the account on a
-party's disk, and ``fedkd ledger PATH`` prints one.
+party's disk, and ``fedkd node ledger PATH`` prints one.
 
 Every decision uses events alone: the parameters of mechanisms, fixed before any private row is looked at. A refusal
 that depended on votes would reveal something of them.

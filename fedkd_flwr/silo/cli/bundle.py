@@ -1,4 +1,4 @@
-"""The command ``fedkd bundle``: an app's bundle as silos approve it."""
+"""The command ``fedkd server bundle``: an app's bundle as silos approve it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def bundle(
 
     Examples
     --------
-    fedkd bundle
-    fedkd bundle study/ --output study.fab
+    fedkd server bundle
+    fedkd server bundle study/ --output study.fab
     """
     from fedkd_flwr.app.app_folder import app_folder
 

@@ -1,4 +1,4 @@
-"""The commands ``fedkd egress ...``: what leaves a silo, before it does, while it waits, and ever since."""
+"""The commands ``fedkd node egress ...``: what leaves a silo, before it does, while it waits, and ever since."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from fedkd_flwr.cli.options import AsJson, print_json
 from fedkd_flwr.cli.simulate import RunSettings
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = ["egress"]
-
-egress = typer.Typer(no_args_is_help=True, help="What leaves a silo: see it before, approve or reject it, and the log.")
+__all__ = ["approve", "dry_run", "log", "pending", "reject", "verify"]
 
 StateDir = Annotated[Path, typer.Argument(metavar="[STATE_DIR]", help="The party's state-dir.")]
 State = Annotated[Path, typer.Option("--state-dir", help="The party's state-dir.")]
@@ -34,7 +32,6 @@ By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged
 Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
 
 
-@egress.command("dry-run")
 def dry_run(
     settings: RunSettings = None,
     node: Annotated[
@@ -52,15 +49,15 @@ def dry_run(
 ) -> int:
     """Show exactly what a run would send in its first round from this silo. Nothing leaves.
 
-    Settings of the run are given as to `fedkd run`, those of the silo as its SuperNode has them. The real code
+    Settings of the run are given as to `fedkd server run`, those of the silo as its SuperNode has them. The real code
     computes the answer from the silo's file; its ledger is charged nothing. Where the run has noise at the party, the
     answer shown has a draw of its own: keep it in the house, because nothing was charged for it. Exit code 1: a code
     would leave instead of an answer.
 
     Examples
     --------
-    fedkd egress dry-run study.toml --node-config "$(cat /etc/fedkd/node-config)"
-    fedkd egress dry-run model=knn --node party=st-mary --node data-path=private.csv --node public-path=public.csv
+    fedkd node egress dry-run study.toml --node-config "$(cat /etc/fedkd/node-config)"
+    fedkd node egress dry-run model=knn --node party=st-mary --node data-path=private.csv --node public-path=public.csv
     """
     from fedkd_flwr.settings.run_settings import read_settings
     from fedkd_flwr.silo.dry_run import dry_run as computed
@@ -109,14 +106,13 @@ def _node_settings(words: list[str], text: str) -> dict[str, Any]:
     return given | {key: str(Path(str(path)).expanduser().absolute()) for key, path in paths.items()}
 
 
-@egress.command()
 def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = False) -> None:
     """Print the replies that wait for approval, each with the start of its table and until when it waits.
 
     Examples
     --------
-    fedkd egress pending /srv/st-mary/state
-    fedkd egress pending /srv/st-mary/state --rows 1000 | less
+    fedkd node egress pending /srv/st-mary/state
+    fedkd node egress pending /srv/st-mary/state --rows 1000 | less
     """
     from fedkd_flwr.silo.review import answer_lines
     from fedkd_flwr.silo.review import pending as waiting
@@ -133,12 +129,11 @@ def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = Fal
         typer.echo(f"\nwaits      until {one.facts['until']}; the whole table: {one.path}.csv")
         seen = f"--digest {str(one.facts['output']['sha256'])[:16]}"
         where = f"--state-dir {shlex.quote(str(state_dir))}"
-        typer.echo(f"decide     fedkd egress approve {one.facts['run']} {seen} {where}")
+        typer.echo(f"decide     fedkd node egress approve {one.facts['run']} {seen} {where}")
     if not found:
         typer.echo("No reply waits for approval.")
 
 
-@egress.command()
 def approve(
     run: Run,
     state_dir: State = OUTPUT,
@@ -155,14 +150,13 @@ def approve(
 
     Examples
     --------
-    fedkd egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
-    fedkd egress approve 8797555162871205416 --round 2 --state-dir /srv/st-mary/state
+    fedkd node egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
+    fedkd node egress approve 8797555162871205416 --round 2 --state-dir /srv/st-mary/state
     """
     words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
     _decide(run, state_dir, approved=True, **words)
 
 
-@egress.command()
 def reject(
     run: Run,
     state_dir: State = OUTPUT,
@@ -178,7 +172,7 @@ def reject(
 
     Examples
     --------
-    fedkd egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
+    fedkd node egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
     """
     words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
     _decide(run, state_dir, approved=False, **words)
@@ -193,7 +187,6 @@ def _decide(run: str, state_dir: Path, **words: Any) -> None:
     typer.echo(f"digest   {decision.sha256}")
 
 
-@egress.command()
 def log(
     place: Place = str(OUTPUT),
     run: Annotated[str, typer.Option(help="Only lines of this run: its id or the start of it, or its name.")] = "",
@@ -204,8 +197,8 @@ def log(
 
     Examples
     --------
-    fedkd egress log /srv/st-mary/state
-    fedkd egress log /srv/st-mary/state --csv > egress.csv
+    fedkd node egress log /srv/st-mary/state
+    fedkd node egress log /srv/st-mary/state --csv > egress.csv
     """
     from fedkd_flwr.silo.review import log_csv, log_text
     from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
@@ -230,7 +223,6 @@ def log(
         raise FedkdError("\n".join(problems))
 
 
-@egress.command()
 def verify(
     place: Place = str(OUTPUT),
     head: Annotated[
@@ -246,8 +238,8 @@ def verify(
 
     Examples
     --------
-    fedkd egress verify /srv/st-mary/state
-    fedkd egress verify /srv/st-mary/state --head 12-3f2a-9c01-77b1-e0d4
+    fedkd node egress verify /srv/st-mary/state
+    fedkd node egress verify /srv/st-mary/state --head 12-3f2a-9c01-77b1-e0d4
     """
     from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
 

@@ -1,4 +1,4 @@
-"""The command ``fedkd ledger``: who has spent what."""
+"""The command ``fedkd node ledger``: who has spent what."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def ledger(
     """Print what a party has charged to its rows: when, in which run, by which mechanism, and what all of it costs.
 
     It only reads, and may be called while a node runs. A charge stays whether its answer was sent or not
-    (`fedkd egress log` says that).
+    (`fedkd node egress log` says that).
 
     Examples
     --------
-    fedkd ledger
-    fedkd ledger /srv/st-mary/state --epsilon-budget 3.3
-    fedkd ledger last
-    fedkd ledger /srv/st-mary/state --json
+    fedkd node ledger
+    fedkd node ledger /srv/st-mary/state --epsilon-budget 3.3
+    fedkd node ledger last
+    fedkd node ledger /srv/st-mary/state --json
     """
     from fedkd_flwr.app.find_run import find_run
     from fedkd_flwr.errors import FedkdError

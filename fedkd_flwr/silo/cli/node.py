@@ -17,14 +17,11 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
 
-__all__ = ["node"]
-
-node = typer.Typer(no_args_is_help=True, help="A silo's node: which app bundles may run here, and running them.")
+__all__ = ["approve", "list_approved", "revoke", "run"]
 
 ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
 
 
-@node.command()
 def run(
     supernode: Annotated[
         list[str], typer.Argument(metavar="-- SUPERNODE_OPTIONS", help="As flower-supernode takes them.")
@@ -32,12 +29,12 @@ def run(
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
     checked: Annotated[
-        bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd check` does.")
+        bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd doctor` does.")
     ] = True,
 ) -> None:
     """Run a SuperNode that answers approved bundles only, with the code installed here.
 
-    It first prints what `fedkd check` finds. A node that could answer nobody does not start (exit code 2).
+    It first prints what `fedkd doctor` finds. A node that could answer nobody does not start (exit code 2).
 
     Examples
     --------
@@ -62,7 +59,7 @@ def _ready(supernode: list[str]) -> bool:
         return True
     findings = check_silo(values, link=link)
     for line in as_text(findings):
-        typer.echo(line)  # as fedkd check itself prints them
+        typer.echo(line)  # as fedkd doctor itself prints them
     if may_start(findings):
         return True
     typer.echo(
@@ -95,7 +92,6 @@ def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[
         yield from (one_line(line.expandtabs()) for line in text_diff(before, new))
 
 
-@node.command()
 def approve(
     file: Annotated[Path | None, typer.Argument(metavar="[BUNDLE.fab]", help="A bundle's file.")] = None,
     folder: Annotated[Path | None, typer.Option("--app", help="Or an app's folder: its bundle is built.")] = None,
@@ -128,7 +124,6 @@ def approve(
     typer.echo(f"Approved: {approvals.add(new)}")
 
 
-@node.command("list")
 def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
     """Print the approved bundles, the oldest approval first.
 
@@ -146,7 +141,6 @@ def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) 
         typer.echo(f"{each.sha256}  {when:%Y-%m-%d %H:%M} UTC  {one_line(each.app)} {one_line(each.version)}")
 
 
-@node.command()
 def revoke(
     digest: Annotated[str, typer.Argument(metavar="HASH", help="The first digits of its sha256, eight or more.")],
     approved: ApprovedFolder = APPROVED,

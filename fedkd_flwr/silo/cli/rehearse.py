@@ -1,4 +1,4 @@
-"""The command ``fedkd rehearse``: one round of constant labels, to see who would be missing."""
+"""The command ``fedkd server rehearse``: one round of constant labels, to see who would be missing."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def rehearse(
 
     Examples
     --------
-    fedkd rehearse public-path=/srv/public.csv num-parties=3 --superlink ops
-    fedkd rehearse my-run.toml --superlink ops --json
-    fedkd rehearse table=patients.csv label=outcome --parties 5
+    fedkd server rehearse public-path=/srv/public.csv num-parties=3 --superlink ops
+    fedkd server rehearse my-run.toml --superlink ops --json
+    fedkd server rehearse table=patients.csv label=outcome --parties 5
     """
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.errors import FedkdError

@@ -1,4 +1,4 @@
-"""The commands `fedkd egress ...`: what a steward sees, and what the exit codes say."""
+"""The commands `fedkd node egress ...`: what a steward sees, and what the exit codes say."""
 
 from __future__ import annotations
 
@@ -66,27 +66,27 @@ def log(tmp_path):
 
 def test_what_waits_is_shown_as_a_table_and_no_name_obeys_the_terminal(fedkd, tmp_path):
     _hold(tmp_path)
-    done = fedkd("egress", "pending", tmp_path, "--rows", "2")
+    done = fedkd("node", "egress", "pending", tmp_path, "--rows", "2")
     assert done.code == 0
     assert "public row  age  label" in done.out
     assert "... 3 rows more" in done.out
     assert "\x1b" not in done.out
     digest = output_of(REPLY)["sha256"][:16]
-    assert f"fedkd egress approve 8797555162871205416 --digest {digest} --state-dir {tmp_path}" in done.out
-    (shown,) = json.loads(fedkd("egress", "pending", tmp_path, "--json").out)
+    assert f"fedkd node egress approve 8797555162871205416 --digest {digest} --state-dir {tmp_path}" in done.out
+    (shown,) = json.loads(fedkd("node", "egress", "pending", tmp_path, "--json").out)
     assert shown["output"]["sha256"] == output_of(REPLY)["sha256"]
 
 
 def test_what_nobody_decided_about_in_time_no_longer_waits(fedkd, tmp_path):
     _hold(tmp_path, until="2020-01-01T00:00:00+00:00")
-    assert fedkd("egress", "pending", tmp_path).out == "No reply waits for approval.\n"
-    assert fedkd("egress", "approve", "last", "--state-dir", tmp_path).code == 2
+    assert fedkd("node", "egress", "pending", tmp_path).out == "No reply waits for approval.\n"
+    assert fedkd("node", "egress", "approve", "last", "--state-dir", tmp_path).code == 2
 
 
 @pytest.mark.parametrize("name", ["879", "monday"])
 def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, name):
     held = _hold(tmp_path)
-    done = fedkd("egress", "approve", name, "--state-dir", tmp_path, "--reason", "seen", "--by", "Ada")
+    done = fedkd("node", "egress", "approve", name, "--state-dir", tmp_path, "--reason", "seen", "--by", "Ada")
     assert done.code == 0
     assert done.out.startswith("approved: round 1 of run 8797555162871205416 (a), by Ada")
     assert (held.decision.verdict, held.decision.reason) == ("approved", "seen")
@@ -97,7 +97,7 @@ def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, na
 def test_with_the_digest_of_what_was_looked_at_no_other_answer_is_decided_about(fedkd, tmp_path, verb):
     """A node that is started again may hold another answer to the same round."""
     held, digest = _hold(tmp_path), output_of(REPLY)["sha256"]
-    words = ["egress", verb, "last", "--state-dir", tmp_path, "--reason", "x"]
+    words = ["node", "egress", verb, "last", "--state-dir", tmp_path, "--reason", "x"]
     done = fedkd(*words, "--digest", "0" * 16)
     assert (done.code, held.decision) == (2, None)
     assert "--digest must be that of the reply that waits" in done.err
@@ -107,9 +107,9 @@ def test_with_the_digest_of_what_was_looked_at_no_other_answer_is_decided_about(
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_an_empty_digest_is_that_of_no_answer(fedkd, tmp_path, verb):
-    """As a shell gives it: fedkd egress approve last --digest "$SEEN", where SEEN is not set."""
+    """As a shell gives it: fedkd node egress approve last --digest "$SEEN", where SEEN is not set."""
     held = _hold(tmp_path)
-    done = fedkd("egress", verb, "last", "--state-dir", tmp_path, "--reason", "x", "--digest", "")
+    done = fedkd("node", "egress", verb, "last", "--state-dir", tmp_path, "--reason", "x", "--digest", "")
     assert (done.code, held.decision) == (2, None)
     assert "--digest must be that of the reply that waits" in done.err
 
@@ -119,7 +119,9 @@ def test_of_several_answers_of_a_run_the_command_that_pending_prints_means_the_o
 ):
     other = replace(REPLY, arrays={"labels": np.ones(5, dtype=np.uint8)})
     one, two = _hold(tmp_path), _hold(tmp_path, server_round=2, reply=other)
-    printed = [line for line in fedkd("egress", "pending", tmp_path).out.splitlines() if line.startswith("decide")]
+    printed = [
+        line for line in fedkd("node", "egress", "pending", tmp_path).out.splitlines() if line.startswith("decide")
+    ]
     (command,) = (line for line in printed if output_of(other)["sha256"][:16] in line)
     assert fedkd(*shlex.split(command)[2:]).code == 0
     assert (one.decision, two.decision.verdict) == (None, "approved")
@@ -127,20 +129,20 @@ def test_of_several_answers_of_a_run_the_command_that_pending_prints_means_the_o
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_no_name_at_all_decides_nothing_though_only_one_reply_waits(fedkd, tmp_path, verb):
-    """As a shell gives it: fedkd egress approve "$RUN", where RUN is not set."""
+    """As a shell gives it: fedkd node egress approve "$RUN", where RUN is not set."""
     held = _hold(tmp_path)
-    done = fedkd("egress", verb, "", "--state-dir", tmp_path, "--reason", "x")
+    done = fedkd("node", "egress", verb, "", "--state-dir", tmp_path, "--reason", "x")
     assert (done.code, held.decision) == (2, None)
     assert "must name one reply that waits, got 0 of them" in " ".join(done.err.split())
 
 
 def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
     held = _hold(tmp_path)
-    assert "--reason must be given" in fedkd("egress", "reject", "last", "--state-dir", tmp_path).err
+    assert "--reason must be given" in fedkd("node", "egress", "reject", "last", "--state-dir", tmp_path).err
     assert held.decision is None
-    assert fedkd("egress", "reject", "last", "--state-dir", tmp_path, "--reason", "no").code == 0
+    assert fedkd("node", "egress", "reject", "last", "--state-dir", tmp_path, "--reason", "no").code == 0
     assert held.decide("approved").verdict == "rejected"
-    assert "0 of them" in fedkd("egress", "approve", "last", "--state-dir", tmp_path).err
+    assert "0 of them" in fedkd("node", "egress", "approve", "last", "--state-dir", tmp_path).err
 
 
 def test_a_user_without_a_name_decides_under_his_number(fedkd, tmp_path, monkeypatch):
@@ -152,16 +154,16 @@ def test_a_user_without_a_name_decides_under_his_number(fedkd, tmp_path, monkeyp
     monkeypatch.delenv("SUDO_USER", raising=False)
     monkeypatch.setattr("getpass.getuser", nobody)
     held = _hold(tmp_path)
-    assert fedkd("egress", "approve", "last", "--state-dir", tmp_path).code == 0
+    assert fedkd("node", "egress", "approve", "last", "--state-dir", tmp_path).code == 0
     assert held.decision.by == f"user {os.getuid()}"
 
 
 def test_commands_to_copy_are_quoted_where_a_path_has_spaces(fedkd, tmp_path):
     place = tmp_path / "Häuser und Höfe"
     _hold(place)
-    shown = fedkd("egress", "pending", place).out
-    refused = fedkd("egress", "reject", "last", "--state-dir", place).err
-    unknown = fedkd("egress", "approve", "1", "--state-dir", place).err
+    shown = fedkd("node", "egress", "pending", place).out
+    refused = fedkd("node", "egress", "reject", "last", "--state-dir", place).err
+    unknown = fedkd("node", "egress", "approve", "1", "--state-dir", place).err
     for text in (shown, refused, unknown):
         assert f"'{place}'" in " ".join(text.split())
 
@@ -170,39 +172,39 @@ def test_where_several_wait_a_round_or_a_party_says_which(fedkd, tmp_path):
     _hold(tmp_path, server_round=1)
     _hold(tmp_path, server_round="final")
     _hold(tmp_path, party="b")
-    done = fedkd("egress", "approve", "monday", "--state-dir", tmp_path)
+    done = fedkd("node", "egress", "approve", "monday", "--state-dir", tmp_path)
     assert (done.code, "3 of them" in done.err) == (2, True)
-    assert fedkd("egress", "approve", "monday", "--party", "b", "--state-dir", tmp_path).code == 0
-    assert fedkd("egress", "approve", "monday", "--round", "final", "--state-dir", tmp_path).code == 0
-    assert fedkd("egress", "approve", "monday", "--state-dir", tmp_path).code == 0
+    assert fedkd("node", "egress", "approve", "monday", "--party", "b", "--state-dir", tmp_path).code == 0
+    assert fedkd("node", "egress", "approve", "monday", "--round", "final", "--state-dir", tmp_path).code == 0
+    assert fedkd("node", "egress", "approve", "monday", "--state-dir", tmp_path).code == 0
 
 
 # -------------------------------------------------------------------------------------------------------------- log
 
 
 def test_the_log_comes_as_a_table_as_csv_and_as_json(fedkd, log, tmp_path):
-    text = fedkd("egress", "log", tmp_path).out
+    text = fedkd("node", "egress", "log", tmp_path).out
     assert "only the code held-back" in text
     assert "rejected by Ada: a, b" in text
-    rows = list(csv.DictReader(fedkd("egress", "log", tmp_path, "--csv").out.splitlines()))
+    rows = list(csv.DictReader(fedkd("node", "egress", "log", tmp_path, "--csv").out.splitlines()))
     assert [row["noted"] for row in rows] == ["", "", "hours (19:00)"]
     lines = read_log(log.path).lines
     assert [json.loads(row["json"]) for row in rows] == lines
-    assert json.loads(fedkd("egress", "log", log.path, "--json", "--run", "monday").out) == lines
-    assert json.loads(fedkd("egress", "log", tmp_path, "--json", "--run", "8").out) == []
+    assert json.loads(fedkd("node", "egress", "log", log.path, "--json", "--run", "monday").out) == lines
+    assert json.loads(fedkd("node", "egress", "log", tmp_path, "--json", "--run", "8").out) == []
 
 
 def test_verify_says_by_its_exit_code_whether_the_log_holds(fedkd, log, tmp_path):
-    done = fedkd("egress", "verify", tmp_path)
+    done = fedkd("node", "egress", "verify", tmp_path)
     head = read_log(log.path).head
     assert (done.code, f"head   {head}" in done.out) == (0, True)
     log.append({"round": 4})
-    assert fedkd("egress", "verify", tmp_path, "--head", head).code == 0
+    assert fedkd("node", "egress", "verify", tmp_path, "--head", head).code == 0
     log.path.write_bytes(log.path.read_bytes().replace(b'"by":"Ada"', b'"by":"Bob"'))
-    done = fedkd("egress", "verify", tmp_path)
+    done = fedkd("node", "egress", "verify", tmp_path)
     assert done.code == 1
     assert "WRONG  Line 1 was altered" in done.out
-    (said,) = json.loads(fedkd("egress", "verify", tmp_path, "--json").out)
+    (said,) = json.loads(fedkd("node", "egress", "verify", tmp_path, "--json").out)
     assert (said["holds"], said["head"].partition("-")[0]) == (False, "4")
 
 
@@ -211,13 +213,13 @@ def test_a_log_written_anew_holds_only_without_the_head_that_was_kept(fedkd, log
     other = EgressLog(tmp_path / "other", party="a")
     for _ in range(3):
         other.append({"left": True})
-    assert fedkd("egress", "verify", other.path).code == 0
-    done = fedkd("egress", "verify", other.path, "--head", kept)
+    assert fedkd("node", "egress", "verify", other.path).code == 0
+    done = fedkd("node", "egress", "verify", other.path, "--head", kept)
     assert (done.code, "was rewritten" in done.out) == (1, True)
 
 
 def test_no_log_is_said_with_a_way_out(fedkd, tmp_path):
-    done = fedkd("egress", "verify", tmp_path)
+    done = fedkd("node", "egress", "verify", tmp_path)
     assert (done.code, "Give a party's state-dir" in done.err) == (2, True)
 
 
@@ -237,7 +239,7 @@ def silo(tmp_path):
 
 
 def test_a_dry_run_prints_the_table_the_bytes_and_the_digest_and_writes_them_where_asked(fedkd, silo, tmp_path):
-    words = ("egress", "dry-run", "model=decision-tree", "--node-config", silo)
+    words = ("node", "egress", "dry-run", "model=decision-tree", "--node-config", silo)
     done = fedkd(*words, "--rows", "3", "--csv", tmp_path / "t.csv", "--bytes", tmp_path / "bytes")
     assert done.code == 0, done.err
     assert "claim      none" in done.out
@@ -252,14 +254,14 @@ def test_a_dry_run_prints_the_table_the_bytes_and_the_digest_and_writes_them_whe
 
 
 def test_a_dry_run_of_a_run_that_the_silo_refuses_says_which_code_would_leave(fedkd, silo):
-    words = ("egress", "dry-run", "model=decision-tree", "--node-config", silo)
+    words = ("node", "egress", "dry-run", "model=decision-tree", "--node-config", silo)
     done = fedkd(*words, "--node", "allow-models=knn", "--node", "require-privacy=true")
     assert done.code == 1
     assert "only the code privacy-required would leave" in done.out
 
 
 def test_a_wrong_word_is_said_before_anything_is_computed(fedkd, silo):
-    done = fedkd("egress", "dry-run", "--node-config", silo, "--node", "hours=8-18")
+    done = fedkd("node", "egress", "dry-run", "--node-config", silo, "--node", "hours=8-18")
     assert (done.code, "hours must be two times of the day" in done.err) == (2, True)
-    done = fedkd("egress", "dry-run", "modle=knn", "--node-config", silo)
+    done = fedkd("node", "egress", "dry-run", "modle=knn", "--node-config", silo)
     assert (done.code, "Did you mean" in done.err) == (2, True)

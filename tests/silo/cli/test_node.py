@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from app_bundles import make_bundle
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.silo.bundles import Approvals
@@ -27,7 +27,7 @@ def fedkd(tmp_path, monkeypatch):
 
     def call(*arguments, text=None):
         where = ["--approved", str(tmp_path / "approved")] if arguments[0] == "node" else []
-        return CliRunner().invoke(command.app, [*map(str, arguments), *where], input=text)
+        return CliRunner().invoke(command.group(), [*map(str, arguments), *where], input=text)
 
     return call
 
@@ -86,8 +86,8 @@ def test_a_bundle_is_of_the_current_folder_or_else_of_this_package(fedkd, tmp_pa
     monkeypatch.setattr("fedkd_flwr.app.app_folder.app_folder", lambda scratch: apps.append(scratch) or own)
     monkeypatch.setattr("fedkd_flwr.silo.cli.bundle.build_bundle", lambda folder: apps.append(folder) or make_bundle())
     monkeypatch.chdir(tmp_path)
-    assert fedkd("bundle").output.startswith(make_bundle().sha256)
+    assert fedkd("server", "bundle").output.startswith(make_bundle().sha256)
     assert apps[1:] == [own]
     (tmp_path / "pyproject.toml").touch()
-    fedkd("bundle")
+    fedkd("server", "bundle")
     assert apps[2:] == [Path()]

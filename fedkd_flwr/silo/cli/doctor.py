@@ -1,4 +1,4 @@
-"""The command ``fedkd check``: whether this silo, or this server, is ready for a run."""
+"""The command ``fedkd doctor``: whether this silo, or this server, is ready for a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 from fedkd_flwr.cli.options import AsJson, print_json
 
-__all__ = ["check"]
+__all__ = ["doctor"]
 
 
-def check(
+def doctor(
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -38,15 +38,15 @@ def check(
 ) -> int:
     """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
 
-    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd run` and `fedkd
+    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd server run` and `fedkd
     simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 2 if not ready.
 
     Examples
     --------
-    fedkd check party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
-    fedkd check -- --superlink link.example.org:9092 --root-certificates ca.crt --node-config node.toml
-    fedkd check node.toml --run algorithm=fedkt --run fedkt.level=L2
-    fedkd check my-run.toml --superlink ops
+    fedkd doctor party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
+    fedkd doctor -- --superlink link.example.org:9092 --root-certificates ca.crt --node-config node.toml
+    fedkd doctor node.toml --run algorithm=fedkt --run fedkt.level=L2
+    fedkd doctor my-run.toml --superlink ops
     """
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.errors import ConfigError, explain

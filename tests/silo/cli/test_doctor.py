@@ -1,4 +1,4 @@
-"""The command `fedkd check`: how a silo is told from a server, exit codes, JSON and the page; and a node's start."""
+"""The command `fedkd doctor`: how a silo is told from a server, exit codes, JSON and the page; and a node's start."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_silo_is_checked_by_words_by_a_file_and_by_the_node_s_own_options(fedk
         ("--node-config", *_node(files), "--json"),
         ("--json", "--", "--insecure", "--node-config", "node.toml"),
     )
-    told = [json.loads(fedkd("check", *one).out) for one in given]
+    told = [json.loads(fedkd("doctor", *one).out) for one in given]
     assert [one["exit_code"] for one in told] == [0] * 4
     assert {tuple(f["subject"] for f in one["findings"]) for one in told} == {
         tuple(f["subject"] for f in told[0]["findings"])
@@ -48,19 +48,19 @@ def test_a_silo_is_checked_by_words_by_a_file_and_by_the_node_s_own_options(fedk
 def test_the_exit_code_is_that_of_the_worst_finding(fedkd, files):
     pd.read_csv(files / "own.csv").head(30).to_csv(files / "few.csv", index=False)
     few = _node(files)[0].replace("own.csv", "few.csv")
-    done = fedkd("check", "--node-config", few)
+    done = fedkd("doctor", "--node-config", few)
     assert (done.code, "warning    rows          24 rows to learn from" in done.out) == (1, True)
-    done = fedkd("check", "--node-config", few.replace("few.csv", "fex.csv"))
+    done = fedkd("doctor", "--node-config", few.replace("few.csv", "fex.csv"))
     assert done.code == 2
     assert "did you mean few.csv?" in done.out
     assert "Do: Correct data-path" in done.out
 
 
 def test_a_server_is_checked_by_a_run_s_settings(fedkd, files):
-    done = fedkd("check", "public-path=public.csv", f"output-dir={files}", "num-parties=3")
+    done = fedkd("doctor", "public-path=public.csv", f"output-dir={files}", "num-parties=3")
     assert done.code == 0
     assert "public-fingerprint=" in done.out
-    assert fedkd("check", "public-path=public.csv", "--run", "seed=1").code == 2
+    assert fedkd("doctor", "public-path=public.csv", "--run", "seed=1").code == 2
 
 
 def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_does(fedkd, files, monkeypatch):

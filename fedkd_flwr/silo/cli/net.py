@@ -1,4 +1,4 @@
-"""The command ``fedkd devnet``: a federation on this machine, as real ones are, for trying things."""
+"""The command ``fedkd dev net``: a federation on this machine, as real ones are, for trying things."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["devnet"]
+__all__ = ["net"]
 
 
-def devnet(
+def net(
     silos: Annotated[int, typer.Argument(help="How many silos.", min=2, max=50)] = 3,
     table: Annotated[
         Path | None, typer.Option(help="Your table, dealt to them; by default handwritten digits.")
@@ -29,8 +29,8 @@ def devnet(
 
     Examples
     --------
-    fedkd devnet 3
-    fedkd devnet 2 --table patients.csv --label outcome --node allow=fedct,density-ratio
+    fedkd dev net 3
+    fedkd dev net 2 --table patients.csv --label outcome --node allow=fedct,density-ratio
     """
     import time
 
@@ -41,7 +41,7 @@ def devnet(
     from fedkd_flwr.silo.devnet import devnet as started
 
     if table is not None and not label:
-        way_out = shlex.join(["fedkd", "devnet", str(silos), "--table", str(table), "--label", "COLUMN"])
+        way_out = shlex.join(["fedkd", "dev", "net", str(silos), "--table", str(table), "--label", "COLUMN"])
         raise ConfigError(explain("--label", "be given with --table", label, way_out))
     line = ProgressLine()
     settings = read_words(node or [])
@@ -53,7 +53,7 @@ def devnet(
                 line.clear()
                 typer.echo(f"{silos} silos and a SuperLink run in {made.folder}. In another terminal:")
                 words = [f"public-path={made.public}", f"num-parties={silos}", "num-rounds=3", "--superlink", name]
-                typer.echo(f"  {shlex.join(['fedkd', 'run', *words, '--wait'])}")
+                typer.echo(f"  {shlex.join(['fedkd', 'server', 'run', *words, '--wait'])}")
                 typer.echo("Ctrl-C ends it.")
                 while not (ended := [one for one, process in made.processes.items() if process.poll() is not None]):
                     time.sleep(0.5)
