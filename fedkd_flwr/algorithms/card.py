@@ -327,7 +327,7 @@ class Card:
         Its settings: a subclass of `ExchangeConfig`.
     strategy, client : str
         The server's and the party's class, as ``package.module:Class``: only what runs is imported.
-    sends : {"labels", "scores", "weights"}
+    sends : {"labels", "scores", "sums", "weights"}
         What leaves a party.
     default_rounds : int
         Rounds where the run names no number.
@@ -356,7 +356,7 @@ class Card:
     config: type[ExchangeConfig]
     strategy: str
     client: str
-    sends: Literal["labels", "scores", "weights"]
+    sends: Literal["labels", "scores", "sums", "weights"]
     default_rounds: int
     returns: Literal["", "labels", "scores", "weights"] = ""
     one_shot: bool = False

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.clients.answer import Answer, Finished
+from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.labels.rules import RULES
@@ -96,6 +97,10 @@ class PartyExchange(ABC):
             base=instruction.held,
             rule=RULES.get(instruction.rule),
         )
+
+    def table(self, arrays: Mapping[str, NDArray[Any]], instruction: Instruction) -> Table:
+        """Return a reply's wire arrays as a table for whoever approves, its header first; None: a line a public row."""
+        return None
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what a reply of changes may refer to: here the values of the last reply, but what is said once."""

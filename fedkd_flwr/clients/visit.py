@@ -221,6 +221,8 @@ class Visit:
 
     def _table(self, reply: StoredReply, public: Shown) -> Table:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
+        if (own := self.exchange.table(reply.arrays, self.instruction)) is not None:
+            return own
         party, rows, base = self.party, self.exchange.asked_rows(self.instruction), dict(self._held)
         if "answered" in base:
             base["answered"] = base["answered"][rows]

@@ -63,6 +63,7 @@ MAX_ENCODER_BYTES = 2**28  # a text column of 2,000 terms takes 60 kB, a categor
 MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has about 5,000
 PLAIN = frozenset(
     {
+        "fedkd_flwr.models.binned.BinnedLinear",
         "fedkd_flwr.models.estimators.NumberScaler",
         "fedkd_flwr.models.estimators.RuleFit",
         "sklearn.decomposition._pca.PCA",

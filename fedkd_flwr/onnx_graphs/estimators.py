@@ -156,6 +156,15 @@ def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers
     return Answers(_largest(graph, probabilities), probabilities)
 
 
+def _binned(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """BinnedLinear: scores in double precision, linear in which thresholds the features reach."""
+    values = graph.add("Gather", features, graph.constant(model.columns, np.int64), axis=1)
+    reached = graph.add("GreaterOrEqual", values, graph.constant(model.thresholds, np.float32))
+    scores = graph.add("MatMul", graph.cast(reached, np.float64), graph.constant(model.weights, np.float64))
+    scores = graph.add("Add", scores, graph.constant(model.intercept, np.float64))
+    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
 # ----------------------------------------------------------------------------------------------------- others
 
 
@@ -278,6 +287,7 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.ensemble._forest.RandomForestClassifier": _forest,
     "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
+    "fedkd_flwr.models.binned.BinnedLinear": _binned,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
     "fedkd_flwr.models.estimators.RuleFit": _rules,
     "xgboost.sklearn.XGBClassifier": _xgboost,
