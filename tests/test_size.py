@@ -17,7 +17,7 @@ LIMITS = {
     "baselines": 1_503,
     "checks": 141,
     "cli": 1_129,
-    "clients": 3_306,
+    "clients": 3_301,
     "data": 5_005,
     "errors": 257,
     "files": 225,
@@ -29,14 +29,14 @@ LIMITS = {
     "processes": 456,
     "record": 946,
     "registry": 52,
-    "report": 4_813,
+    "report": 4_820,
     "seeds": 39,
     "settings": 629,
-    "silo": 4_214,
+    "silo": 4_220,
     "simulation": 1_112,
-    "stores": 2_471,
-    "strategies": 3_758,
-    "wire": 1_254,
+    "stores": 2_447,
+    "strategies": 3_677,
+    "wire": 1_244,
 }
 
 KINDS = (".py", ".md")  # of code: templates of pages are code too
@@ -68,7 +68,6 @@ LARGE_FUNCTIONS = {
 LARGE_MODULES = {
     "models.classifier",
     "models.serialize",
-    "stores.egress_log",
 }
 LARGE_CLASSES = {
     "models.classifier:Classifier",

@@ -157,15 +157,6 @@ def test_a_repeated_request_gets_the_same_weights(tmp_path):
 # ---------------------------------------------------------------------------------------------------- who lets them out
 
 
-def test_weights_never_leave_by_default():
-    held = [party(f"party-{i:03d}", *rows(20, seed=i), model=net) for i in range(3)]
-    strategy = make()
-    grid = grid_of(held)
-    with pytest.raises(TooFewPartiesError, match="party-000: not-allowed"):
-        strategy.start(grid, num_rounds=1)
-    assert not any("arrays" in reply.content for reply in grid.replies)
-
-
 @pytest.mark.parametrize(
     ("word", "algorithm"), [("fedkt", "fedprox"), ("fedkt-prox", "fedprox"), ("fedprox", "fedkt-prox")]
 )
