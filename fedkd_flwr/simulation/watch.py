@@ -69,7 +69,7 @@ def check_job(values: Mapping[str, Any]) -> RunConfig:
 
     config = parse_run_config(values)
     if config.public_path:
-        way_out = "Drop it, or submit the run to your SuperLink: fedkd run ..."
+        way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
         raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
     if not (config.num_parties or config.has_parties):
         config = parse_run_config({**values, "num-parties": DEFAULT_PARTIES})

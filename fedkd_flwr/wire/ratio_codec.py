@@ -159,19 +159,9 @@ def decode_ratios(
 ) -> RatioAnswer:
     """Return what a payload of `encode_ratios` says.
 
-    Parameters
-    ----------
-    payload : ndarray of shape (num_bytes,), uint8
-    public, server_round
-        What the receiver expects.
-    base : tuple of codes and labels, optional
-        What a payload of changes may refer to.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
+    ``public`` and ``server_round`` are what the receiver expects; a payload of changes may refer to ``base``. Raises
+    `PayloadError` with ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
+    ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
     """
     rows, classes = public.num_public, public.num_classes
     bits, (flags, _, size, content) = unseal_answer(

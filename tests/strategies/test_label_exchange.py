@@ -62,12 +62,6 @@ def test_bits_are_zero_or_one_in_every_place():
             assert caught.value.reason == "class-out-of-range"
 
 
-def test_a_reply_without_the_payload_cannot_be_read():
-    reply = Reply(node_id=1, party="a", arrays={"bits": np.zeros(4)})
-    with pytest.raises(PayloadError, match="no labels in the reply"):
-        _strategy().exchange.read(reply, 1)
-
-
 def test_the_record_says_how_much_is_labelled_agreed_and_changed():
     strategy, this = _strategy(consensus="qualified-majority", quorum=1.0), RoundRecord(server_round=2)
     strategy.roster.nodes = [1, 2, 3]
