@@ -79,7 +79,7 @@ def load_pool(
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
-    label_space: str = "private",
+    output_classes: str = "private",
     **of_table: Any,
 ) -> Pool:
     """Load a named data set and split it at random from the seed; the split is not stratified.
@@ -95,7 +95,7 @@ def load_pool(
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
-    label_space, of_table
+    output_classes, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
 
     >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
@@ -105,7 +105,7 @@ def load_pool(
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     else:
-        source = _read_source(name, data_root, label_space, **of_table)
+        source = _read_source(name, data_root, output_classes, **of_table)
     public_from = _public_file(source, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
@@ -117,17 +117,17 @@ def load_pool(
     return _make_pool(source, split, public_from)
 
 
-def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str, **of_table: Any) -> Source:
-    if label_space != "private" and name not in PAIRED:
+def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: str, **of_table: Any) -> Source:
+    if output_classes != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
-        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+        raise ConfigError(explain("paper.output-classes", f"be private for {name!r}", output_classes, way_out))
     if name == "table":
         return read_user_table(**of_table)
     if name in EMBEDDED:
         return read_embedded(name)
     if name in PUBLISHED:
         return read_published(name, data_root)
-    return read_paired(name, data_root, label_space=label_space)
+    return read_paired(name, data_root, output_classes=output_classes)
 
 
 def _public_file(source: Source, name: str, public_from: str) -> str:
@@ -135,7 +135,9 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     other = source.public_table is not None
     if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+        raise ConfigError(
+            explain("paper.public-from", "be 'train', or 'test' for a set with an official test file", seen)
+        )
     return "other" if other else public_from
 
 

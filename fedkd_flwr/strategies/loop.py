@@ -249,7 +249,7 @@ class ExchangeStrategy(Strategy):
         self.roster.wait(
             grid,
             wanted=self.min_available_nodes,
-            settle_s=config.node_settle_s or _SETTLE_S,
+            settle_s=config.nodes_stable_s or _SETTLE_S,
             deadline_s=config.node_deadline_s,
         )
         self._began = time.monotonic()

@@ -28,7 +28,7 @@ from fedkd_flwr.wire.records import Reply, reply_record
 
 
 def _strategy(**keywords):
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, node_deadline_s=keywords.pop("deadline", 0.3))
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, node_deadline_s=keywords.pop("deadline", 0.3))
     return FedCT(config=config, public=public_set(), **keywords)
 
 
@@ -105,7 +105,7 @@ def test_a_reply_against_a_stale_base_is_left_out():
     spec = PublicSpec(num_public=3000, num_classes=3, fingerprint="ab" * 32)
     payload = encode_labels(changed, public=spec, server_round=1, base=base)
     public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6), public=public)
+    strategy = FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6), public=public)
 
     def tamper(index, reply):
         return _with_labels(payload)(reply) if index == 1 and reply.metadata.message_type == "train" else reply
@@ -158,7 +158,7 @@ def test_a_party_that_does_not_answer_is_named_once_its_name_is_known():
     def tamper(index, reply):
         return silent_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2, timeout=0.2)
     assert _codes(strategy.record, 2) == {"party-001": "no-reply"}
@@ -201,7 +201,7 @@ def test_a_node_that_changes_its_name_is_turned_away():
     def tamper(index, reply):
         return renamed_in_round_2(reply) if index == 1 and reply.metadata.message_type == "train" else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(parties(4), tamper=tamper), num_rounds=2)
     assert _codes(strategy.record, 2) == {"party-001": "node-changed-name"}
@@ -273,7 +273,7 @@ def test_results_do_not_cross_the_wire_when_a_party_keeps_its_metrics():
 
 def test_a_share_of_the_parties_is_sampled_by_seed():
     def asked(seed, members):
-        config = FedCTConfig(seed=seed, node_settle_s=1e-6, stop_when_converged=False)
+        config = FedCTConfig(seed=seed, nodes_stable_s=1e-6, stop_when_converged=False)
         strategy = FedCT(fraction_train=0.5, config=config, public=public_set())
         strategy.start(fedct_grid(members), num_rounds=4)
         return [r.answered for r in strategy.record.rounds]
@@ -289,7 +289,7 @@ def test_a_node_that_is_offline_when_a_round_starts_is_named():
         def get_node_ids(self):
             return [n for n in self.contexts if n != 1002 or len(self.sent) < 4]
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     members = parties(4)
     strategy.start(Leaving(handler([FedCTClient(p) for p in members]), [{}] * 4), num_rounds=2)
@@ -372,7 +372,7 @@ def _ends_midway(count, *, rounds=3, strategy=None, members=None):
         late = reply.metadata.message_type == "train" and int(reply.metadata.group_id) > 1
         return None if late and index >= count else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = strategy or FedCT(config=config, public=public_set())
     with pytest.raises(TooFewPartiesError, match=r"valid replies in round 2 must be >= 2, got 1.*party-001: no-reply"):
         strategy.start(fedct_grid(members or parties(3), tamper=tamper), num_rounds=rounds, timeout=0.2)
@@ -406,7 +406,7 @@ def test_a_dead_node_is_shown_once_under_its_name():
                     reply.metadata.__dict__["_src_node_id"] = 1
                 yield reply
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(Dead(handler([FedCTClient(p) for p in parties(4)]), [{}] * 4), num_rounds=2)
     rejected = strategy.record.rounds[1].rejected
@@ -424,7 +424,7 @@ def test_a_reply_that_flower_cannot_read_costs_no_other_party_its_own_and_ends_n
                     raise json.JSONDecodeError("Expecting value", "", 0)
             return replies
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(Network(handler([FedCTClient(p) for p in parties(4)]), [{}] * 4), num_rounds=2)
     (second,) = strategy.record.rounds[1:]
@@ -462,7 +462,7 @@ def test_a_refusal_under_another_party_s_name_is_written_down_for_the_node_it_ca
         return reply
 
     grid = _Registered(handler([FedCTClient(p) for p in parties(3)]), [{}] * 3, tamper=refuse_for_another)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public_set())
+    strategy = FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False), public=public_set())
     strategy.start(grid, num_rounds=2)
     assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "not-its-name"}] * 2
     assert strategy.record.notes[-1] == _not_finished("party-001", "not-its-name")
@@ -525,7 +525,7 @@ def test_a_party_whose_rounds_were_all_refused_ends_with_its_model_and_the_serve
     def tamper(index, reply):
         return wrong(reply) if index == 1 and reply.metadata.message_type == "train" else reply
 
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(fedct_grid(members, tamper=tamper), num_rounds=2)
     assert [_codes(strategy.record, r) for r in (1, 2)] == [{"party-001": "wrong-public-set"}] * 2
@@ -540,7 +540,7 @@ def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_rep
         party("b", *rows(20, seed=1)),
         party("a", *rows(20, seed=9, classes=(0,))),
     ]
-    config = FedCTConfig(seed=1, node_settle_s=1e-6)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
     strategy = FedCT(config=config, public=public_set(), names={1000: "a", 1001: "b", 1002: "a"})
     strategy.start(fedct_grid(members), num_rounds=1)
     honest = FedCT(config=config, public=public_set())
