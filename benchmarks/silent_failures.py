@@ -442,7 +442,7 @@ def arrays_of(
         asked = rng.permutation(public.num_rows)[: settings["transfer_rows"]]
         return {**numbered("model", net), **({} if final else {"indices": asked.astype(np.int32)})}
     arrays: dict[str, np.ndarray] = {}
-    kind = "logits" if settings["share"] == "logits" else "probs"
+    kind = "logits" if settings["answer_form"] == "logits" else "probs"
     rows = np.sort(rng.permutation(public.num_rows)[:10]).astype(np.int64)
     if server_round > 1 or final:
         scores = rng.random((len(rows), len(CLASSES)))

@@ -251,7 +251,7 @@ class _TriedRule:
         self.limited: Mask = np.array(bounds, dtype=bool) & ~self.bad & bool(self.reading.limits)
         self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.limited
         known = self.good | self.bad | self.limited
-        self.answer_form = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
+        self.share = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
         self.distinct = len(np.unique(self.numbers[self.good]))
         self.many = self.distinct >= _FEW_NUMBERS
 
@@ -266,7 +266,7 @@ class _TriedRule:
         if ranges and (beside or int(self.limited.sum()) > FEW_TEXTS):
             return True
         enough = self.many and 2 * number(self.good) >= number(self.bad)
-        return enough and self.answer_form <= _FEW_WORDS and int(self.bad.sum()) <= 50
+        return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
 
 
 def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> NDArray[np.float64] | None:

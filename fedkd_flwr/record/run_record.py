@@ -259,7 +259,7 @@ class RunRecord:
     @property
     def length_told(self) -> bool:
         """Whether the number of rounds may be published: not if votes without noise could have ended the run early."""
-        fixed = self.one_shot or self.settings("paper.stop-when-converged") == [False]
+        fixed = self.one_shot or self.settings("stop-when-converged") == [False]
         return fixed or self.covered == "party"
 
     def publishable(self) -> RunRecord:
