@@ -119,10 +119,8 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if fault := load(CERTIFICATE)():
             log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
-        public, test = (
-            load_public(config.public_path, config.schema_path or None, labels=config.public_label_column),
-            None,
-        )
+        labels, test = config.public_label_column, None
+        public = load_public(config.public_path, config.schema_path or None, labels=labels)
         _note(record, *try_final_model(config, public))
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint

@@ -135,9 +135,8 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     other = source.public_table is not None
     if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(
-            explain("paper.public-from", "be 'train', or 'test' for a set with an official test file", seen)
-        )
+        rule = "be 'train', or 'test' for a set with an official test file"
+        raise ConfigError(explain("paper.public-from", rule, seen))
     return "other" if other else public_from
 
 

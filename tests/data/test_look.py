@@ -237,7 +237,8 @@ def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
     assert str(caught.value).splitlines()[2:] == [
         "If 1,234 there means 1.234, and if the day comes first in 1/6/2020:"
         " fedkd server schema TABLE --decimal , --date-order day-first",
-        "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put date-order=month-first instead.",
+        "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put date-order=month-first "
+        "instead.",
     ]
     assert "column 'day'" in str(caught.value)
     assert "So have 1 more: other_day." in str(caught.value)
