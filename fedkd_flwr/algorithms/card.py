@@ -29,10 +29,13 @@ from pydantic.fields import FieldInfo
 
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
-__all__ = ["Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
+__all__ = ["PAPER", "Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
 
 Told = bool | int | float | str
 """What a setting is on the wire."""
+
+PAPER = "paper"
+"""The section of settings that exist to repeat what a paper printed."""
 
 Privacy = Literal["none", "server", "party"]
 """Where noise is added, if anywhere."""
@@ -53,6 +56,7 @@ def setting(
     told: bool = False,
     only: Mapping[str, tuple[Any, ...]] | None = None,
     path: bool = False,
+    section: str | None = None,
     **limits: Any,
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
@@ -67,12 +71,14 @@ def setting(
         Other settings, and the values of theirs with which this one is read; else it must keep its default.
     path : bool
         Whether it names a file or folder: commands make it absolute.
+    section : str, optional
+        The section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for the top.
     **limits
         ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {"told": told, "only": dict(only or {}), "path": path}
+    extra: Any = {"told": told, "only": dict(only or {}), "path": path, "section": section}
     return Field(default, json_schema_extra=extra, **limits)
 
 
@@ -112,8 +118,12 @@ class Config(BaseModel):
             for parent in reversed(cls.__mro__)
             for name in inspect.get_annotations(parent)
         }
-        settings = [name for name, field in cls.model_fields.items() if isinstance(field.json_schema_extra, dict)]
-        return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in settings}
+        found = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(field.json_schema_extra, dict):
+                section = declared[name] if (own := _extra(field)["section"]) is None else own
+                found[name] = f"{section}.{kebab(name)}" if section else kebab(name)
+        return found
 
     @classmethod
     def paths(cls) -> set[str]:
@@ -270,7 +280,7 @@ def _choices(field: FieldInfo) -> tuple[Any, ...]:
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}, "path": False}
+    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}, "path": False, "section": None}
 
 
 class ExchangeConfig(Config):
@@ -278,7 +288,7 @@ class ExchangeConfig(Config):
 
     seed: int = setting(1, ge=0, lt=2**63, told=True)
     """All randomness of a run but privacy noise derives from it."""
-    node_settle_s: float = setting(0.0, ge=0)
+    nodes_stable_s: float = setting(0.0, ge=0)
     """Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos."""
     node_deadline_s: float = setting(120.0, ge=0)
     """Seconds after which waiting for nodes fails."""
@@ -318,7 +328,7 @@ class Card:
     Parameters
     ----------
     name : str
-        Its name in run configs and in a node's ``allow``.
+        Its name in run configs and in a node's ``allow-algorithms``.
     title : str
         Its name in texts.
     paper : str

@@ -66,7 +66,7 @@ def aggregate(
     Examples
     --------
     >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]
-    >>> config = DSFLConfig(share="argmax", temperature=0.5)
+    >>> config = DSFLConfig(answer_form="argmax", temperature=0.5)
     >>> aggregate(answers, config=config, num_classes=2)[0].round(3).tolist()
     [[0.881, 0.119], [0.269, 0.731]]
     """

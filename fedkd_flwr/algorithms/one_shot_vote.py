@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import setting
+from fedkd_flwr.algorithms.card import PAPER, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import LastRuleName
@@ -32,10 +32,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
 
     consensus: LastRuleName = setting("auto")
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
-    ratios and class counts, which a node sends only if its allow names density-ratio. auto: density-ratio where the
-    public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose between
-    that rule, the vote by known rows and the server's own forest."""
-    party_models: bool = setting(True, told=True)
+    ratios and class counts, which a node sends only if its allow-vote-rules names density-ratio. auto: density-ratio
+    where the public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose
+    between that rule, the vote by known rows and the server's own forest."""
+    party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)
     """What is added to vote counts."""
@@ -51,10 +51,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Public rows asked where there is noise, drawn before any vote is seen; 0: all."""
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Asking ends after so many answers; 0: no end before num-queries."""
-    release: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
+    learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
     """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
     on two classes, where winners cost less."""
-    unqueried: Literal["unused", "self-training"] = setting("unused", told=True)
+    unanswered_rows: Literal["unused", "self-training"] = setting("unused", told=True)
     """Public rows without an answer: not used, or labelled by a first model for a second one."""
 
     @property
@@ -102,7 +102,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
         counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
         if self.noise == "laplace":
-            counted["winner_of_two"] = num_classes == 2 and self.release == "labels"
+            counted["winner_of_two"] = num_classes == 2 and self.learn_from == "labels"
         strength = {name: getattr(self, name) for name in STRENGTHS}
         if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
             mechanism: Any = make_noise(self.noise, **counted, **strength)
@@ -116,7 +116,9 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             }
             target = {"epsilon": self.epsilon, "delta": self.delta}
             mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
-        return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
+        return NoisyVotes(
+            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
+        )
 
     def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
         """Return what the server does to the parties' votes."""
@@ -126,7 +128,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
 
     def quiet(self) -> dict[str, Any]:
         """Return the default of every setting that speaks of noise."""
-        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "release", "epsilon", "delta")
+        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "learn_from", "epsilon", "delta")
         return {name: self.default(name) for name in names}
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
@@ -51,7 +51,7 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
     """Steps of the server's net on the whole buffer in each round."""
     self_training_share: float = setting(0.1, ge=0, le=1)
     """The paper's M as a share of the public rows: the server's net learns its own answers on them. 0: none."""
-    targets: Literal["hard", "soft"] = setting("hard")
+    targets: Literal["hard", "soft"] = setting("hard", section=PAPER)
     """Learn the likeliest class, as the published code, or the estimated shares of the classes, as the text."""
     participation: Literal["any", "once"] = setting("any")
     """Whether a party may be asked in several rounds. With once a run costs it round-epsilon; refused where parties are

@@ -81,7 +81,7 @@ def aggregate(
     Three of four parties say class 1: 0.75 and 0.25, squared, are 9 to 1.
 
     >>> answers = [np.array([label], np.int16) for label in (1, 0, 1, 1)]
-    >>> config = ScarletConfig(share="argmax", exponent=2.0)
+    >>> config = ScarletConfig(answer_form="argmax", exponent=2.0)
     >>> aggregate(answers, config=config, num_classes=2)[0].round(6).tolist()
     [[0.1, 0.9]]
     """

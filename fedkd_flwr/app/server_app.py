@@ -119,7 +119,8 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if fault := load(CERTIFICATE)():
             log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
-        public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
+        labels, test = config.public_label_column, None
+        public = load_public(config.public_path, config.schema_path or None, labels=labels)
         _note(record, *try_final_model(config, public))
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
@@ -132,7 +133,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         grid,
         wanted=config.num_parties,
         minimum=config.min_parties,
-        settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
+        settle_s=config.own.nodes_stable_s or (3.0 if record.simulation else 30.0),
         deadline_s=config.own.node_deadline_s,
         readiness=readiness,
     )
@@ -201,7 +202,7 @@ def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -
             grid,
             wanted=config.num_parties,
             minimum=1,
-            settle_s=config.own.node_settle_s or 3.0,
+            settle_s=config.own.nodes_stable_s or 3.0,
             deadline_s=config.own.node_deadline_s,
         )
     except TooFewPartiesError as error:

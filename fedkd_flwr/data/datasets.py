@@ -82,7 +82,7 @@ def load_pool(
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
-    label_space: str = "private",
+    output_classes: str = "private",
     own_parties: bool = False,
     **of_table: Any,
 ) -> Pool:
@@ -101,7 +101,7 @@ def load_pool(
         file, if there is one) and, unless all others are meant, ``"private"``.
     own_parties : bool
         Whether the parties are those of the data, where these name them.
-    label_space, of_table
+    output_classes, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
 
     >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
@@ -111,7 +111,7 @@ def load_pool(
     if name == "synthetic":
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     else:
-        source = _read_source(name, data_root, label_space, **of_table)
+        source = _read_source(name, data_root, output_classes, **of_table)
     public_from = _public_file(source, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
@@ -129,10 +129,10 @@ def load_pool(
     return replace(pool, party_names=names, party_of=party_of)
 
 
-def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str, **of_table: Any) -> Source:
-    if label_space != "private" and name not in PAIRED:
+def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: str, **of_table: Any) -> Source:
+    if output_classes != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
-        raise ConfigError(explain("label-space", f"be private for {name!r}", label_space, way_out))
+        raise ConfigError(explain("paper.output-classes", f"be private for {name!r}", output_classes, way_out))
     further = {key: of_table.pop(key, "") for key in ("public_table", "test_table")}
     if name == "table":
         return with_tables(read_user_table(**of_table), **further, rules=of_table.get("rules", NO_RULES))
@@ -140,7 +140,7 @@ def _read_source(name: str, data_root: str | os.PathLike[str], label_space: str,
         return read_embedded(name)
     if name in PUBLISHED:
         return read_published(name, data_root)
-    return read_paired(name, data_root, label_space=label_space)
+    return read_paired(name, data_root, output_classes=output_classes)
 
 
 def _public_file(source: Source, name: str, public_from: str) -> str:
@@ -148,7 +148,8 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     other = source.public_table is not None
     if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
-        raise ConfigError(explain("public-from", "be 'train', or 'test' for a set with an official test file", seen))
+        rule = "be 'train', or 'test' for a set with an official test file"
+        raise ConfigError(explain("paper.public-from", rule, seen))
     return "other" if other else public_from
 
 

@@ -81,7 +81,7 @@ def partition(
     [0, 1, 2, 3]
     """
     check_choice("partitioner", name, NAMES)
-    check_choice("class-order", class_order, CLASS_ORDERS)
+    check_choice("paper.class-order", class_order, CLASS_ORDERS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
@@ -164,12 +164,12 @@ def _dirichlet(
     min_rows: int,
     class_order: str,
 ) -> list[NDArray[np.int64]]:
-    for key, alpha in zip(("dirichlet-alpha", "second-dirichlet-alpha"), alphas, strict=False):
+    for key, alpha in zip(("dirichlet-alpha", "paper.second-dirichlet-alpha"), alphas, strict=False):
         check_number(key, alpha, above=0)
-    check_whole("min-party-rows", min_rows, 1)
-    way_out = "Use fewer parties, more private rows, a lower min-party-rows or a larger dirichlet-alpha."
+    check_whole("paper.min-party-rows", min_rows, 1)
+    way_out = "Use fewer parties, more private rows, a lower paper.min-party-rows or a larger dirichlet-alpha."
     if not len(y) >= num_parties * min_rows:
-        rule = f"be at least {num_parties} parties x {min_rows} min-party-rows"
+        rule = f"be at least {num_parties} parties x {min_rows} paper.min-party-rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
     codes = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
@@ -190,7 +190,7 @@ def _dirichlet(
         f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({', '.join(map(str, alphas))}) "
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
-    raise DataError(explain("every party", f"have at least {min_rows} rows (min-party-rows)", seen, way_out))
+    raise DataError(explain("every party", f"have at least {min_rows} rows (paper.min-party-rows)", seen, way_out))
 
 
 def _balanced(

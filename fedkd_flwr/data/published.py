@@ -53,16 +53,16 @@ def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
     return PUBLISHED[name](_Files(name, data_root))
 
 
-def read_paired(name: str, data_root: str | os.PathLike[str], *, label_space: str) -> Source:
+def read_paired(name: str, data_root: str | os.PathLike[str], *, output_classes: str) -> Source:
     """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels.
 
-    ``label_space`` is "private", the private classes alone, or "joint": the public classes and after them those.
+    ``output_classes`` is "private", the private classes alone, or "joint": the public classes and after them those.
     """
-    check_choice("label-space", label_space, ("private", "joint"))
+    check_choice("paper.output-classes", output_classes, ("private", "joint"))
     public_name, private_name, chosen = PAIRED[name]
     public, private = read_published(public_name, data_root), read_published(private_name, data_root)
     private = _only(private, chosen) if chosen else private
-    joint, offset = label_space == "joint", len(public.classes)
+    joint, offset = output_classes == "joint", len(public.classes)
     labels = PublicLabels(y=public.y, num_classes=offset, of_schema=joint)
     source = replace(private, public_table=public.table, public_labels=labels)
     if not joint:

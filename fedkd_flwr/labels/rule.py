@@ -86,7 +86,7 @@ class ConsensusRule(ABC):
     """One way in which answers become a consensus."""
 
     name: ClassVar[str]
-    """Its name in run configs; where it needs more than labels also in a node's ``allow``."""
+    """Its name in run configs; where it needs more than labels also in a node's ``allow-vote-rules``."""
     asks: ClassVar[str] = ""
     """The rule whose needs parties are asked for: its own name, that of another rule, or "" for labels alone."""
     needs: ClassVar[tuple[str, ...]] = ()

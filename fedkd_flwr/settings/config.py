@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import SkipValidation
 
 from fedkd_flwr.algorithms import Card, cards, find_card
-from fedkd_flwr.algorithms.card import Config, ExchangeConfig, kebab, setting
+from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
@@ -93,9 +93,9 @@ class RunConfig(Config):
     """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
     missing: str = setting("", only=_TABLE)
     """Further words for an empty cell, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are known."""
-    dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
+    date_order: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
-    limits: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
+    ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
     header: str = setting("", only=_TABLE)
     """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
@@ -112,12 +112,12 @@ class RunConfig(Config):
     """Test rows; 0: the data set's usual share."""
     num_private: int = setting(0, ge=0)
     """Private rows; 0: the data set's usual share."""
-    public_from: Literal["train", "test"] = setting("train")
+    public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Sets with an official test file: where public rows come from."""
-    public_label: str = setting("")
+    public_label_column: str = setting("")
     """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
     in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
-    label_space: Literal["private", "joint"] = setting("private")
+    output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
     """Those sets: the private classes alone, or the public classes and then the private ones."""
     synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
     """Rows of the synthetic set."""
@@ -135,19 +135,21 @@ class RunConfig(Config):
     """The column of your table that says whose row it is. It is no feature."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
     """0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")})
+    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
     """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
     """Classes a party holds."""
     shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
     """Shards a party holds."""
-    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET)
+    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
     """dirichlet is drawn again until every party has so many rows."""
-    class_order: Literal["rarest-first", "frequent-first", "label"] = setting("rarest-first", only=_DIRICHLET)
+    class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
+        "rarest-first", only=_DIRICHLET, section=PAPER
+    )
     """Order in which dirichlet deals classes, which matters."""
     partition_path: str = setting("", only=_BY_FILE, path=True)
     """Absolute path of an NPZ file of row numbers."""
-    partition_index: int = setting(0, ge=0, only=_BY_FILE)
+    partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
     """Which of its partitions."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
@@ -274,7 +276,7 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits", "header", "encoding")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding")
 """Settings that say how a user's table is read."""
 
 

@@ -42,10 +42,12 @@ class NodeConfig(Config):
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows kept for measuring."""
-    allow: str = setting(",".join(sorted(allowed_by_default())))
-    """Algorithms it takes part in, with commas; those that send scores or weights never by default. With the word
-    density-ratio among them, FedCT, FedKT and PATE also get its class counts and how typical each public row is of its
-    rows, in runs without noise. In simulation the run decides."""
+    allow_algorithms: str = setting(",".join(sorted(allowed_by_default())))
+    """The algorithms this node takes part in, with commas; those that send scores or weights never by default. In
+    simulation the run decides."""
+    allow_vote_rules: str = setting("")
+    """Vote rules that get more than labels from this node, with commas, in runs without noise. density-ratio gets its
+    class counts and how typical each public row is of its rows. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""
@@ -64,12 +66,12 @@ class NodeConfig(Config):
     """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
     node's own is its owner's choice."""
     run_rules: str = setting("")
-    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.share=argmax. A
+    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.answer-form=argmax. A
     setting that the run's algorithm does not have is passed over."""
     reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
     """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
     refuses replies without a mechanism too."""
-    hours: str = setting("")
+    answer_hours: str = setting("")
     """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
     08:00-18:00. Empty: always."""
     class_rows_at_least: int = setting(0, ge=0)
@@ -83,7 +85,7 @@ class NodeConfig(Config):
     approve_within_s: float = setting(3000.0, ge=0)
     """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
     round-timeout-s."""
-    reply_at: float = setting(0.0, ge=0)
+    reply_every_s: float = setting(0.0, ge=0)
     """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
     comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
     round_limit_s: float = setting(3000.0, ge=0)
@@ -130,7 +132,7 @@ class NodeConfig(Config):
 
     @cached_property
     def rules(self) -> Any:
-        """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
+        """The rules of the site, beside the algorithms it allows; raises `ConfigError` where one cannot be read."""
         return load(SITE_RULES)(self)
 
     @property

@@ -74,7 +74,7 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
 def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
     show("the public file")
     try:
-        public = load_public(config.public_path, config.schema_path or None, labels=config.public_label)
+        public = load_public(config.public_path, config.schema_path or None, labels=config.public_label_column)
     except (FedkdError, OSError) as error:
         yield finding_of("public file", error)
     else:

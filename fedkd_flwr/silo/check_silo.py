@@ -104,7 +104,7 @@ def _look(
     yield ready("settings", f"party {node.party}, {len(values)} settings")
     show("the public file")
     try:
-        public = load_public(node.public_path, node.schema_path or None, labels=run.public_label)
+        public = load_public(node.public_path, node.schema_path or None, labels=run.public_label_column)
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
         yield ready("public file", f"{node.public_path}: {size}")
     except (FedkdError, OSError) as error:

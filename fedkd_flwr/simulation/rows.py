@@ -62,10 +62,10 @@ def _pool(config: RunConfig) -> Pool:
         command=_other_words(config),
         rare=config.num_parties,
     )
-    return _with_public_labels(pool, config.public_label) if config.public_label else pool
+    return _with_public_labels(pool, config.public_label_column) if config.public_label_column else pool
 
 
-_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "label_space")
+_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "output_classes")
 _FILES = ("table", "tables", "public_table", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
@@ -92,7 +92,7 @@ def _with_public_labels(pool: Pool, name: str) -> Pool:
     if name != public.schema.label or public.y is None:
         rule = f"be the label column {public.schema.label!r} of the data set"
         way_out = "Sets with public rows of another data set bring their labels: leave it empty."
-        raise ConfigError(explain("public-label", rule, name, way_out))
+        raise ConfigError(explain("public-label-column", rule, name, way_out))
     labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
     return replace(pool, public=replace(public, labels=labels))
 

@@ -99,7 +99,7 @@ class Exchange(ABC, Generic[Answered]):
 
     card: ClassVar[Card]
     config: ExchangeConfig
-    free_settings: ClassVar[frozenset[str]] = frozenset({"node_settle_s", "node_deadline_s"})
+    free_settings: ClassVar[frozenset[str]] = frozenset({"nodes_stable_s", "node_deadline_s"})
     """Settings that may differ in a run that continues another."""
     rounds_before: ClassVar[int] = 0
     """Rounds that come before those that ``num_rounds`` of ``start`` counts."""

@@ -40,7 +40,7 @@ __all__ = ["Checkpoints", "check_goes_on", "finish"]
 _VERSION = 2
 _FREE_KEYS = frozenset(
     (
-        *("name", "num-rounds", "node-deadline-s", "node-settle-s", "round-timeout-s", "output-dir", "resume-from"),
+        *("name", "num-rounds", "node-deadline-s", "nodes-stable-s", "round-timeout-s", "output-dir", "resume-from"),
         *("data-root", "table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models"),
         *("tracking", "try-models-s", "server-epsilon-budget"),
     )

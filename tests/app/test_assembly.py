@@ -105,10 +105,10 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
         ("fedct", "num-rounds"),
         ("fedct", "steps-per-round"),
         ("privatekt", "local-epochs"),
-        ("fedprox", "solo-epochs"),
+        ("fedprox", "paper.solo-epochs"),
         ("fedkt", "fedkt.students-per-party"),
         ("fedkt", "fedkt.teachers-per-student"),
-        *(("fedmd", key) for key in ("initial-epochs", "digest-epochs", "digest-batch", "revisit-epochs")),
+        *(("fedmd", key) for key in ("initial-epochs", "distillation-epochs", "distillation-batch", "own-rows-epochs")),
         ("fedmd", "pretrain-epochs"),
     ],
 )

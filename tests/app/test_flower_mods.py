@@ -29,7 +29,7 @@ from fedkd_flwr.wire.old_records import numpy_client_mod
 
 
 def _strategy(**settings):
-    settings = {"consensus": "majority", "seed": 1, "node_settle_s": 1e-6, "stop_when_converged": False, **settings}
+    settings = {"consensus": "majority", "seed": 1, "nodes_stable_s": 1e-6, "stop_when_converged": False, **settings}
     return FedCT(config=FedCTConfig(**settings), public=public_set())
 
 

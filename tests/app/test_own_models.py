@@ -34,7 +34,7 @@ FAST = {
     "synthetic-classes": 2,
     "partitioner": "iid",
     "num-parties": 2,
-    "node-settle-s": 0.001,
+    "nodes-stable-s": 0.001,
     "num-public": 40,
     "num-test": 40,
     "try-models-s": 120.0,  # a busy machine imports slowly
@@ -42,10 +42,14 @@ FAST = {
 OWN_NET = {"model": "my_torch:Net", "model-params": "width=8,lr=0.05,batch_size=16,epochs=2", "num-rounds": 2}
 ALGORITHMS = {
     "fedct": {"steps-per-round": 3},
-    "fedmd": {"share": "logits", "initial-epochs": 1},
-    "privatekt": {"solo-epochs": 1, "local-epochs": 1},
-    "fedprox": {"solo-epochs": 1, "local-epochs": 1},
-    "scaffold": {"solo-epochs": 1, "local-epochs": 1, "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd"},
+    "fedmd": {"answer-form": "logits", "initial-epochs": 1},
+    "privatekt": {"paper.solo-epochs": 1, "local-epochs": 1},
+    "fedprox": {"paper.solo-epochs": 1, "local-epochs": 1},
+    "scaffold": {
+        "paper.solo-epochs": 1,
+        "local-epochs": 1,
+        "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd",
+    },
 }
 
 
@@ -66,7 +70,7 @@ def _run(folder, parties=2, **settings):
     fast = {key: value for key, value in FAST.items() if synthetic or not key.startswith("synthetic-")}
     config = {**fast, "output-dir": str(folder), "centralised": False, "num-parties": parties, **settings}
     if config["algorithm"] == "fedct":
-        config["fedct.consensus"] = "majority"  # auto would learn density ratios, which take most of the time
+        config["consensus"] = "majority"  # auto would learn density ratios, which take most of the time
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
     return federate(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config), page=False)
 

@@ -64,16 +64,16 @@ def test_its_settings_are_checked_like_all_others(example):
 
 
 def test_a_silo_runs_it_only_where_its_owner_names_the_import_string(example):
-    named = parse_node_config({**SILO, "allow": f"fedct,{example}"})
+    named = parse_node_config({**SILO, "allow-algorithms": f"fedct,{example}"})
     refuse_foreign_algorithm(example, named)
     for allow in ("fedct,fedkt", "unanimous"):
         with pytest.raises(RefusalError, match="be one that this node allows by its import string"):
-            refuse_foreign_algorithm(example, parse_node_config({**SILO, "allow": allow}))
+            refuse_foreign_algorithm(example, parse_node_config({**SILO, "allow-algorithms": allow}))
 
 
 @pytest.mark.parametrize("demand", [{"require-privacy": True}, {"epsilon-budget": 1.0}])
 def test_a_silo_that_demands_privacy_never_runs_it(example, demand):
-    node = parse_node_config({**SILO, "allow": example, **demand})
+    node = parse_node_config({**SILO, "allow-algorithms": example, **demand})
     with pytest.raises(RefusalError, match="be one of this package at a node that demands privacy"):
         refuse_foreign_algorithm(example, node)
 

@@ -64,7 +64,10 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             {"level": "L2", "noise": "gaussian", "sigma": 1.0},
             "fedkt.level must be L0: FedProx's weights carry no noise",
         ),
-        ({"party_models": False}, "party-models must keep its default: parties get FedProx's net, got False. It would"),
+        (
+            {"party_models": False},
+            "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
+        ),
         (
             {"noise": "laplace", "gamma": 0.1},
             "noise must be none: FedProx's weights carry no noise, got 'laplace'",

@@ -11,10 +11,10 @@ from fedkd_flwr.errors import ConfigError
 def test_its_settings_and_where_they_stand():
     assert FedProxConfig.keys() == {
         "seed": "seed",
-        "node_settle_s": "node-settle-s",
+        "nodes_stable_s": "nodes-stable-s",
         "node_deadline_s": "node-deadline-s",
         "local_epochs": "local-epochs",
-        "solo_epochs": "solo-epochs",
+        "solo_epochs": "paper.solo-epochs",
         "proximal_mu": "fedprox.proximal-mu",
     }
     assert FedProxConfig().told() == {"seed": 1, "local-epochs": 5, "solo-epochs": 0, "proximal-mu": 0.1}

@@ -115,7 +115,7 @@ def test_with_nfdp_rows_that_were_not_drawn_are_not_even_measured_on(tmp_path, m
     allow = frozenset({"fedmd"})
     member = party("a", *rows(20, seed=0), allow=allow, ledger=ledger, run_id="1", rows_at_least=20)
     asked = {"indices": encode_rows(np.arange(9), num_public=60)}
-    config = FedMDConfig(share="argmax", initial_epochs=1, digest_epochs=1, subset_rows=5)
+    config = FedMDConfig(answer_form="argmax", initial_epochs=1, distillation_epochs=1, subset_rows=5)
     told = {**config.told(), **WIRE, "algorithm": "fedmd", "payload": "indices"}
     monkeypatch.setattr(Party, "progress", lambda *_: pytest.fail("it measured"))
     assert "code" not in FedMDClient(member).fit(list(asked.values()), told)[2]
@@ -217,7 +217,7 @@ def test_a_party_s_ledger_follows_its_arrays_whatever_digest_it_was_given(tmp_pa
 
 
 RESPONSE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0, steps_per_round=2).told()
-NFDP = FedMDConfig(subset_rows=8, initial_epochs=1, digest_epochs=1, share="argmax").told()
+NFDP = FedMDConfig(subset_rows=8, initial_epochs=1, distillation_epochs=1, answer_form="argmax").told()
 
 
 def _net(*, seed):

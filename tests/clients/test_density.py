@@ -53,7 +53,7 @@ def test_ratios_leave_only_where_they_are_asked_for_and_allowed(name, payload, c
     assert answer(name, member(), rule="")[0] == "labels"
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         assert answer(name, member(allow=ALLOWED - {"density-ratio"}))[0] == "labels"
-    assert "allow does not name density-ratio: labels alone leave" in caplog.text
+    assert "allow-vote-rules does not name density-ratio: labels alone leave" in caplog.text
 
 
 def test_by_default_no_party_sends_them():

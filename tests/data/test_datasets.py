@@ -136,7 +136,7 @@ def test_unknown_name_lists_the_known_ones():
 
 def test_public_rows_from_a_test_file_that_does_not_exist_are_refused():
     with pytest.raises(
-        ConfigError, match="public-from must be 'train', or 'test' for a set with an official test file"
+        ConfigError, match=r"paper\.public-from must be 'train', or 'test' for a set with an official test file"
     ):
         load_pool("wine", seed=0, public_from="test")
 

@@ -140,13 +140,13 @@ def test_a_party_at_the_average_gets_no_further_class():
 
 def test_hopeless_redraws_end_with_the_numbers():
     with pytest.raises(
-        DataError, match=r"at least 19 rows \(min-party-rows\), got none such in 220 draws .* 10 parties on 200"
+        DataError, match=r"at least 19 rows \(paper.min-party-rows\), got none such in 220 draws .* 10 parties on 200"
     ):
         partition(Y[:200], name="dirichlet", num_parties=10, seed=0, alpha=0.1, min_rows=19)
 
 
 def test_too_few_rows_for_min_rows_fail_at_once_with_the_numbers():
-    with pytest.raises(DataError, match="must be at least 100 parties x 10 min-party-rows, got 900") as caught:
+    with pytest.raises(DataError, match=r"must be at least 100 parties x 10 paper\.min-party-rows, got 900") as caught:
         partition(Y[:900], name="dirichlet", num_parties=100, seed=0)
     assert caught.value.code is Code.NO_ROWS
 
@@ -173,9 +173,9 @@ def test_more_shards_than_rows_is_refused():
         ({"num_parties": 0}, "num-parties must be a whole number >= 1, got 0"),
         ({"alpha": 0.0}, "dirichlet-alpha must be finite and > 0"),
         ({"alpha": float("nan")}, "dirichlet-alpha must be finite and > 0"),
-        ({"second_alpha": -1.0}, "second-dirichlet-alpha must be finite and > 0"),
-        ({"min_rows": 0}, "min-party-rows must be a whole number >= 1"),
-        ({"class_order": "random"}, "class-order must be one of rarest-first"),
+        ({"second_alpha": -1.0}, "paper.second-dirichlet-alpha must be finite and > 0"),
+        ({"min_rows": 0}, "paper.min-party-rows must be a whole number >= 1"),
+        ({"class_order": "random"}, "paper.class-order must be one of rarest-first"),
         (
             {"name": "pathological", "classes_per_party": 11},
             "classes-per-party must be a whole number within 1",

@@ -275,7 +275,7 @@ def test_a_silo_hears_what_it_would_refuse_in_a_run(silo):
     findings = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedmd"})
     (refused,) = (one for one in findings if one.level == Level.FAULT)
     assert refused.subject == "run"
-    assert 'Add "fedmd" to this node\'s allow' in refused.what
+    assert 'Add "fedmd" to this node\'s allow-algorithms' in refused.what
 
 
 def test_a_ledger_from_the_future_means_a_clock_that_is_off(silo, tmp_path, monkeypatch):

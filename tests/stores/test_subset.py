@@ -64,7 +64,7 @@ def test_the_draw_comes_from_the_operating_system(tmp_path, monkeypatch):
 )
 def test_another_subset_than_the_drawn_one_is_refused_and_nothing_changes(tmp_path, other):
     rows = _store(tmp_path).rows(FIVE)
-    with pytest.raises(RefusalError, match="Ask for subset-rows 5 and subset-replacement false") as caught:
+    with pytest.raises(RefusalError, match=r"Ask for subset-rows 5 and paper\.subset-replacement false") as caught:
         _store(tmp_path).rows(other)
     assert caught.value.code == Code.SUBSET_FIXED
     assert _store(tmp_path).rows(FIVE).tolist() == rows.tolist()

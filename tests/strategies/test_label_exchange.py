@@ -19,7 +19,7 @@ from fedkd_flwr.wire.records import Reply
 
 def test_later_rounds_send_only_what_changed(tmp_path):
     public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, stop_when_converged=False), public=public)
+    strategy = FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6, stop_when_converged=False), public=public)
     strategy.start(fedct_grid(parties(state=tmp_path, public=public)), num_rounds=3)
     first, _, third = strategy.record.rounds
     assert third.changed_share < 0.02
@@ -27,7 +27,7 @@ def test_later_rounds_send_only_what_changed(tmp_path):
 
 
 def test_a_party_without_its_base_sends_a_full_array_and_is_counted():
-    strategy = FedCT(config=FedCTConfig(node_settle_s=1e-6, stop_when_converged=False), public=public_set())
+    strategy = FedCT(config=FedCTConfig(nodes_stable_s=1e-6, stop_when_converged=False), public=public_set())
     strategy.start(fedct_grid(parties()), num_rounds=3)
     assert [len(r.answered) for r in strategy.record.rounds] == [5, 5, 5]
 
@@ -143,6 +143,6 @@ def test_a_liar_is_named_by_agreement_and_counts_nothing():
 
 
 def test_without_trust_nobody_is_accused():
-    record = _told(FedCTConfig(consensus="majority", robust="none"))
+    record = _told(FedCTConfig(consensus="majority", distrust="none"))
     assert all(p.trust is None and not p.notes for p in record.parties)
     assert record.parties[-1].agreement < 0.3

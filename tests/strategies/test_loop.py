@@ -28,7 +28,7 @@ from fedkd_flwr.wire.records import Reply, reply_record
 
 def _strategy(**keywords):
     stop = keywords.pop("stop_when_converged", True)
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, node_deadline_s=0.3, stop_when_converged=stop)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, node_deadline_s=0.3, stop_when_converged=stop)
     return FedCT(config=config, public=public_set(), **keywords)
 
 
@@ -97,7 +97,7 @@ def test_a_reply_against_a_stale_base_is_left_out():
     spec = PublicSpec(num_public=3000, num_classes=3, fingerprint="ab" * 32)
     payload = encode_labels(changed, public=spec, server_round=1, base=base)
     public = public_set(3000)
-    strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6), public=public)
+    strategy = FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6), public=public)
 
     def tamper(index, reply):
         return _with_labels(payload)(reply) if index == 1 and reply.metadata.message_type == "train" else reply
@@ -206,7 +206,7 @@ def test_each_party_gets_a_record_of_its_own():
 
 def test_a_share_of_the_parties_is_sampled_by_seed():
     def asked(seed, members):
-        config = FedCTConfig(seed=seed, node_settle_s=1e-6, stop_when_converged=False)
+        config = FedCTConfig(seed=seed, nodes_stable_s=1e-6, stop_when_converged=False)
         strategy = FedCT(fraction_train=0.5, config=config, public=public_set())
         strategy.start(fedct_grid(members), num_rounds=4)
         return [r.answered for r in strategy.record.rounds]
@@ -450,7 +450,7 @@ def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_rep
         party("b", *rows(20, seed=1)),
         party("a", *rows(20, seed=9, classes=(0,))),
     ]
-    config = FedCTConfig(seed=1, node_settle_s=1e-6)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
     strategy = FedCT(config=config, public=public_set(), names={1000: "a", 1001: "b", 1002: "a"})
     strategy.start(fedct_grid(members), num_rounds=1)
     honest = FedCT(config=config, public=public_set())

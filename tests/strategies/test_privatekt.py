@@ -56,7 +56,7 @@ def names(count=5, first=1000):
 
 def make(*, clients=5, fraction=1.0, minimum=2, checkpoint=None, resume_from=None, known=True, run_id="1", **settings):
     settings = {"solo_epochs": 1, "local_epochs": 2, **settings}
-    config = PrivateKTConfig(seed=settings.pop("seed", 1), node_settle_s=1e-6, node_deadline_s=0.5, **settings)
+    config = PrivateKTConfig(seed=settings.pop("seed", 1), nodes_stable_s=1e-6, node_deadline_s=0.5, **settings)
     return PrivateKT(
         fraction,
         min_train_nodes=minimum,
@@ -550,7 +550,7 @@ def test_memory_does_not_grow_with_rounds(tmp_path):
     def wide(*, seed):
         return net(seed=seed, hidden=(5000,))
 
-    config = PrivateKTConfig(node_settle_s=1e-6, buffer_rounds=2, solo_epochs=1, local_epochs=1)
+    config = PrivateKTConfig(nodes_stable_s=1e-6, buffer_rounds=2, solo_epochs=1, local_epochs=1)
     strategy = PrivateKT(
         config=config,
         public=public_set(),

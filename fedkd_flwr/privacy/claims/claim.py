@@ -32,7 +32,7 @@ __all__ = [
 SERVER = "server"
 EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
-NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; and whether its machine answers at all"
+NOT_COVERED = "how long a party takes to answer, but for what reply-every-s hides; and whether its node answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
 NOT_COVERED_AT_SERVER = "when the result comes; and who answered, if the operator tells it (a publishable record does)"
