@@ -35,6 +35,7 @@ BLOCKS = [
 ]
 RUN_ELSEWHERE = {
     "docs/plug-in.md": "app/test_plug_in.py",
+    "docs/python.md": "api/test_python_page.py",
     "docs/use-a-model.md": "test_documented_use.py",
     "docs/your-algorithm.md": "app/test_your_algorithm.py",
     "docs/your-model.md": "app/test_own_models.py",

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.api.rows import table_of
+from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.models import given
 from fedkd_flwr.record.run_record import RunRecord
@@ -56,9 +57,10 @@ class FederationResult:
         ``solo`` is its model alone, ``federated`` with the federation; ``common`` are the test rows of all parties,
         ``own`` those that it kept. `models` has all other figures.
         """
-        names = {f"rows_of_class_{i}": f"rows_of_{name}" for i, name in enumerate(self.record.classes)}
-        table = self._frame("parties").rename(columns=names).set_index("name")
-        kept = [name for name in table if not name.startswith(("solo_", "federated_")) or name.endswith("accuracy")]
+        classes = {f"rows_of_class_{i}": f"rows_of_{name}" for i, name in enumerate(self.record.classes)}
+        table = self._frame("parties").rename(columns=classes).set_index("name")
+        names = list(map(str, table))
+        kept = [name for name in names if not name.startswith(("solo_", "federated_")) or name.endswith("accuracy")]
         return table[kept]
 
     @property
@@ -198,7 +200,7 @@ class FederationResult:
 
         lines = self._lines()
         width = max(len(label) for label, _ in lines)
-        names = ", ".join(name or "the server's" for name in self.model_bytes) or "none kept"
+        names = short_list([name or "the server's" for name in self.model_bytes], 6) or "none kept"
         told = [f"{label:<{width}}  {value}" for label, value in [*lines, ("models", names)]]
         return "\n".join([f"{self.record.algorithm}: {headline(self.record)}", *told])
 

@@ -127,7 +127,8 @@ def table_of(data: Any, label: str = "") -> pd.DataFrame:
             seen = type(data).__name__ if rows is None else f"an array of shape {rows.shape}"
             raise DataError(explain("data", _FORMS, seen))
         data = pd.DataFrame(rows, columns=[f"x{i}" for i in range(rows.shape[1])])
-    return data.set_axis([str(name) for name in data.columns], axis=1).reset_index(drop=True)
+    named: pd.DataFrame = data.set_axis([str(name) for name in data.columns], axis=1)
+    return named.reset_index(drop=True)
 
 
 def _values(column: Any) -> Any:

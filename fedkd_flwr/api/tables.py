@@ -74,18 +74,18 @@ def compare(
     records: dict[str, RunRecord] = {}
     for one in runs:
         if isinstance(one, str | os.PathLike):
-            found = [RunRecord.load(path) for path in find_runs(str(one), Path(output_dir))]
+            known = [RunRecord.load(path) for path in find_runs(str(one), Path(output_dir))]
         else:
-            found = [one.record if isinstance(one, FederationResult) else one]
-        records |= {record.run_id: record for record in found}
+            known = [one.record if isinstance(one, FederationResult) else one]
+        records |= {record.run_id: record for record in known}
     compared = comparing.compare(list(records.values()), figure=by.replace("-", "_"))
-    different = {(one.second, one.whose): one for one in compared.differences}
+    later = {(one.second, one.whose): one for one in compared.differences}
     rows = []
     for group in compared.as_dict()["groups"]:
         for whose, values in group["figures"].items():
             row = {"group": group["letter"], **group["settings"], "whose": whose, "mean": statistics.fmean(values)}
-            if one := different.get((group["letter"], whose)):
-                row |= {"difference": one.paired.mean, "plus_minus": one.paired.half, "verdict": one.verdict}
+            if (found := later.get((group["letter"], whose))) is not None:
+                row |= {"difference": found.paired.mean, "plus_minus": found.paired.half, "verdict": found.verdict}
             rows.append(row)
     table = pd.DataFrame(rows)
     table.attrs["text"] = compared.text()

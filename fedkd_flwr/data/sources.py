@@ -246,8 +246,8 @@ def with_tables(source: Source, *, public_table: str, test_table: str, rules: Ru
     for part, path in (("public", public_table), ("test", test_table)):
         if not path:
             continue
-        label, how = source.label, {"header": rules.header, "encoding": rules.encoding}
-        rows = read_table(path, source.schema, label=label, **({} if source.schema is not None else how))
+        label = source.label
+        rows = read_table(path, source.schema, label=label, header=rules.header, encoding=rules.encoding)
         labelled = np.zeros(len(rows), dtype=bool)
         if label in rows.columns:
             labelled = np.array([text is not None for text in column_texts(rows[label])])
