@@ -25,8 +25,6 @@ def audit(
     The run is repeated as shadow runs with other halves of each party's rows. The attacker sees all that was sent. The
     record and the page go to runs/<run-id>/ of the output folder. Settings are given as to `fedkd simulate`.
 
-    Examples
-    --------
     fedkd audit dataset=digits model=random-forest
     fedkd audit my-run.toml --shadows 32 --output found.json
     """
