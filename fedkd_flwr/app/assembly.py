@@ -30,7 +30,7 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
-from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.payloads import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
