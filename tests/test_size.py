@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
     "__init__": 27,
-    "algorithms": 2_539,
+    "algorithms": 2_343,
     "api": 959,
     "app": 3_535,
-    "audit": 954,
+    "audit": 932,
     "baselines": 1_504,
     "checks": 141,
     "cli": 1_135,
@@ -22,14 +22,14 @@ LIMITS = {
     "data": 5_625,
     "errors": 257,
     "files": 225,
-    "labels": 2_443,
-    "metrics": 362,
-    "models": 4_635,
-    "onnx_graphs": 854,
-    "privacy": 4_674,
+    "labels": 2_191,
+    "metrics": 353,
+    "models": 3_893,
+    "onnx_graphs": 811,
+    "privacy": 4_612,
     "processes": 456,
     "record": 946,
-    "registry": 68,
+    "registry": 72,
     "report": 4_838,
     "seeds": 39,
     "settings": 670,
@@ -37,6 +37,7 @@ LIMITS = {
     "simulation": 1_144,
     "stores": 2_502,
     "strategies": 3_912,
+    "text": 447,
     "wire": 1_244,
 }
 
@@ -63,19 +64,9 @@ def test_every_room_has_a_limit():
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
 # what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = {
-    "report.accuracy_plot:_plot",
-    "report.rounds_plot:rounds_plot",
-    "silo.cli.check:check",
-}
-LARGE_MODULES = {
-    "models.classifier",
-    "models.serialize",
-    "stores.egress_log",
-}
-LARGE_CLASSES = {
-    "models.classifier:Classifier",
-}
+LARGE_FUNCTIONS = {"silo.cli.doctor:doctor"}
+LARGE_MODULES = set[str]()
+LARGE_CLASSES = set[str]()
 
 
 def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:

@@ -31,7 +31,7 @@ from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.given import is_given
-from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.payloads import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows

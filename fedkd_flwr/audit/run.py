@@ -123,8 +123,6 @@ class _Run:
 
     Parameters
     ----------
-    config : RunConfig
-        Its settings.
     run_id : int
         Its number, under which results are kept.
     final : bool
