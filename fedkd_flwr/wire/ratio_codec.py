@@ -99,22 +99,13 @@ def encode_ratios(
         Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
         ``ABSTAIN`` where there is none.
-    public : PublicSpec
-        The public set.
-    server_round : int
-        The round they answer.
     class_counts : ndarray of shape (num_classes,), integer, optional
         Rows of each class, 0 to 2^31 - 1, and at least one row.
     base : tuple of codes and labels, optional
         What the receiver holds: rows that did not change are said to be so.
 
-    Raises
-    ------
-    DataError
-        If shapes, codes, labels or counts are others than these.
+    Raises `DataError` if shapes, codes, labels or counts are others than these.
 
-    Examples
-    --------
     >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
     >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)
     >>> decode_ratios(encode_ratios(codes, labels, public=public, server_round=1), public=public, server_round=1).codes

@@ -77,10 +77,6 @@ def encode_scores(
         Finite numbers. With 16 bits, those beyond float16's range become its largest.
     public : PublicSpec
         The rows they are for; `PublicSpec.rows` gives the spec of a part of the public set.
-    server_round : int
-        The round they answer.
-    kind : {"probs", "logits", "scores"}
-        What the numbers are.
     bits : {32, 16} or 1 to 8
         Precision on the wire; 8 or fewer for probabilities alone.
     base : ndarray of shape (num_public, num_classes), uint8, optional
