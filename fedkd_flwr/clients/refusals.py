@@ -29,18 +29,8 @@ _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the 
 class RefusingClient(NumPyClient):
     """Stands in for a party that could not even be set up: answers each instruction with a code.
 
-    Parameters
-    ----------
-    party : str
-        The party's name.
-    error : Exception
-        Why; its text goes to the party's log only.
-    withheld : bool
-        Whether the party demands privacy: then not even a code that depends on private rows leaves.
-    simulated : bool
-        Whether the party is a simulated one, whose reply says the cause.
-    door : Door
-        Hears that a code left.
+    The error's text goes to the party's log only. ``withheld``: the party demands privacy, and not even a code that
+    depends on private rows leaves. A ``simulated`` party's reply says the cause. ``door`` hears that a code left.
     """
 
     def __init__(

@@ -64,12 +64,7 @@ _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 class LabelExchange(Exchange[PartyLabels]):
     """Base of the exchanges of labels. Subclasses say how labels become a consensus: `combine`.
 
-    Parameters as in `Exchange`.
-
-    Attributes
-    ----------
-    consensus : ndarray of shape (num_public,), int16
-        The last consensus.
+    Parameters as in `Exchange`. ``consensus`` is the last one, int16 labels of shape (num_public,).
     """
 
     config: VotersConfig

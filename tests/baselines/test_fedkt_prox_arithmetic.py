@@ -1,7 +1,5 @@
 """FedKT-Prox's settings: those of both parts in one, and each part's own again."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig

@@ -1,7 +1,5 @@
 """FedProx: whole rounds in process, Flower's own strategy, who lets weights out, and hostile weights."""
 
-from __future__ import annotations
-
 import logging
 import math
 

@@ -1,7 +1,5 @@
 """FedProx's settings; Flower's own strategy takes the mean."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.baselines.cards import FedProxConfig

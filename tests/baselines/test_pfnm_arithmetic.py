@@ -1,7 +1,5 @@
 """PFNM's arithmetic: permuted nets become one again, and units that differ stay apart."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SCAFFOLD's arithmetic: what the controls add up to."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a party checks before it says anything, and what it says when something is wrong."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A ledger on a disk: one charge and one reply for each request, whatever crashes, repeats, races or is put back."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging

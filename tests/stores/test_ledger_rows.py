@@ -1,7 +1,5 @@
 """Spend follows the rows: whatever is done to a file or a name, no row pays less than it was in, and none pays more."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A subset is drawn once, from the operating system, and never again."""
 
-from __future__ import annotations
-
 import math
 import os
 import sqlite3

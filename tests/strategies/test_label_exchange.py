@@ -1,7 +1,5 @@
 """What every exchange of labels has in common at the server: bases, what is read of a reply, what the record says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import fedct_grid, parties, public_set

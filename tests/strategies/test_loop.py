@@ -1,7 +1,5 @@
 """What a server does with bad replies, missing nodes and too few parties: one test per kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

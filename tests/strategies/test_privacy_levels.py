@@ -1,7 +1,5 @@
 """Whole rounds at every level of privacy: what leaves, what is claimed, what a budget refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from functools import partial

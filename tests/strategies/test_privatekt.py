@@ -1,7 +1,5 @@
 """PrivateKT: whole rounds in process, what crosses the wire, what it costs, and a run that continues another."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Who may speak for which party, and what is remembered of it."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

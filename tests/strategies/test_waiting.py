@@ -1,7 +1,5 @@
 """Waiting for nodes and replies: long enough, not for ever, and saying so."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time
