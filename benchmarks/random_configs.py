@@ -193,10 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             made = settings(seed, Path(name))
             told = {k: v for k, v in made.items() if k not in ("table", "label", "dataset", "output-dir", "seed")}
-            print(
-                f"{seed:4d} {how:<9} {seconds:5.1f} s ({computed:.1f} of CPU)  {' '.join(f'{k}={v}' for k, v in told.items())}",
-                flush=True,
-            )
+            words = " ".join(f"{key}={value}" for key, value in told.items())
+            print(f"{seed:4d} {how:<9} {seconds:5.1f} s ({computed:.1f} of CPU)  {words}", flush=True)
             if last:
                 print(f"     {last[:400]}", flush=True)
             good &= how in ("ended", "failed", "refused")
