@@ -168,7 +168,7 @@ class FederationResult:
         found = [one for one in boxes(shown) if one.label not in _SKIPPED]
         lines = []
         for one in found:
-            label = f"{one.label}, {one.group}" if one.group else one.label
+            label = f"{one.group}: {one.label}" if one.group else one.label
             mark = " " if one.note.startswith("(") else ", " if one.note else ""
             lines.append((label, f"{one.value}{mark}{one.note}"))
         config = self.record.config
@@ -213,7 +213,8 @@ class FederationResult:
 
         plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot, class_mix_plot), self.record)
         cells = "".join(
-            f"<tr><th>{html.escape(label)}</th><td>{html.escape(value)}</td></tr>" for label, value in self._lines()
+            f'<tr><th style="white-space:nowrap">{html.escape(label)}</th><td>{html.escape(value)}</td></tr>'
+            for label, value in self._lines()
         )
         parts = [
             f"<p><b>{html.escape(f'{self.record.algorithm}: {headline(self.record)}')}</b></p>",
