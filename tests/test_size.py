@@ -32,7 +32,7 @@ LIMITS = {
     "report": 4_820,
     "seeds": 39,
     "settings": 629,
-    "silo": 4_205,
+    "silo": 4_215,
     "simulation": 1_099,
     "stores": 2_447,
     "strategies": 3_660,

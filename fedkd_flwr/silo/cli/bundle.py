@@ -24,6 +24,8 @@ def bundle(
 ) -> None:
     """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve.
 
+    Examples
+    --------
     fedkd bundle
     fedkd bundle study/ --output study.fab
     """

@@ -113,6 +113,8 @@ def _node_settings(words: list[str], text: str) -> dict[str, Any]:
 def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = False) -> None:
     """Print the replies that wait for approval, each with the start of its table and until when it waits.
 
+    Examples
+    --------
     fedkd egress pending /srv/st-mary/state
     fedkd egress pending /srv/st-mary/state --rows 1000 | less
     """
@@ -200,6 +202,8 @@ def log(
 ) -> None:
     """Print what has left a party, and what was held back, line by line. It only reads.
 
+    Examples
+    --------
     fedkd egress log /srv/st-mary/state
     fedkd egress log /srv/st-mary/state --csv > egress.csv
     """

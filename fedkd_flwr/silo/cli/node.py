@@ -132,6 +132,8 @@ def approve(
 def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
     """Print the approved bundles, the oldest approval first.
 
+    Examples
+    --------
     fedkd node list
     fedkd node list --json
     """
@@ -151,6 +153,8 @@ def revoke(
 ) -> None:
     """End the approval of a bundle. A running node obeys from the next task on.
 
+    Examples
+    --------
     fedkd node revoke 3f2a9c01
     """
     revoked = Approvals(approved).remove(digest)
