@@ -80,8 +80,9 @@ class FedCTClient(PartyClient):
         model, _ = self._restore(instruction)
         self._train(model, instruction)
         saved = instruction.saved
-        # where models are kept, the one trained alone is made again: only its figures were saved in round 1
-        if not party.keep_model and not model.continues and saved is not None and "alone" in saved.meta:
+        # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
+        asked = party.keep_model and not party.simulated
+        if not asked and not model.continues and saved is not None and "alone" in saved.meta:
             return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
         told = {"config": instruction.config, "rounds": instruction.server_round}

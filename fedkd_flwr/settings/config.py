@@ -61,8 +61,8 @@ class RunConfig(Config):
     private leaves, and no ledger is charged (`fedkd server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
-    save_party_models: bool = setting(False)
-    """In simulation: keep each party's final model beside the record."""
+    save_party_models: bool = setting(True)
+    """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
     try_models_s: float = setting(30.0, ge=0)
     """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
     most. 0: not tried."""

@@ -143,17 +143,18 @@ def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
     assert record.server_accuracy > 0.4
 
 
-def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
-    _simulate(tmp_path)
+def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
+    _simulate(tmp_path, {**FAST, "save-party-models": False})
     kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
 
 
-def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
-    _simulate(tmp_path, {**FAST, "save-party-models": True})
-    kept = sorted(tmp_path.rglob("*.model"))
+def test_a_simulation_keeps_the_parties_models_their_cards_and_nothing_else_of_them(tmp_path):
+    _simulate(tmp_path)
     names = [f"party-{i:03d}" for i in range(4)]
-    assert sorted(path.stem for path in kept) == sorted([*names, *(f"{name}.alone" for name in names)])
+    files = sorted(path.name for path in tmp_path.rglob("parties/*"))
+    assert files == sorted(f"{name}{ending}" for name in names for ending in (".model", ".card.md"))
+    kept = sorted(tmp_path.rglob("*.model"))
     assert all(serialize.load(path).num_classes == 3 for path in kept)
 
 
