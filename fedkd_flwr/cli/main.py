@@ -94,7 +94,25 @@ def _command(words: str) -> click.Command:
 @functools.cache
 def group() -> Commands:
     """Return the command as click runs it."""
-    return Commands(help="Federated learning where parties share labels.", epilog=_CODES, no_args_is_help=True)
+    made = Commands(
+        help="Federated learning where parties share labels.",
+        epilog=_CODES,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.params.append(
+        click.Option(["-V", "--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
+                     help="Show the version and exit.")
+    )  # fmt: skip
+    return made
+
+
+def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"fedkd-flwr {version('fedkd-flwr')}")
+        ctx.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
