@@ -41,6 +41,7 @@ _CLI, _SILO = "fedkd_flwr.cli", "fedkd_flwr.silo.cli"
 #: The commands of ``fedkd`` by their words, in the order of the help, as ``module:function``.
 COMMANDS = {
     **{verb: f"{_CLI}.{verb}:{verb}" for verb in ("simulate", "choose", "compare", "report", "predict", "export")},
+    "settings": f"{_CLI}.settings:settings",
     "doctor": f"{_SILO}.doctor:doctor",
     "runs list": f"{_CLI}.runs:runs",
     **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},

@@ -57,6 +57,7 @@ def setting(
     only: Mapping[str, tuple[Any, ...]] | None = None,
     path: bool = False,
     section: str | None = None,
+    first: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
@@ -73,12 +74,14 @@ def setting(
         Whether it names a file or folder: commands make it absolute.
     section : str, optional
         The section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for the top.
+    first : bool
+        Whether it is one of the few that `fedkd settings` shows first.
     **limits
         ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {"told": told, "only": dict(only or {}), "path": path, "section": section}
+    extra: Any = {"told": told, "only": dict(only or {}), "path": path, "section": section, "first": first}
     return Field(default, json_schema_extra=extra, **limits)
 
 
@@ -127,6 +130,11 @@ class Config(BaseModel):
     def paths(cls) -> set[str]:
         """Return the keys of the settings that name a file or folder."""
         return {key for name, key in cls.keys().items() if _extra(cls.model_fields[name])["path"]}
+
+    @classmethod
+    def shown_first(cls) -> set[str]:
+        """Return the keys of the settings that are shown first."""
+        return {key for name, key in cls.keys().items() if _extra(cls.model_fields[name])["first"]}
 
     @classmethod
     def default(cls, name: str) -> Any:
@@ -275,13 +283,17 @@ def _choices(field: FieldInfo) -> tuple[Any, ...]:
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}, "path": False, "section": None}
+    return (
+        dict(extra)
+        if isinstance(extra, dict)
+        else {"told": False, "only": {}, "path": False, "section": None, "first": False}
+    )
 
 
 class ExchangeConfig(Config):
     """What every exchange has in common."""
 
-    seed: int = setting(1, ge=0, lt=2**63, told=True)
+    seed: int = setting(1, ge=0, lt=2**63, told=True, first=True)
     """All randomness of a run but privacy noise derives from it."""
     nodes_stable_s: float = setting(0.0, ge=0)
     """Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos."""

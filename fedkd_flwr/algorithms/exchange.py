@@ -134,7 +134,7 @@ class ClaimConfig(ExchangeConfig):
 class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
-    epsilon: float = setting(0.0, ge=0)
+    epsilon: float = setting(0.0, ge=0, first=True)
     """What the noise of the whole run may cost: it is found from this. 0: the noise is given."""
 
     def check(self) -> None:
@@ -147,9 +147,9 @@ class EpsilonConfig(ClaimConfig):
 class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
-    label_mechanism: LabelMechanism = setting("none", told=True)
+    label_mechanism: LabelMechanism = setting("none", told=True, first=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
-    are exchanged: randomized-response alone, with answer_form="argmax"."""
+    are exchanged: randomized-response alone, with answer-form="argmax"."""
     label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 

@@ -37,7 +37,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: RuleName = setting("auto", section="")
+    consensus: RuleName = setting("auto", section="", first=True)
     """How the parties' answers become the consensus; FedKT and PATE know auto, majority and density-ratio.
     density-ratio also needs the parties' ratios and class counts, which a node sends only if its allow-vote-rules names
     density-ratio. Dawid-Skene needs more than two classes to help. auto: density-ratio where the public rows resemble

@@ -30,14 +30,14 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    consensus: LastRuleName = setting("auto")
+    consensus: LastRuleName = setting("auto", first=True)
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
     ratios and class counts, which a node sends only if its allow-vote-rules names density-ratio. auto: density-ratio
     where the public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose
     between that rule, the vote by known rows and the server's own forest."""
     party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
-    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)
+    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)
     """What is added to vote counts."""
     gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)})
     """Laplace noise of scale 1 / gamma votes on each count."""

@@ -21,7 +21,7 @@ from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config"]
+__all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
@@ -35,21 +35,21 @@ _NAME = re.compile(r"(\w[\w.+=-]{0,99})?")
 class RunConfig(Config):
     """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
 
-    name: str = setting("")
+    name: str = setting("", first=True)
     """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
-    algorithm: str = setting("fedct")
+    algorithm: str = setting("fedct", first=True)
     """Which exchange: a name, or your own card as package.module:CARD."""
-    num_rounds: int = setting(0, ge=0, le=100_000)
+    num_rounds: int = setting(0, ge=0, le=100_000, first=True)
     """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
-    num_parties: int = setting(0, ge=0)
+    num_parties: int = setting(0, ge=0, first=True)
     """Nodes to wait for. 0: until their number is stable."""
-    min_parties: int = setting(2, ge=1)
+    min_parties: int = setting(2, ge=1, first=True)
     """Fewest valid replies a round needs; fewer fail the run."""
     fraction_parties: float = setting(1.0, gt=0, le=1)
     """Share of the parties asked in a round, drawn by name."""
-    round_timeout_s: float = setting(3600.0, gt=0)
+    round_timeout_s: float = setting(3600.0, gt=0, first=True)
     """Who has not answered after so many seconds is left out."""
-    output_dir: str = setting("", path=True)
+    output_dir: str = setting("", path=True, first=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
     """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
@@ -71,15 +71,15 @@ class RunConfig(Config):
     """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
     (docs/tracking.md)."""
 
-    dataset: str = setting("digits")
+    dataset: str = setting("digits", first=True)
     """In simulation: a named data set (docs/your-data.md), or "table"."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
-    table: str = setting("", only=_TABLE, path=True)
+    table: str = setting("", only=_TABLE, path=True, first=True)
     """Absolute path of your file: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
-    tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True)
+    tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
     """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
-    label: str = setting("", only=_TABLE)
+    label: str = setting("", only=_TABLE, first=True)
     """Its label column."""
     public_table: str = setting("", only=_TABLE, path=True)
     """Absolute path of a file with the public rows; they need no label. Empty: num-public rows of your table."""
@@ -102,11 +102,11 @@ class RunConfig(Config):
     line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
     encoding: str = setting("", only=_TABLE)
     """Of lines that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
-    public_path: str = setting("", path=True)
+    public_path: str = setting("", path=True, first=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
     """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
-    num_public: int = setting(0, ge=0)
+    num_public: int = setting(0, ge=0, first=True)
     """Public rows; 0: the data set's usual share."""
     num_test: int = setting(0, ge=0)
     """Test rows; 0: the data set's usual share."""
@@ -128,12 +128,12 @@ class RunConfig(Config):
 
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
-    ] = setting("auto")
+    ] = setting("auto", first=True)
     """In simulation: who holds what (docs/your-data.md). column: the data's own parties. auto: those where the data
     have them, else dirichlet."""
-    partition_column: str = setting("", only=_TABLE | _OWN_PARTIES)
+    partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of your table that says whose row it is. It is no feature."""
-    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
+    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
     """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
@@ -153,9 +153,9 @@ class RunConfig(Config):
     """Which of its partitions."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
-    model: str = setting("mixed")
+    model: str = setting("mixed", first=True)
     """The parties' model: a name or an import string (docs/your-model.md)."""
-    model_params: str = setting("")
+    model_params: str = setting("", first=True)
     """Its parameters: a=1,b=x or JSON."""
     teacher_model: str = setting("")
     """FedKT's teachers. Empty: model."""
@@ -211,9 +211,9 @@ class RunConfig(Config):
             rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
             raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
         unread = [
-            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if _read(name, one)])
+            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if reads(name, one)])
             for name, key in self.keys().items()
-            if getattr(self, name) != self.default(name) and not _read(name, card)
+            if getattr(self, name) != self.default(name) and not reads(name, card)
         ]
         if unread:
             raise ConfigError("\n".join(unread))
@@ -367,7 +367,7 @@ def _unread(key: str, value: Any, algorithm: str, readers: list[str], own: Seque
     return explain(key, f"not be set for {algorithm}", value, way_out)
 
 
-def _read(name: str, card: Card) -> bool:
+def reads(name: str, card: Card) -> bool:
     """Tell whether an algorithm reads a general setting: some of them not every algorithm does."""
     some = {
         "fraction_parties": card.samples,
