@@ -16,10 +16,10 @@ __all__ = ["choose"]
 def choose(
     table: Annotated[Path | None, typer.Option(help="Your table (CSV or Parquet).")] = None,
     label: Annotated[str, typer.Option(help="Its label column.")] = "",
-    dataset: Annotated[str, typer.Option(help="Or a named data set (docs/your-data.md).")] = "",
+    dataset: Annotated[str, typer.Option(help="Or a named data set (docs/howto/your-data.md).")] = "",
     parties: Annotated[int, typer.Option(help="Parties to simulate.", min=2)] = 5,
     alpha: Annotated[float, typer.Option(help="How alike the parties are: 0.1 very uneven, 100 nearly even.")] = 0.5,
-    model: Annotated[str, typer.Option(help="The parties' model (docs/your-model.md).")] = "random-forest",
+    model: Annotated[str, typer.Option(help="The parties' model (docs/howto/your-model.md).")] = "random-forest",
     seeds: Annotated[int, typer.Option(help="Repetitions, each with other parties.", min=1)] = 5,
     whose: Annotated[str, typer.Option("--for", help="Whose model counts: parties, home or server.")] = "parties",
     figure: Annotated[str, typer.Option("--by", help="accuracy or balanced-accuracy; empty: what fits.")] = "",

@@ -103,7 +103,7 @@ def check_link(link: Link) -> Iterator[Finding]:
     context = None
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
-        way_out = "For more than a trial, use TLS: docs/deploy.md, 'With TLS and known SuperNodes'."
+        way_out = "For more than a trial, use TLS: docs/howto/certificates.md."
         certificate = Finding(subject="certificate", level=Level.WARNING, what=what, way_out=way_out)
     else:
         try:

@@ -73,7 +73,7 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
         return
     yield Finding(subject="model", level=Level.READY, what=f"{parties} parties were dealt, each with its model")
     for note in notes:
-        what, way_out = note_sentence(note), "docs/your-model.md says what to change."
+        what, way_out = note_sentence(note), "docs/howto/your-model.md says what to change."
         yield Finding(subject="model", level=Level.WARNING, what=what, way_out=way_out)
 
 
@@ -157,7 +157,7 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     except BaseException as error:  # Flower's commands leave by exceptions of click and typer, and by SystemExit
         if isinstance(error, KeyboardInterrupt):
             raise
-        way_out = "`flwr config list` shows the connections; docs/deploy.md says how to write one."
+        way_out = "`flwr config list` shows the connections; docs/howto/certificates.md says how to write one."
         what = f"Flower's configuration has no SuperLink {name or '(default)'}: {error}"
         yield Finding(subject="address", level=Level.FAULT, what=what, way_out=way_out)
         return
