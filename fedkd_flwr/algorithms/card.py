@@ -8,7 +8,7 @@ line, a sentence that says what it means::
         quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
 
 Everything else is derived from these: the run config and its checks, the words on the wire, the defaults in
-``pyproject.toml``, and the tables of ``docs/configuration.md``. A setting that is declared in an algorithm's own class
+``pyproject.toml``, and the tables of ``docs/reference/configuration.md``. A setting that an algorithm's class declares
 stands in the run config's section of that name (``fedct.quorum``); one that several algorithms share, and that means
 the same in all of them, stands at the top.
 """

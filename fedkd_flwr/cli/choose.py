@@ -51,7 +51,7 @@ def choose(
             raise ConfigError(explain(name, f"be one of {', '.join(filter(None, known))}", value))
     values = {"model": "random-forest", **read_settings(settings or [], num_parties=parties or None)}
     if not values.get("dataset"):
-        way_out = "Write table=FILE label=COLUMN, or dataset=NAME (docs/your-data.md)."
+        way_out = "Write table=FILE label=COLUMN, or dataset=NAME (docs/howto/your-data.md)."
         raise ConfigError(explain("fedkd choose", "be told which rows", "neither table nor dataset", way_out))
     if not values.get("num-parties") and not parse_run_config(values).has_parties:
         values["num-parties"] = 5

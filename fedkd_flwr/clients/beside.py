@@ -61,7 +61,7 @@ def with_beside(
     if rule.name not in party.allow:
         logger.warning(
             "%s: the run asks for %s too, and this node's allow-vote-rules does not name %s: labels alone leave. "
-            "That tells more than labels; docs/deploy.md says what.",
+            "That tells more than labels; docs/howto/approve.md says what.",
             party.name,
             " and ".join(rule.needs),
             rule.name,

@@ -88,12 +88,15 @@ def load_pool(
 ) -> Pool:
     """Load a named data set and split it at random from the seed; the split is not stratified.
 
+    >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
+    (85, 30)
+
     Parameters
     ----------
     name, data_root : str, path
         One of `NAMES`, and the folder with the files of `PUBLISHED`.
-    num_... : int
-        How many rows of each kind; 0 for the default (docs/your-data.md).
+    num_public, num_test, num_private : int
+        How many rows of each kind; 0 for the default (docs/howto/your-data.md).
     public_from : {"train", "test"}
         With "test", public rows are taken from the official test file, and all training rows are private.
     rows : mapping of str to ndarray of int, or None
@@ -103,9 +106,6 @@ def load_pool(
         Whether the parties are those of the data, where these name them.
     output_classes, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
-
-    >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
-    (85, 30)
     """
     check_choice("dataset", name, NAMES)
     if name == "synthetic":

@@ -1,7 +1,7 @@
 """Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file or the data say.
 
-docs/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and by
-``pathological`` (classes that no party was given).
+docs/howto/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and
+by ``pathological`` (classes that no party was given).
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
 next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
@@ -56,6 +56,10 @@ def partition(
 ) -> list[NDArray[np.int64]]:
     """Deal the rows of a pool, whose labels are ``y``, to parties: return the positions of each, ascending.
 
+    >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
+    >>> sorted(np.concatenate(parts).tolist())
+    [0, 1, 2, 3]
+
     Parameters
     ----------
     name, seed : str, int
@@ -75,10 +79,6 @@ def partition(
     path, index, rows
         For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
         source file's row number of each row of the pool. If None, the file lists positions in ``y``.
-
-    >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
-    >>> sorted(np.concatenate(parts).tolist())
-    [0, 1, 2, 3]
     """
     check_choice("partitioner", name, NAMES)
     check_choice("paper.class-order", class_order, CLASS_ORDERS)

@@ -67,8 +67,8 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
-    docs/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in NPZ)
-    or ``f1``, ... (LIBSVM).
+    docs/howto/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in
+    NPZ) or ``f1``, ... (LIBSVM).
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class RunConfig(Config):
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
     """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
-    (docs/resume.md)."""
+    (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0)
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
     rehearsal: bool = setting(False)
@@ -69,10 +69,10 @@ class RunConfig(Config):
 
     tracking: str = setting("none")
     """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
-    (docs/tracking.md)."""
+    (docs/howto/track.md)."""
 
     dataset: str = setting("digits", first=True)
-    """In simulation: a named data set (docs/your-data.md), or "table"."""
+    """In simulation: a named data set (docs/howto/your-data.md), or "table"."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
@@ -129,7 +129,7 @@ class RunConfig(Config):
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
     ] = setting("auto", first=True)
-    """In simulation: who holds what (docs/your-data.md). column: the data's own parties. auto: those where the data
+    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the data
     have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of your table that says whose row it is. It is no feature."""
@@ -154,7 +154,7 @@ class RunConfig(Config):
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
-    """The parties' model: a name or an import string (docs/your-model.md)."""
+    """The parties' model: a name or an import string (docs/howto/your-model.md)."""
     model_params: str = setting("", first=True)
     """Its parameters: a=1,b=x or JSON."""
     teacher_model: str = setting("")

@@ -80,8 +80,8 @@ class NodeConfig(Config):
     tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
     answer."""
     approve: Literal["never", "first-round", "always"] = setting("never", first=True)
-    """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
-    later ones of its kind; or each that holds labels, scores, weights or metrics."""
+    """Which replies wait until a person approves them (docs/howto/approve.md): none; the first of a run, which then
+    speaks for later ones of its kind; or each that holds labels, scores, weights or metrics."""
     approve_within_s: float = setting(3000.0, ge=0)
     """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
     round-timeout-s."""
@@ -95,7 +95,7 @@ class NodeConfig(Config):
     """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
     the machine's, or of its container's."""
     share_metrics: str = setting("", first=True)
-    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/metrics.md lists them); model
+    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/reference/metrics.md); model
     stands for its model's name and size. Empty: none."""
     min_support: int = setting(10, ge=0)
     """A figure of a class with fewer test rows stays here."""

@@ -86,7 +86,7 @@ def check_link(link: Link) -> Iterator[Finding]:
     context = None
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
-        way_out = "For more than a trial, use TLS: docs/deploy.md, 'With TLS and known SuperNodes'."
+        way_out = "For more than a trial, use TLS: docs/howto/certificates.md."
         certificate = warning("certificate", what, way_out)
     else:
         try:

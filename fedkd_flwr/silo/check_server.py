@@ -67,7 +67,7 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
         return
     yield ready("model", f"{parties} parties were dealt, each with its model")
     for note in notes:
-        what, way_out = note_sentence(note), "docs/your-model.md says what to change."
+        what, way_out = note_sentence(note), "docs/howto/your-model.md says what to change."
         yield warning("model", what, way_out)
 
 
@@ -150,7 +150,7 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     except BaseException as error:  # Flower's commands leave by exceptions of click and typer, and by SystemExit
         if isinstance(error, KeyboardInterrupt):
             raise
-        way_out = "`flwr config list` shows the connections; docs/deploy.md says how to write one."
+        way_out = "`flwr config list` shows the connections; docs/howto/certificates.md says how to write one."
         yield fault("address", f"Flower's configuration has no SuperLink {name or '(default)'}: {error}", way_out)
         return
     if connection.address:

@@ -81,7 +81,7 @@ def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule,
         if found[1] not in known:
             name = found[1].rpartition(".")[2]
             near = sorted(key for key in known if key.rpartition(".")[2] == name)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists them."
+            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/reference/configuration.md lists them."
             raise ConfigError(explain("run-rules", "name settings of runs", found[1], hint))
         rules.append(SettingRule(found[1], found[2], found[3]))
     return tuple(rules)

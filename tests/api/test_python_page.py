@@ -1,4 +1,4 @@
-"""Every block of docs/python.md is run, in its order, beside a file of patients."""
+"""Every block of docs/howto/python.md is run, in its order, beside a file of patients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "python.md"
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def _strategy(**settings):
 
 
 def _app(mods=(), members=None):
-    """Return a ClientApp of its own, as docs/plug-in.md has one, with mods."""
+    """Return a ClientApp of its own, as docs/howto/flower-project.md has one, with mods."""
     held = [FedCTClient(party) for party in members or parties(3)]
     app = ClientApp(mods=list(mods))
 

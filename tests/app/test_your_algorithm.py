@@ -1,8 +1,7 @@
-"""docs/your-algorithm.md: its example runs as it stands, and a silo decides whether it does there."""
+"""examples/own_algorithm of docs/howto/your-algorithm.md: it runs as it stands, and a silo decides whether it does."""
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -19,9 +18,9 @@ from fedkd_flwr.errors import ConfigError, RefusalError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
-PAGE = (Path(__file__).parents[2] / "docs" / "your-algorithm.md").read_text(encoding="utf-8")
-CODE = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
-PROJECT = tomllib.loads(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)[1])
+FOLDER = Path(__file__).parents[2] / "examples" / "own_algorithm"
+CODE = (FOLDER / "my_algorithm.py").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))
 SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public.csv"}
 
 

@@ -248,12 +248,12 @@ def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fe
     assert json.loads(fedkd(*words, "--json").stdout)["expects"]["crp"] == "'<0.5' as 0.5"
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     days = (pd.to_datetime(rows["day"], dayfirst=True) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
-    numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/use-a-model.md says
+    numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/howto/export.md says
     labels, _ = session.run(None, {name: one.to_numpy(np.float64)[:, None] for name, one in numbers.items()})
     assert labels.tolist() == ["low", "high"] * 4
 
 
 def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
-    table = (Path(__file__).parents[2] / "docs" / "command.md").read_text(encoding="utf-8")
-    assert "| `--proba` / `--labels-only` |" in table
-    assert "| `--check` / `--no-check` |" in table
+    table = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
+    assert "`--proba` / `--labels-only` |" in table
+    assert "`--check` / `--no-check` |" in table

@@ -1,7 +1,7 @@
 """Privacy claims: what is promised to whom, against whom, how far, and on what basis. Never a bare epsilon.
 
-A claim covers what it was computed for and nothing else (docs/privacy.md). The functions here write the right claim for
-each place noise is added.
+A claim covers what it was computed for and nothing else (docs/understand/privacy.md). The functions here write the
+right claim for each place noise is added.
 """
 
 from __future__ import annotations
