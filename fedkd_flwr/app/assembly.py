@@ -286,7 +286,7 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door 
     door.check_run()
     party, index = _party(config, node, run_id)
     party = replace(party, door=door)
-    client: type[PartyClient] = load(config.card.client)
+    client: Callable[..., PartyClient] = load(config.card.client)
     return client(party, **party_roles(config, node, party, index))
 
 
