@@ -45,7 +45,8 @@ class NodeConfig(Config):
     allow: str = setting(",".join(sorted(allowed_by_default())))
     """Algorithms it takes part in, with commas; those that send scores or weights never by default. With the word
     density-ratio among them, FedCT, FedKT and PATE also get its class counts and how typical each public row is of its
-    rows, in runs without noise. In simulation the run decides."""
+    rows, in runs without noise; with exact-sums, a server that runs noisy-sums with noise of its own gets exact counts.
+    In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""

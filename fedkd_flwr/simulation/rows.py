@@ -59,7 +59,7 @@ def simulated_pool(config: RunConfig) -> Pool:
     return _with_public_labels(pool, config.public_label) if config.public_label else pool
 
 
-_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "label_space")
+_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "label_space")
 _FILES = ("table", "label", "schema_path")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
