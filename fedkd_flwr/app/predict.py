@@ -47,8 +47,9 @@ def find_model(text: str, output_dir: str | Path = OUTPUT) -> Path:
     found = model_files(folder)
     if not found:
         way_out = (
-            "The server has one after fedkt, pate, privatekt, noisy-sums and where weights are sent. Parties of a simulation keep "
-            f"theirs with save-party-models=true; a silo's are in its state-dir's runs/{folder.name}/parties."
+            "The server has one after fedkt, pate, privatekt, noisy-sums and where weights are sent. Parties of a "
+            "simulation keep theirs with save-party-models=true; a silo's are in its state-dir's "
+            f"runs/{folder.name}/parties."
         )
         raise DataError(explain(f"run {folder}", "have left a model", "none", way_out))
     if len(found) > 1 and found[0].name != "model.fedkd":
