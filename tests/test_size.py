@@ -74,7 +74,6 @@ LARGE_MODULES = {
 }
 LARGE_CLASSES = {
     "models.classifier:Classifier",
-    "strategies.label_exchange:LabelExchange",
 }
 
 

@@ -25,7 +25,7 @@ def public(
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """Make public rows from noisy counts of private ones.
+    """Make public rows from noisy counts.
 
     In three steps, of which the second alone costs privacy. With --columns: write a schema to edit by hand, from names
     alone. With a schema: write the public file of a run of noisy-sums, for the server and each silo. With such a run,
