@@ -66,7 +66,7 @@ from fedkd_flwr.strategies import (
 from fedkd_flwr.strategies.loop import strategy_of
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
-QUICK: dict[str, Any] = {"seed": 1, "node_settle_s": 1e-6}
+QUICK: dict[str, Any] = {"seed": 1, "nodes_stable_s": 1e-6}
 ROWS = 2  # public rows
 
 
@@ -304,7 +304,7 @@ def _as(kind: Any, made: Classifier) -> Classifier:
 
 def fedmd_laplace(canaries: int) -> Audited:
     """FedMD with Laplace noise on probabilities: one row asked."""
-    config = FedMDConfig(**QUICK, score_noise="laplace", score_scale=2.0, public_batch=1)
+    config = FedMDConfig(**QUICK, score_noise="laplace", score_scale=2.0, public_rows_per_round=1)
 
     def guess(total: NDArray[np.float64]) -> int:
         zeros, ones = total.sum(axis=0)  # of one row: the others are 0
@@ -316,7 +316,7 @@ def fedmd_laplace(canaries: int) -> Audited:
 
 def dd_gaussian(canaries: int) -> Audited:
     """DD with Gaussian noise on probabilities: one row asked, and claimed at a large delta as in `fedct_rounds`."""
-    config = DDConfig(**QUICK, score_noise="gaussian", score_scale=2.0, public_batch=1, delta=0.1)
+    config = DDConfig(**QUICK, score_noise="gaussian", score_scale=2.0, public_rows_per_round=1, delta=0.1)
     strategy = DD(config=config, public=_public(2))
     return _whole_party(strategy, DDClient, canaries, lambda total: int(_apart(total, 0.4) > 0), repeated=True)
 
@@ -331,7 +331,7 @@ def fedmd_nfdp(canaries: int, *, rounds: int = 1) -> Audited:
             replace(p, ledger=LedgerStore(Path(folder) / p.name, party=p.name, data_digest=f"{i:064x}"), run_id="1")
             for i, p in enumerate(parties)
         ]
-        config = FedMDConfig(**QUICK, share="argmax", subset_rows=3, subset_replacement=False)
+        config = FedMDConfig(**QUICK, answer_form="argmax", subset_rows=3, subset_replacement=False)
         strategy = FedMD(config=config, public=public, party_rows=[10] * len(held))
         said = _run(strategy, [FedMDClient(p) for p in held], rounds=rounds)
     epsilon, delta = _claim(strategy, "record")
@@ -374,8 +374,8 @@ def _at_the_server(
 
 def fedkt_l1(canaries: int, *, students: int = 1, gamma: float = 1.0) -> Audited:
     """FedKT L1, noisy counts released: beyond both counts the loss of Laplace noise is all there is."""
-    settings = {"level": "L1", "noise": "laplace", "gamma": gamma, "num_queries": 1, "release": "counts"}
-    settings |= {"students_per_party": students, "teachers_per_student": 1, "informative_voters_only": False}
+    settings = {"level": "L1", "noise": "laplace", "gamma": gamma, "num_queries": 1, "learn_from": "counts"}
+    settings |= {"students_per_party": students, "teachers_per_student": 1, "one_class_voters": "count"}
 
     def guess(released: Any) -> int:
         zeros, ones = released.counts[0]
@@ -388,7 +388,7 @@ def fedkt_l1(canaries: int, *, students: int = 1, gamma: float = 1.0) -> Audited
 
 def pate(canaries: int) -> Audited:
     """PATE, labels released: the canary agrees with the other teacher, or makes it a tie."""
-    settings = {"noise": "laplace", "gamma": 1.0, "num_queries": 1, "informative_voters_only": False}
+    settings = {"noise": "laplace", "gamma": 1.0, "num_queries": 1, "one_class_voters": "count"}
     config = PATEConfig(**QUICK, **settings)
     return _at_the_server(PATE, PATEClient, config, [0], canaries, lambda released: int(released.labels[0] == 1))
 

@@ -38,13 +38,13 @@ FASHION: Config = {
 ADULT: Config = {**FASHION, "dataset": "adult", "num-test": 5000, "num-rounds": 4}
 TREES: Config = {**ADULT, "model": "decision-tree", "model-params": ""}
 # about 150 steps of 64 rows in each round: 10 epochs of a party's 1,000 rows
-FEDCT: Config = {"algorithm": "fedct", "fedct.stop-when-converged": False}
+FEDCT: Config = {"algorithm": "fedct", "paper.stop-when-converged": False}
 EXCHANGES: dict[str, Config] = {
-    "fedct": {**FEDCT, "steps-per-round": 150, "fedct.consensus": "majority"},
+    "fedct": {**FEDCT, "steps-per-round": 150, "consensus": "majority"},
     # class counts and how typical each public row is of each class, beside the labels
-    "fedct-ratios": {**FEDCT, "steps-per-round": 150, "fedct.consensus": "density-ratio"},
-    "dd": {"algorithm": "dd", "share": "softmax", "steps-per-round": 150},
-    "fedmd": {"algorithm": "fedmd", "share": "logits", "initial-epochs": 10, "revisit-epochs": 10},
+    "fedct-ratios": {**FEDCT, "steps-per-round": 150, "consensus": "density-ratio"},
+    "dd": {"algorithm": "dd", "answer-form": "softmax", "steps-per-round": 150},
+    "fedmd": {"algorithm": "fedmd", "answer-form": "logits", "initial-epochs": 10, "own-rows-epochs": 10},
     "fedavg": {"algorithm": "fedavg", "local-epochs": 10},
 }
 SETTINGS: dict[str, dict[str, Config]] = {
@@ -52,9 +52,9 @@ SETTINGS: dict[str, dict[str, Config]] = {
     "adult": {name: {**ADULT, **exchange} for name, exchange in EXCHANGES.items() if name != "fedmd"},
     # trees send labels, or the shares of classes in their leaves
     "adult-trees": {
-        "fedct": {**TREES, **FEDCT, "fedct.consensus": "majority"},
-        "fedct-ratios": {**TREES, **FEDCT, "fedct.consensus": "density-ratio"},
-        "fedmd": {**TREES, "algorithm": "fedmd", "share": "softmax"},
+        "fedct": {**TREES, **FEDCT, "consensus": "majority"},
+        "fedct-ratios": {**TREES, **FEDCT, "consensus": "density-ratio"},
+        "fedmd": {**TREES, "algorithm": "fedmd", "answer-form": "softmax"},
     },
     # what noise on each label does to the same attack: epsilon 1 a label
     "fashion-mnist-noise": {

@@ -3,7 +3,7 @@
     python benchmarks/class_weights.py --out benchmarks/results/class-weights.json
 
 Each seed is another table of scikit-learn's `make_classification`, 4,000 rows of 20 columns, half of them to learn
-from, and another model: without weights, and with the weights of docs/metrics.md.
+from, and another model: without weights, and with the weights of docs/howto/rare-classes.md.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
 
 The formula is that of PATE 2018's analysis (its script is `rdp_cumulative.py`): for each query the Renyi cost of the
 threshold, plus that of the answer times the probability of answering, each the smaller of its data-dependent and its
-data-independent bound. It is no bound on the release; docs/privacy.md has two data sets for which it is too small.
-Here all queries have the same votes, one vote moves, and the exact cost is that of the query's outcomes (no answer, or
+data-independent bound. It is no bound on the release; docs/understand/published-claims.md has two data sets
+for which it is too small. Here all queries have the same votes, one vote moves, and the exact cost is that of the
+query's outcomes (no answer, or
 a class), composed by loss distributions. Half of the votes that the winner does not have are the second class's, and
 the rest is spread over the other classes.
 """

@@ -1,4 +1,4 @@
-"""Try what somebody with the CA certificate alone can do to the set-up of docs/deploy.md, and what an operator can.
+"""Try what somebody with the CA certificate alone can do to the documented set-up, and what an operator can.
 
     python benchmarks/empty_account.py --out benchmarks/results/empty-account.json
 

@@ -43,7 +43,13 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.privacy.noise import labels, sampling
 
-NODE = {"party": "a", "allow": silo.ALLOW, "require-privacy": True, "epsilon-budget": 0.1, "test-fraction": 0.2}
+NODE = {
+    "party": "a",
+    "allow-algorithms": silo.ALLOW,
+    "require-privacy": True,
+    "epsilon-budget": 0.1,
+    "test-fraction": 0.2,
+}
 SUBSET = {"epsilon-budget": 0.1, "delta-budget": 0.6, "rows-at-least": 20}
 """NFDP's bound is a delta alone: a silo that allows none of it refuses each request, whatever its rows are."""
 QUICK = [one for one in silo.MODELS if one[0] not in ("rulefit", "random-forest")]
@@ -70,17 +76,17 @@ def _privatekt(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _noisy_scores(rng: np.random.Generator) -> dict[str, Any]:
-    quick = {"initial_epochs": 1, "digest_epochs": 1}
+    quick = {"initial_epochs": 1, "distillation_epochs": 1}
     if rng.integers(2):
-        return {"share": "argmax", **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
+        return {"answer_form": "argmax", **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
     noise = str(rng.choice(["laplace", "gaussian"]))
-    return {"share": "softmax", **quick, "score_noise": noise, "score_scale": 1e9}
+    return {"answer_form": "softmax", **quick, "score_noise": noise, "score_scale": 1e9}
 
 
 def _subset(rng: np.random.Generator) -> dict[str, Any]:
-    quick = {"initial_epochs": 1, "digest_epochs": 1}
+    quick = {"initial_epochs": 1, "distillation_epochs": 1}
     replacement = bool(rng.integers(2))
-    return {"share": "argmax", **quick, "subset_rows": 1, "subset_replacement": replacement}
+    return {"answer_form": "argmax", **quick, "subset_rows": 1, "subset_replacement": replacement}
 
 
 ATTACKS: dict[str, tuple[str, Settings, str, str]] = {

@@ -34,7 +34,7 @@ RULES = ("majority", "auto")
 def run(table: Path, rule: str, alpha: float, seed: int, folder: Path) -> RunRecord:
     """Run one federation; return its record."""
     settings = {
-        "dataset": "table", "table": table, "label": "label", "algorithm": "fedct", "fedct.consensus": rule,
+        "dataset": "table", "table": table, "label": "label", "algorithm": "fedct", "consensus": rule,
         "model": "xgboost", "num-parties": 5, "partitioner": "dirichlet", "dirichlet-alpha": alpha, "seed": seed,
         "centralised": "false", "output-dir": folder,
     }  # fmt: skip

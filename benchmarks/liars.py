@@ -61,7 +61,7 @@ SIZES = {"digits": (900, 400, 497), "a9a": (3000, 1000, 3000)}
 SKEWS: dict[str, dict[str, Any]] = {
     "iid": {"partitioner": "iid"},
     "0.5": {"partitioner": "dirichlet", "dirichlet-alpha": 0.5},
-    "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "min-party-rows": 5},
+    "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "paper.min-party-rows": 5},
     "one class": {"partitioner": "pathological", "classes-per-party": 1},
 }
 ATTACKS = ("flip", "target", "all but one", "most", "random", "together", "scattered")
@@ -210,16 +210,16 @@ def vote(
             beside=sent,
             last=True,
         )
-        found = DensityRatio().combine(ballot, config=FedCTConfig(robust=weighed, ties="lowest"), rng=rng)
+        found = DensityRatio().combine(ballot, config=FedCTConfig(distrust=weighed, ties="lowest"), rng=rng)
         nobody = np.full(answers.codes.shape[1], ABSTAIN, dtype=np.int16)  # the public rows resemble nobody's
         trusts = found.trusts if robust == "auto" else None
         return nobody if found.by_votes else found.labels, None if not trusts else np.array(list(trusts.values()))
     algorithm, consensus = rule.split()
     if algorithm == "fedkt":
-        config = FedKTConfig(robust=robust, consensus="majority")
+        config = FedKTConfig(distrust=robust, consensus="majority")
         cast, facts = tally(list(answers.students), config=config, num_classes=num_classes)
         return one_shot_vote.aggregate(cast, config=config, rng=rng).labels, facts.trusts
-    settings = FedCTConfig(robust=robust, consensus=consensus)  # type: ignore[arg-type]
+    settings = FedCTConfig(distrust=robust, consensus=consensus)  # type: ignore[arg-type]
     found, facts = fedct.aggregate(list(answers.labels), config=settings, num_classes=num_classes, rng=rng)
     return found.labels, facts.trusts
 

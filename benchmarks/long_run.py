@@ -27,8 +27,8 @@ from fedkd_flwr.silo.devnet import Devnet, devnet  # noqa: E402
 RUN = {
     "algorithm": "fedct",
     "model": "decision-tree",
-    "fedct.consensus": "majority",
-    "fedct.stop-when-converged": False,
+    "consensus": "majority",
+    "paper.stop-when-converged": False,
     "round-timeout-s": 300.0,
 }
 FIRST = 20  # the round that later ones are compared with

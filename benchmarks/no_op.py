@@ -96,8 +96,8 @@ def settings(parties: int, rounds: int, folder: Path) -> dict[str, Any]:
         "partitioner": "iid",
         "model": "mixed:decision-tree,random-forest,logistic-regression,xgboost",
         "centralised": False,
-        "fedct.consensus": "majority",
-        "fedct.stop-when-converged": False,
+        "consensus": "majority",
+        "paper.stop-when-converged": False,
         "output-dir": str(folder),
     }
 

@@ -41,7 +41,7 @@ SETTINGS: dict[str, Any] = {
     "num-rounds": 2,
     "num-public": 300,
     "num-test": 300,
-    "fedct.consensus": "majority",
+    "consensus": "majority",
 }
 KINDS = {  # a word of the command line -> what the process is
     "ray::ClientAppActor": "parties",

@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ ROWS = 240
 MODELS = ("knn", "logistic-regression", "decision-tree", "random-forest", "hist-gradient-boosting", "mlp")
 FIXED = {
     *("name", "num_parties", "tracking", "output_dir", "data_root", "resume_from", "public_path", "schema_path"),
-    *("rehearsal", "partition_path", "partition_index", "round_timeout_s", "node_settle_s", "node_deadline_s"),
+    *("rehearsal", "partition_path", "partition_index", "round_timeout_s", "nodes_stable_s", "node_deadline_s"),
     *("dataset", "table", "label", "seed", "try_models_s", "own_column_share"),
 }
 MOST = {"num_rounds": 3, "local_epochs": 2, "solo_epochs": 2, "teachers_per_student": 4, "students_per_party": 3}
@@ -184,12 +185,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(name)
             else:
                 stack.callback(shutil.rmtree, name, ignore_errors=True)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             how, last, seconds = (
                 quick(seed, Path(name), processes) if asked.quick else run(seed, Path(name), asked.limit)
             )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             made = settings(seed, Path(name))
             told = {k: v for k, v in made.items() if k not in ("table", "label", "dataset", "output-dir", "seed")}
-            print(f"{seed:4d} {how:<9} {seconds:5.1f} s  {' '.join(f'{k}={v}' for k, v in told.items())}", flush=True)
+            words = " ".join(f"{key}={value}" for key, value in told.items())
+            print(f"{seed:4d} {how:<9} {seconds:5.1f} s ({computed:.1f} of CPU)  {words}", flush=True)
             if last:
                 print(f"     {last[:400]}", flush=True)
             good &= how in ("ended", "failed", "refused")

@@ -51,7 +51,7 @@ DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
 NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 2}'}
 RUNS: dict[str, dict[str, Any]] = {
-    "fedct": {"algorithm": "fedct", **NET, "num-rounds": 8, "fedct.stop-when-converged": "false"},
+    "fedct": {"algorithm": "fedct", **NET, "num-rounds": 8, "paper.stop-when-converged": "false"},
     "fedmd": {"algorithm": "fedmd", **NET, "num-rounds": 8, "initial-epochs": 5},
     "privatekt": {"algorithm": "privatekt", **NET, "num-rounds": 8, "privatekt.round-epsilon": 4.0},
     "dp-fedct": {
@@ -284,7 +284,7 @@ def at_silos(
     """Run each algorithm once for each kill, one without noise once unbroken before; ``keep`` gets each outcome."""
     from fedkd_flwr.silo.devnet import devnet
 
-    with devnet(3, node_settings={"allow": ALLOW}, name=f"resume-{os.getpid()}", show=say) as net:
+    with devnet(3, node_settings={"allow-algorithms": ALLOW}, name=f"resume-{os.getpid()}", show=say) as net:
         silos = Silos(net, folder)
         try:
             whole: dict[str, Whole] = {}

@@ -107,9 +107,9 @@ def ours(method: str, given: dict[str, Any]) -> Numbers:
         }  # fmt: skip
         if algorithm == "fedkt":
             params = {"lr": 0.001, "batch_size": 64, "epochs": given["epochs"]}
-            settings |= {"consensus": rule, "model-params": json.dumps(params), "party-models": "false"}
+            settings |= {"consensus": rule, "model-params": json.dumps(params), "paper.party-models": "false"}
         else:
-            settings |= {"fedct.consensus": rule, "num-rounds": 3, "steps-per-round": given["steps"]}
+            settings |= {"consensus": rule, "num-rounds": 3, "steps-per-round": given["steps"]}
         words = [f"{key}={value}" for key, value in settings.items()]
         command = [sys.executable, "-m", "fedkd_flwr.cli", "simulate", *words]
         made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent)

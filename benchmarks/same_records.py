@@ -53,11 +53,11 @@ CAPS = {
     "num-queries": 100,
     "steps-per-round": 5,
     "local-epochs": 1,
-    "solo-epochs": 1,
-    "public-batch": 100,
+    "paper.solo-epochs": 1,
+    "public-rows-per-round": 100,
     "pretrain-epochs": 1,
     "initial-epochs": 1,
-    "revisit-epochs": 1,
+    "own-rows-epochs": 1,
 }
 # Upper bounds within model-params and the like; of a list: of each of its numbers.
 PARAM_CAPS = {"n_estimators": 5, "epochs": 1, "hidden": 16, "channels": 8}
@@ -89,12 +89,12 @@ UNEVEN: Config = {
     "synthetic-rows": 1200,
     "num-parties": 8,
     "dirichlet-alpha": 0.1,
-    "min-party-rows": 5,
+    "paper.min-party-rows": 5,
     "party-test-fraction": 0.0,
 }
 
 VOTED: Config = {"consensus": "majority"}
-FEDCT: Config = {**DIGITS, "algorithm": "fedct", "num-rounds": 3, "fedct.consensus": "majority"}
+FEDCT: Config = {**DIGITS, "algorithm": "fedct", "num-rounds": 3, "consensus": "majority"}
 FEDKT: Config = {**DIGITS, "algorithm": "fedkt", "teachers-per-student": 3, **VOTED}
 PATE: Config = {**DIGITS, "algorithm": "pate", "num-parties": 10, "partitioner": "iid", **VOTED}
 PRIVATEKT: Config = {
@@ -104,17 +104,17 @@ PRIVATEKT: Config = {
     "num-parties": 6,
     "num-rounds": 3,
     "local-epochs": 1,
-    "solo-epochs": 1,
+    "paper.solo-epochs": 1,
 }
 FEDMD: Config = {
     **DIGITS,
     **NET,
     "algorithm": "fedmd",
     "num-rounds": 2,
-    "public-batch": 100,
+    "public-rows-per-round": 100,
     "initial-epochs": 2,
 }
-DD: Config = {**DIGITS, **NET, "algorithm": "dd", "num-rounds": 2, "public-batch": 100, "steps-per-round": 10}
+DD: Config = {**DIGITS, **NET, "algorithm": "dd", "num-rounds": 2, "public-rows-per-round": 100, "steps-per-round": 10}
 FEDPROX: Config = {**DIGITS, **NET, "algorithm": "fedprox", "num-rounds": 3, "local-epochs": 1}
 FEDKT_PROX: Config = {
     **FEDPROX,
@@ -130,38 +130,38 @@ EXTRAS: dict[str, Config] = {
     # FedCT
     "fedct-majority": FEDCT,
     "fedct-mixed-models": {**FEDCT, "model": "mixed:decision-tree,knn,logistic-regression,extra-trees"},
-    "fedct-qualified-majority": {**FEDCT, "fedct.consensus": "qualified-majority", "quorum": 0.75},
-    "fedct-qualified-majority-all": {**FEDCT, "fedct.consensus": "qualified-majority", "quorum": 1.0},
-    "fedct-dawid-skene": {**FEDCT, "fedct.consensus": "dawid-skene"},
-    "fedct-uninformative-leave-out": {**FEDCT, **UNEVEN, "uninformative-voters": "leave-out"},
-    "fedct-uninformative-half": {**FEDCT, **UNEVEN, "uninformative-voters": "half"},
-    "fedct-uninformative-counted": {**FEDCT, **UNEVEN, "informative-voters-only": False},
+    "fedct-qualified-majority": {**FEDCT, "consensus": "qualified-majority", "quorum": 0.75},
+    "fedct-qualified-majority-all": {**FEDCT, "consensus": "qualified-majority", "quorum": 1.0},
+    "fedct-dawid-skene": {**FEDCT, "consensus": "dawid-skene"},
+    "fedct-uninformative-leave-out": {**FEDCT, **UNEVEN, "one-class-voters": "leave-out"},
+    "fedct-uninformative-half": {**FEDCT, **UNEVEN, "one-class-voters": "half"},
+    "fedct-uninformative-counted": {**FEDCT, **UNEVEN, "one-class-voters": "count"},
     "fedct-ties-lowest": {**FEDCT, "ties": "lowest"},
-    "fedct-stops": {**FEDCT, "seed": 2, "stop-when-converged": True},
-    "fedct-goes-on": {**FEDCT, "seed": 2, "stop-when-converged": False},
+    "fedct-stops": {**FEDCT, "seed": 2, "paper.stop-when-converged": True},
+    "fedct-goes-on": {**FEDCT, "seed": 2, "paper.stop-when-converged": False},
     "fedct-net": {**FEDCT, **NET, "steps-per-round": 10},
     "fedct-net-dawid-skene": {
         **FEDCT,
         **NET,
         "steps-per-round": 10,
-        "fedct.consensus": "dawid-skene",
+        "consensus": "dawid-skene",
     },
     "fedct-synthetic": {**SYNTHETIC, "algorithm": "fedct", "synthetic-features": 8, "synthetic-classes": 4},
     "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
     "fedct-shard": {**FEDCT, "partitioner": "shard", "shards-per-party": 3},
     "fedct-size-skewed": {**FEDCT, "partitioner": "size-skewed"},
-    "fedct-class-order": {**FEDCT, "class-order": "label"},
+    "fedct-class-order": {**FEDCT, "paper.class-order": "label"},
     "fedct-inner-dirichlet": {**FEDCT, "partitioner": "inner-dirichlet", "seed": 5},
     "fedct-randomized-response": {**FEDCT, "label-mechanism": "randomized-response", "label-epsilon": 3.0},
     "fedct-xor": {**FEDCT, "label-mechanism": "xor", "epsilon": 3000.0},
     # FedKT
     "fedkt-consistent": {**FEDKT, "voting": "consistent"},
     "fedkt-plain": {**FEDKT, "voting": "plain"},
-    "fedkt-self-training": {**FEDKT, "unqueried": "self-training", "students-per-party": 3},
+    "fedkt-self-training": {**FEDKT, "unanswered-rows": "self-training", "students-per-party": 3},
     "fedkt-ties-lowest": {**FEDKT, "ties": "lowest", "voting": "plain"},
-    "fedkt-uninformative-half": {**FEDKT, **UNEVEN, "uninformative-voters": "half"},
-    "fedkt-uninformative-leave-out": {**FEDKT, **UNEVEN, "uninformative-voters": "leave-out"},
-    "fedkt-no-party-models": {**FEDKT, "party-models": False},
+    "fedkt-uninformative-half": {**FEDKT, **UNEVEN, "one-class-voters": "half"},
+    "fedkt-uninformative-leave-out": {**FEDKT, **UNEVEN, "one-class-voters": "leave-out"},
+    "fedkt-no-party-models": {**FEDKT, "paper.party-models": False},
     "fedkt-roles": {
         **FEDKT,
         "teacher-model": "mixed:decision-tree,knn",
@@ -180,7 +180,7 @@ EXTRAS: dict[str, Config] = {
         "noise": "gaussian",
         "epsilon": 20.0,
         "num-queries": 80,
-        "unqueried": "self-training",
+        "unanswered-rows": "self-training",
     },
     "fedkt-l1-laplace": {**FEDKT, "partitioner": "iid", "level": "L1", "noise": "laplace", "gamma": 0.5},
     "fedkt-l1-counts": {
@@ -189,7 +189,7 @@ EXTRAS: dict[str, Config] = {
         "level": "L1",
         "noise": "gaussian",
         "sigma": 1.0,
-        "release": "counts",
+        "learn-from": "counts",
     },
     "fedkt-l1-confident": {
         **FEDKT,
@@ -205,8 +205,8 @@ EXTRAS: dict[str, Config] = {
     "fedkt-l2-laplace": {**FEDKT, "partitioner": "iid", "level": "L2", "noise": "laplace", "gamma": 0.5},
     # PATE
     "pate-plain": PATE,
-    "pate-uneven": {**PATE, **UNEVEN, "partitioner": "dirichlet", "uninformative-voters": "half", "ties": "lowest"},
-    "pate-counted": {**PATE, **UNEVEN, "partitioner": "dirichlet", "informative-voters-only": False},
+    "pate-uneven": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "half", "ties": "lowest"},
+    "pate-counted": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "count"},
     "pate-laplace": {**PATE, "noise": "laplace", "gamma": 0.5, "num-queries": 100, "final-model": "knn"},
     "pate-confident": {
         **PATE,
@@ -214,7 +214,7 @@ EXTRAS: dict[str, Config] = {
         "epsilon": 60.0,
         "threshold": 5.0,
         "num-queries": 100,
-        "unqueried": "self-training",
+        "unanswered-rows": "self-training",
     },
     # PrivateKT
     "privatekt-hard": {**PRIVATEKT, "transfer-rows": 4, "round-epsilon": 10.0},
@@ -228,46 +228,57 @@ EXTRAS: dict[str, Config] = {
     },
     "privatekt-ties-lowest": {**PRIVATEKT, "ties": "lowest", "fraction-parties": 0.5, "self-training-share": 0.0},
     # FedMD
-    "fedmd-logits": {**FEDMD, "share": "logits"},
-    "fedmd-softmax": {**FEDMD, "share": "softmax"},
-    "fedmd-argmax": {**FEDMD, "share": "argmax"},
+    "fedmd-logits": {**FEDMD, "answer-form": "logits"},
+    "fedmd-softmax": {**FEDMD, "answer-form": "softmax"},
+    "fedmd-argmax": {**FEDMD, "answer-form": "argmax"},
     "fedmd-trees": {**FEDMD, "model": "decision-tree", "model-params": ""},
     "fedmd-mixed": {**FEDMD, "model": "mixed:mlp,decision-tree", "model-params": ""},
-    "fedmd-revisit-first": {**FEDMD, "digest-order": "revisit-first"},
-    "fedmd-digest-first": {**FEDMD, "digest-order": "digest-first", "final-revisit": False, "digest-batch": 32},
-    "fedmd-cross-entropy": {**FEDMD, "digest-loss": "cross-entropy"},
-    "fedmd-l1-logits": {**FEDMD, "share": "logits", "digest-loss": "l1-logits", "digest-epochs": 1},
-    "fedmd-mse-probs": {**FEDMD, "digest-loss": "mse-probs", "revisit-epochs": 0},
+    "fedmd-revisit-first": {**FEDMD, "paper.distillation-order": "revisit-first"},
+    "fedmd-digest-first": {
+        **FEDMD,
+        "paper.distillation-order": "digest-first",
+        "paper.final-own-rows": False,
+        "distillation-batch": 32,
+    },
+    "fedmd-cross-entropy": {**FEDMD, "distillation-loss": "cross-entropy"},
+    "fedmd-l1-logits": {**FEDMD, "answer-form": "logits", "distillation-loss": "l1-logits", "distillation-epochs": 1},
+    "fedmd-mse-probs": {**FEDMD, "distillation-loss": "mse-probs", "own-rows-epochs": 0},
     "fedmd-agreement": {**FEDMD, "aggregation-weights": "agreement"},
     "fedmd-dawid-skene": {**FEDMD, "aggregation-weights": "dawid-skene"},
-    "fedmd-argmax-dawid-skene": {**FEDMD, "share": "argmax", "aggregation-weights": "dawid-skene"},
-    "fedmd-soft-bits-16": {**FEDMD, "soft-bits": 16},
-    "fedmd-logits-soft-bits-16": {**FEDMD, "share": "logits", "soft-bits": 16},
-    "fedmd-pretrained": {**FEDMD, "public-label": "label", "pretrain-epochs": 2},
+    "fedmd-argmax-dawid-skene": {**FEDMD, "answer-form": "argmax", "aggregation-weights": "dawid-skene"},
+    "fedmd-soft-bits-16": {**FEDMD, "score-bits": 16},
+    "fedmd-logits-soft-bits-16": {**FEDMD, "answer-form": "logits", "score-bits": 16},
+    "fedmd-pretrained": {**FEDMD, "public-label-column": "label", "pretrain-epochs": 2},
     "fedmd-subsets": {**FEDMD, "partitioner": "iid", "subset-rows": 40},
     "fedmd-subsets-without-replacement": {
         **FEDMD,
         "partitioner": "iid",
         "subset-rows": 40,
-        "subset-replacement": False,
+        "paper.subset-replacement": False,
     },
-    "fedmd-laplace": {**FEDMD, "score-noise": "laplace", "score-scale": 0.5, "share": "logits", "logit-bound": 5.0},
+    "fedmd-laplace": {
+        **FEDMD,
+        "score-noise": "laplace",
+        "score-scale": 0.5,
+        "answer-form": "logits",
+        "logit-bound": 5.0,
+    },
     "fedmd-randomized-response": {
         **FEDMD,
-        "share": "argmax",
+        "answer-form": "argmax",
         "label-mechanism": "randomized-response",
         "label-epsilon": 3.0,
     },
     # distributed distillation
     "dd-softmax": DD,
-    "dd-logits": {**DD, "share": "logits", "distillation-weight": 2.0},
-    "dd-argmax": {**DD, "share": "argmax"},
-    "dd-agreement-soft-bits-16": {**DD, "aggregation-weights": "agreement", "soft-bits": 16},
+    "dd-logits": {**DD, "answer-form": "logits", "distillation-weight": 2.0},
+    "dd-argmax": {**DD, "answer-form": "argmax"},
+    "dd-agreement-soft-bits-16": {**DD, "aggregation-weights": "agreement", "score-bits": 16},
     "dd-trees": {**DD, "model": "mixed:decision-tree,knn", "model-params": ""},
     "dd-gaussian": {**DD, "score-noise": "gaussian", "epsilon": 50.0},
     # exchanges of weights
     "fedprox": {**FEDPROX, "proximal-mu": 0.5},
-    "fedprox-average": {**FEDPROX, "proximal-mu": 0.0, "fraction-parties": 0.5, "solo-epochs": 2},
+    "fedprox-average": {**FEDPROX, "proximal-mu": 0.0, "fraction-parties": 0.5, "paper.solo-epochs": 2},
     "fedprox-synthetic": {**SYNTHETIC, **NET, "algorithm": "fedprox", "num-rounds": 2},
     "fedkt-prox": FEDKT_PROX,
     "fedkt-prox-plain": {**FEDKT_PROX, "voting": "plain", "proximal-mu": 1.0, "fraction-parties": 0.5},
@@ -448,7 +459,7 @@ def run(out: Path, places: Mapping[str, str], only: str) -> int:
 
 # Fields of a record that two equal runs need not share, wherever they stand.
 IGNORED = ("seconds", "startup_seconds", "started", "versions", "run_id", "schema_version", "sends", "one_shot")
-IGNORED += ("last_word", "process", "asked_at", "doing", "num_rounds", "ended", "final_asked")
+IGNORED += ("last_word", "process", "asked_at", "doing", "num_rounds", "ended", "final_asked", "digest")
 IGNORED_OF_PARTY = ("model_bytes",)  # skops varies it by a few bytes
 PLACES = ("output-dir", "data-root", "partition-path")
 

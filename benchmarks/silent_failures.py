@@ -351,7 +351,7 @@ def noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
         "confident-gaussian": {"threshold": 2.0, "sigma_threshold": 1e9, "sigma": 1e9},
     }
     release = str(rng.choice(["labels", "counts"])) if noise != "confident-gaussian" else "labels"
-    return {"noise": noise, "release": release, **strength[noise]}
+    return {"noise": noise, "learn_from": release, **strength[noise]}
 
 
 def dp_fedct(rng: np.random.Generator) -> dict[str, Any]:
@@ -376,7 +376,7 @@ def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
             "num_queries": int(rng.integers(1, PUBLIC_ROWS + 1)),
             "students_per_party": int(rng.integers(1, 3)),
             "teachers_per_student": int(rng.choice([1, 2, 3, 5, 25], p=[0.2, 0.3, 0.2, 0.2, 0.1])),
-            "unqueried": str(rng.choice(["unused", "self-training"])),
+            "unanswered_rows": str(rng.choice(["unused", "self-training"])),
             "party_models": bool(rng.integers(2)),
         }
     if name == "fedct":
@@ -384,14 +384,14 @@ def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     if name == "privatekt":
         return name, privatekt(rng)
     share = str(rng.choice(["softmax", "argmax"] if name in ("dsfl", "scarlet") else ["softmax", "argmax", "logits"]))
-    quick: dict[str, Any] = {"steps_per_round": 3} if name == "dd" else {"initial_epochs": 1, "digest_epochs": 1}
+    quick: dict[str, Any] = {"steps_per_round": 3} if name == "dd" else {"initial_epochs": 1, "distillation_epochs": 1}
     if rng.integers(2):
         subset = {"subset_rows": int(rng.integers(1, 12)), "subset_replacement": bool(rng.integers(2))}
-        return name, {"share": share, **quick, **subset}
+        return name, {"answer_form": share, **quick, **subset}
     if share == "argmax":
-        return name, {"share": share, **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
+        return name, {"answer_form": share, **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
     noise = str(rng.choice(["laplace", "gaussian"]))
-    return name, {"share": share, **quick, "score_noise": noise, "score_scale": 1e9}
+    return name, {"answer_form": share, **quick, "score_noise": noise, "score_scale": 1e9}
 
 
 def _told(name: str, settings: Mapping[str, Any], public: PublicSet) -> dict[str, Any]:
@@ -442,7 +442,7 @@ def arrays_of(
         asked = rng.permutation(public.num_rows)[: settings["transfer_rows"]]
         return {**numbered("model", net), **({} if final else {"indices": asked.astype(np.int32)})}
     arrays: dict[str, np.ndarray] = {}
-    kind = "logits" if settings["share"] == "logits" else "probs"
+    kind = "logits" if settings["answer_form"] == "logits" else "probs"
     rows = np.sort(rng.permutation(public.num_rows)[:10]).astype(np.int64)
     if server_round > 1 or final:
         scores = rng.random((len(rows), len(CLASSES)))
@@ -583,7 +583,7 @@ def make_case(seed: int) -> dict[str, Any]:
     name, settings = settings_of(rng)
     model, params = MODELS[-1] if name == "privatekt" else MODELS[int(rng.choice(len(MODELS), p=SHARES))]
     chosen = str(rng.choice(params))
-    node: dict[str, Any] = {"party": "a", "allow": ALLOW, "test-fraction": float(rng.choice([0.0, 0.2]))}
+    node: dict[str, Any] = {"party": "a", "allow-algorithms": ALLOW, "test-fraction": float(rng.choice([0.0, 0.2]))}
     whose = str(rng.choice(["node", "run"]))
     if whose == "node":
         node |= {"model": model, "model-params": chosen}

@@ -1,7 +1,7 @@
 """Run a configuration of ``simulations/`` with ``flwr run`` (Ray) and tabulate the figures of the records.
 
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
-        --vary partition-index 0 1 2 3 4
+        --vary paper.partition-index 0 1 2 3 4
 
 It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
 them; the same command goes on where it was stopped. "up KB" is what a party sent in the last round, "in all KB" what it
@@ -150,7 +150,7 @@ def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
     parties, run_id = int(config["num-parties"]), 1
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
     with tempfile.TemporaryDirectory(dir=folder) as home, captured_log():
-        written = {**config, "output-dir": home, "node-settle-s": 0.05}
+        written = {**config, "output-dir": home, "nodes-stable-s": 0.05}
         grid = InProcessGrid(client_app, nodes, written, run_id=run_id)
         server_app(grid, Context(run_id, run_id, {}, RecordDict(), written))
         return RunRecord.load(Path(home) / "runs" / str(run_id) / "record.json"), 0

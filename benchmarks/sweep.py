@@ -36,7 +36,7 @@ Runner = Callable[[dict[str, Any]], RunRecord]
 
 # Settings of noise that no card declares as such: the budget is a general setting, rows without an answer are mostly
 # those that a run with noise did not ask, and how a subset is drawn has no meaning without a subset.
-_FURTHER = ("server-epsilon-budget", "unqueried", "subset-replacement")
+_FURTHER = ("server-epsilon-budget", "unanswered-rows", "paper.subset-replacement")
 
 
 def noise_keys() -> frozenset[str]:

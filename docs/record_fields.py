@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.simulation.watch import Ended
 
 __all__ = ["record_fields"]
 
 
 def record_fields() -> str:
-    """Return one table for each dataclass of a record, the record itself first."""
-    return "\n\n".join(_section(cls) for cls in _reached(RunRecord, []))
+    """Return one table for each dataclass of a record, the record itself first, and what `fedkd simulate` prints."""
+    return "\n\n".join(_section(cls) for cls in [*_reached(RunRecord, []), Ended])
 
 
 def _reached(cls: type, found: list[type]) -> list[type]:

@@ -1,4 +1,4 @@
-"""The tables of ``docs/results.md``: what the harness can run, and the runs that ``benchmarks/results/`` keeps."""
+"""The tables of ``docs/evidence/results.md``: what the harness can run, and the runs that are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bench_tables(root: Path) -> str:
         wanted = sorted({need for row in table.row for need in needs(row, root)})
         minutes = sum(row.minutes for row in table.row)
         kept = f"benchmarks/results/bench/{table.name}.md"
-        name = f"[`{table.name}`](../{kept})" if (root / kept).is_file() else f"`{table.name}`"
+        name = f"[`{table.name}`](../../{kept})" if (root / kept).is_file() else f"`{table.name}`"
         asked = {row.name: row.seeds or table.seeds for row in table.row}
         done = _runs(root, table.name)
         found, wanted_runs = sum(min(done.get(row, 0), n) for row, n in asked.items()), sum(asked.values())
@@ -45,9 +45,9 @@ def kept_runs(root: Path) -> str:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not (isinstance(found, dict) and {"runs", "means"} <= found.keys()):
             continue
-        link = f"[`{path.stem}`](../benchmarks/results/{path.name})"
+        link = f"[`{path.stem}`](../../benchmarks/results/{path.name})"
         varied = next(iter(found["runs"][0]))
-        if varied in ("seed", "partition-index"):
+        if varied in ("seed", "paper.partition-index"):
             values = ", ".join(str(run[varied]) for run in found["runs"])
             parts = {f"{len(found['runs'])} ({varied} {values})": found["runs"]}
         else:  # other settings: each run is of its own kind, and a mean over them would say nothing

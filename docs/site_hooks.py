@@ -1,4 +1,4 @@
-"""What the site has besides ``docs/*.md``: pages that lie elsewhere in the repository, results, and the API.
+"""What the site has besides ``docs/**/*.md``: pages that lie elsewhere in the repository, results, and the API.
 
 Pages link each other as they do in the repository (``../simulations/README.md``); here such links become links of the
 site. A link to what neither the site nor the repository has is a warning, and `mkdocs build --strict` fails on it.
@@ -44,14 +44,15 @@ _IMPORT = re.compile(r"^from (fedkd_flwr\.[\w.]+) import (\w+) as \2$", re.MULTI
 
 def _places() -> dict[str, str]:
     """Return path in the repository -> path in the site, of everything that a page may link."""
-    found = {f"docs/{path.name}": path.name for path in (ROOT / "docs").glob("*.md")}
+    docs = ROOT / "docs"
+    found = {_name(path): path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     for folder in ("pictures", "deploy"):
-        found |= {f"docs/{folder}/{path.name}": f"{folder}/{path.name}" for path in (ROOT / "docs" / folder).iterdir()}
+        found |= {_name(path): path.relative_to(docs).as_posix() for path in (docs / folder).iterdir()}
     results = [path for path in (ROOT / "benchmarks" / "results").rglob("*") if path.suffix in (".json", ".svg", ".md")]
     found |= {
         _name(path): f"results/{path.relative_to(ROOT / 'benchmarks' / 'results').as_posix()}" for path in results
     }
-    return found | PAGES | {"benchmarks/results": "results.md"}
+    return found | PAGES | {"benchmarks/results": "evidence/results.md"}
 
 
 def _name(path: Path) -> str:
@@ -61,7 +62,8 @@ def _name(path: Path) -> str:
 def on_config(config: Any) -> Any:
     """Put pages that the navigation does not name into a last section, so that none is lost."""
     named = set(re.findall(r"'([\w/-]+\.md)'", repr(config.nav)))
-    if further := sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in named):
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    if further := sorted(pages - named):
         config.nav.append({"Further": further})
     config.watch += [str(ROOT / path) for path in PAGES]
     return config
@@ -95,7 +97,7 @@ def _members(room: str) -> list[str]:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Turn links between files of the repository into links between pages of the site."""
     places = _places()
-    origin = {uri: path for path, uri in places.items()}.get(page.file.src_uri)
+    origin = next((path for path, uri in places.items() if uri == page.file.src_uri), None)
     if origin is None:
         return markdown
 

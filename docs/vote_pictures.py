@@ -1,15 +1,18 @@
-"""Draws the pictures of docs/votes.md from the figures on record: `python docs/vote_pictures.py`, in a clone."""
+"""Draws the pictures of docs/understand/votes.md from the figures on record, in a clone."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
+from evidence_tables import liar_rows, vote_rows
 
 from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, ORANGE, PINK, Canvas
 
 ROOT = Path(__file__).parents[1]
+_LABELS = ("majority", "dawid-skene", "density-ratio")
 _RULES = (
     ("fedct majority", "majority of labels", ORANGE),
     ("density-ratio", "density ratios", BLUE),
@@ -17,35 +20,21 @@ _RULES = (
 )
 
 
-def measured_rows() -> list[tuple[str, dict[str, float], str]]:
-    """Return the lines of the first table of votes-measured.md: name, share right by rule, and what `auto` takes."""
-    text = (ROOT / "docs" / "votes-measured.md").read_text(encoding="utf-8")
-    rows = []
-    for line in text[text.index("| parties' data") :].split("\n\n")[0].splitlines()[2:]:
-        name, _, *shares, _, auto, _ = (cell.strip() for cell in line.strip("|").split("|"))
-        found = [float(share.split()[0]) for share in shares[:3]]
-        rows.append((name, dict(zip(("majority", "dawid-skene", "density-ratio"), found, strict=True)), auto))
-    return rows
-
-
-def liar_rows() -> list[tuple[str, dict[str, tuple[float, float, str]]]]:
+def worst_lies() -> list[tuple[str, dict[str, tuple[float, float, str]]]]:
     """Return for each kind of federation and rule: share right where nobody lies, under the worst lie, and that lie."""
-    found = json.loads((ROOT / "benchmarks" / "results" / "liars.json").read_text(encoding="utf-8"))["found"]
     rows = []
-    for case, by_seed in found.items():
-        lies = [attack for attack, rules in next(iter(by_seed.values())).items() if "density-ratio" in rules]
+    for case, right, _ in liar_rows(ROOT):
         shares = {}
         for rule, _, _ in _RULES:
-            mean = {lie: statistics.fmean(seed[lie][rule]["right auto"] for seed in by_seed.values()) for lie in lies}
-            worst = min(mean, key=lambda lie: mean[lie])
-            shares[rule] = (mean["none"], mean[worst], worst)
+            worst = min(right[rule], key=lambda lie: right[rule][lie])
+            shares[rule] = (right[rule]["none"], right[rule][worst], worst)
         rows.append((case, shares))
     return rows
 
 
 def draw_rules(path: Path) -> None:
     """Draw the share of public rows that each rule labels right, a line for each kind of federation."""
-    rows = measured_rows()
+    rows = [(name, {rule: round(means[rule][0], 3) for rule in _LABELS}, auto) for name, means, auto in vote_rows(ROOT)]
     styles = {
         "majority": (ORANGE, "o", "majority"),
         "dawid-skene": (PINK, "s", "Dawid-Skene"),
@@ -78,7 +67,7 @@ def draw_rules(path: Path) -> None:
 
 def draw_liars(path: Path) -> None:
     """Draw what the worst lie of three of ten parties takes from three rules, a group of lines for each federation."""
-    rows = liar_rows()
+    rows = worst_lies()
     with Canvas(1.5 + 0.62 * len(rows)) as canvas:
         axes = canvas.figure.add_subplot()
         for place, (_, shares) in enumerate(rows):
@@ -98,7 +87,7 @@ def draw_liars(path: Path) -> None:
                     fontsize=7,
                 )
         axes.set_yticks(range(len(rows)))
-        axes.set_yticklabels([case.replace("a9a", "Adult") for case, _ in rows], parse_math=False)
+        axes.set_yticklabels([case for case, _ in rows], parse_math=False)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(-0.16, 1.02)
         axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])

@@ -18,6 +18,7 @@ __all__ = [
     "OWNERS_PAGE",
     "REHEARSAL",
     "SITE_RULES",
+    "TEXT_MODEL",
     "load",
 ]
 
@@ -33,10 +34,14 @@ CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
 
+#: The pretrained nets that read texts.
+TEXT_MODEL = "fedkd_flwr.text.transformers:TextTransformer"
+
 _CLI, _SILO = "fedkd_flwr.cli", "fedkd_flwr.silo.cli"
 #: The commands of ``fedkd`` by their words, in the order of the help, as ``module:function``.
 COMMANDS = {
     **{verb: f"{_CLI}.{verb}:{verb}" for verb in ("simulate", "choose", "compare", "report", "predict", "export")},
+    "settings": f"{_CLI}.settings:settings",
     "doctor": f"{_SILO}.doctor:doctor",
     "runs list": f"{_CLI}.runs:runs",
     **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},

@@ -106,7 +106,7 @@ def fedkt(*, minimum: int = 2, public: PublicSet | None = None, **settings: Any)
     """Return a FedKT that waits for nobody, with trees and test rows."""
     return FedKT(
         min_train_nodes=minimum,
-        config=FedKTConfig(**{"seed": 1, "node_settle_s": 1e-6, **settings}),
+        config=FedKTConfig(**{"seed": 1, "nodes_stable_s": 1e-6, **settings}),
         public=public if public is not None else public_set(),
         final_model=model,
         test=rows(80, seed=5),

@@ -26,21 +26,11 @@ def _services():
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 
 
-@cache
-def _manifests():
-    texts = [path.read_text() for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))]
-    return [one for text in texts for one in yaml.safe_load_all(text)]
-
-
 def _containers():
     """Yield (where, image, command words, mount points) of every container."""
     for name, service in _services().items():
         mounts = [volume.split(":")[1] for volume in service["volumes"]]
         yield f"compose {name}", service["image"], shlex.split(service.get("command", "")), mounts
-    for one in _manifests():
-        for container in one["spec"].get("template", {}).get("spec", {}).get("containers", []):
-            mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
-            yield f"kubernetes {container['name']}", container["image"], container.get("args", []), mounts
 
 
 def _unit():
@@ -109,7 +99,6 @@ def test_every_file_that_a_container_is_told_lies_in_one_of_its_mounts():
 def test_all_files_name_one_image_that_the_containerfile_builds():
     assert {image for _, image, _, _ in _containers()} == {IMAGE, "nginx:1.28"}
     assert f"-t {IMAGE} ." in (DEPLOY / "Containerfile").read_text()
-    assert f"{IMAGE} " in (DEPLOY / "container.sh").read_text()
     for names in re.findall(r"^COPY (.*) \S+$", (DEPLOY / "Containerfile").read_text(), re.MULTILINE):
         assert all((ROOT / name).exists() for name in names.split())
 
@@ -119,21 +108,8 @@ def test_only_the_proxy_s_port_is_open():
     assert [service.get("ports") for service in services.values()] == [["50800:50800"], None, None]
     assert services["proxy"]["network_mode"] == "service:superlink"
     assert "listen 50800 ssl;" in (DEPLOY / "nginx.conf").read_text()
-    (service,) = (one for one in _manifests() if one["kind"] == "Service")
-    assert [port["port"] for port in service["spec"]["ports"]] == [50800]
     for where, _, words, _ in _containers():
         if words and words[0] == "flower-superlink":
             text = " ".join(words).replace("=", " ")
             assert "--host 127.0.0.1 --port 50801" in text, where
             assert "--enable-supernode-auth" in text, where
-
-
-def test_a_manifest_s_containers_have_every_volume_that_they_mount_and_one_replica():
-    deployments = [one for one in _manifests() if one["kind"] == "Deployment"]
-    assert len(deployments) == 2
-    for one in deployments:
-        assert one["spec"]["replicas"] == 1
-        assert one["spec"]["strategy"] == {"type": "Recreate"}
-        pod = one["spec"]["template"]["spec"]
-        volumes = {volume["name"] for volume in pod["volumes"]}
-        assert {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]} == volumes

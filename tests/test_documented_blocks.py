@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "simulations" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("README.md")),
 ]
 BLOCKS = [
@@ -34,10 +34,18 @@ BLOCKS = [
     )
 ]
 RUN_ELSEWHERE = {
-    "docs/plug-in.md": "app/test_plug_in.py",
-    "docs/use-a-model.md": "test_documented_use.py",
-    "docs/your-algorithm.md": "app/test_your_algorithm.py",
-    "docs/your-model.md": "app/test_own_models.py",
+    "docs/howto/export.md": "test_documented_use.py",
+    "docs/howto/flower-project.md": "app/test_plug_in.py",
+    "docs/howto/predict.md": "test_documented_use.py",
+    "docs/howto/python.md": "api/test_python_page.py",
+    "docs/howto/your-algorithm.md": "app/test_your_algorithm.py",
+    "docs/howto/your-model.md": "app/test_own_models.py",
+}
+HERE = {
+    "docs/howto/rare-classes.md": "rare_classes",
+    "docs/howto/resume.md": "resume",
+    "docs/howto/track.md": "track",
+    "docs/reference/record.md": "record",
 }
 NOT_RUN = {
     "pip": "installs",
@@ -47,10 +55,11 @@ NOT_RUN = {
     "mutmut": "takes minutes, and is no dependency",
     "mkdocs": "builds the site, in CI",
     "cat": "a shell's own",
+    "cp": "a shell's own",
+    "ssh": "no Python",
     "printf": "a shell's own",
     "openssl": "no Python",
     "docker": "no Python; test_deploy_files reads what its files run",
-    "kubectl": "no Python; test_deploy_files reads what its files run",
     "ray": "Ray's",
     "export": "a shell's own",
     "cd": "a shell's own",
@@ -150,13 +159,14 @@ def test_every_kind_of_block_is_known_and_pages_with_python_have_a_test():
     assert len(COMMANDS) >= 120
     here = {name.split("_of_")[1] for name in globals() if name.startswith("test_python_of_")}
     pages = {page for page, kind, _ in BLOCKS if kind == "python"}
-    assert pages == RUN_ELSEWHERE.keys() | {f"docs/{name}.md" for name in here}
+    assert here == set(HERE.values())
+    assert pages == RUN_ELSEWHERE.keys() | HERE.keys()
     for page, test in RUN_ELSEWHERE.items():
         assert Path(page).name in (ROOT / "tests" / test).read_text(encoding="utf-8")
 
 
 def _python(page):
-    (text,) = (text for name, kind, text in BLOCKS if (name, kind) == (f"docs/{page}.md", "python"))
+    (text,) = (text for name, kind, text in BLOCKS if HERE.get(name) == page and kind == "python")
     return compile(text, page, "exec")
 
 
@@ -167,12 +177,12 @@ def public():
     return load_pool("digits", seed=1).public
 
 
-def test_python_of_metrics():
+def test_python_of_rare_classes():
     from sklearn.datasets import make_classification
     from sklearn.tree import DecisionTreeClassifier
 
-    names = {"__name__": "metrics"}
-    exec(_python("metrics"), names)
+    names = {"__name__": "rare_classes"}
+    exec(_python("rare_classes"), names)
     names["RandomForestClassifier"] = DecisionTreeClassifier  # many of them take longer
     names["TunedThresholdClassifierCV"] = partial(names["TunedThresholdClassifierCV"], thresholds=5)
     X, y = make_classification(120, weights=[0.9], random_state=1)
@@ -189,10 +199,10 @@ def test_python_of_record(tmp_path, monkeypatch):
     assert "federated_common_accuracy" in names["record"].to_frame("parties").columns
 
 
-def test_python_of_tracking(tmp_path, monkeypatch, public):
+def test_python_of_track(tmp_path, monkeypatch, public):
     monkeypatch.chdir(tmp_path)
     names = {"public": public}
-    exec(_python("tracking"), names)
+    exec(_python("track"), names)
     names["strategy"].on_round(names["strategy"].record)
     assert RunRecord.load("runs/1/record.json").algorithm == "fedct"
 

@@ -14,7 +14,7 @@ from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.settings.run_settings import read_settings
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "simulations" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "simulations" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DEFAULTS = flatten_dict(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"])
 
 
@@ -27,7 +27,7 @@ def _found(pattern):
 
 
 PAIRS = _found(r"--run-config '([^']+)'")
-FILES = _found(r"--run-config (simulations/[a-z\d-]+\.toml)")
+FILES = _found(r"(?:--run-config|fedkd simulate) (simulations/[a-z\d-]+\.toml)")
 NODES = _found(r"--node-config '([^'.]+(?:\.(?!\.\.)[^'.]+)*)'")
 WORDS = _found(r"fedkd (?:simulate|run) ((?:[^\n`#\\]|\\\n)+)")
 TABLES = [
@@ -64,8 +64,8 @@ def test_a_documented_node_config_is_valid(text):
 
 
 def test_what_is_documented_was_found():
-    assert len(PAIRS) >= 10
-    assert len(WORDS) >= 15
+    assert len(PAIRS) >= 2
+    assert len(WORDS) >= 25
     assert FILES
     assert NODES
     assert TABLES

@@ -1,4 +1,4 @@
-"""Every block of docs/use-a-model.md is run, in its order, in a folder with a run's results."""
+"""Every block of docs/howto/predict.md and export.md is run, in its order, in a folder with a run's results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from fedkd_flwr.models import make_model
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import save
 
-PAGE = Path(__file__).parents[1] / "docs" / "use-a-model.md"
-BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+PAGES = [Path(__file__).parents[1] / "docs" / "howto" / name for name in ("predict.md", "export.md")]
+BLOCKS = [
+    block for page in PAGES for block in re.findall(r"```(bash|python)\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+]
 
 
 def test_the_python_lines_answer_as_the_command_does_for_codes_words_and_truth_values(tmp_path, monkeypatch):
@@ -50,9 +52,9 @@ def test_the_python_lines_answer_as_the_command_does_for_codes_words_and_truth_v
     _typed("fedkd export runs/1/model.fedkd --onnx model.onnx")
     used, exported = (text for kind, text in BLOCKS if kind == "python")
     names: dict = {}
-    exec(compile(used, str(PAGE), "exec"), names)
+    exec(compile(used, "docs/howto", "exec"), names)
     assert names["model"].predict(names["rows"]).tolist() == said
-    exec(compile(exported, str(PAGE), "exec"), names)
+    exec(compile(exported, "docs/howto", "exec"), names)
     assert names["labels"].tolist() == said
 
 
@@ -96,7 +98,7 @@ def test_every_block_runs(results, capsys):
             said = [_typed(line) for line in text.strip().splitlines()]
             assert all(said) or "--output" in text
         else:
-            exec(compile(text, str(PAGE), "exec"), {})
+            exec(compile(text, "docs/howto", "exec"), {})
             assert "'ill'" in capsys.readouterr().out
     out = pd.read_csv("out.csv")
     assert out["prediction"].tolist() == ["ill"] * 4 + ["well"] * 4

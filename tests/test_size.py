@@ -10,33 +10,35 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
-    "__init__": 24,
-    "algorithms": 2_527,
-    "app": 3_762,
-    "audit": 952,
-    "baselines": 1_503,
+    "__init__": 29,
+    "algorithms": 2_355,
+    "api": 960,
+    "app": 3_891,
+    "audit": 932,
+    "baselines": 1_504,
     "checks": 141,
-    "cli": 1_207,
-    "clients": 3_418,
-    "data": 5_237,
+    "cli": 1_323,
+    "clients": 3_389,
+    "data": 5_630,
     "errors": 257,
     "files": 225,
-    "labels": 2_442,
-    "metrics": 362,
-    "models": 4_553,
-    "onnx_graphs": 854,
-    "privacy": 4_674,
+    "labels": 2_191,
+    "metrics": 353,
+    "models": 3_893,
+    "onnx_graphs": 811,
+    "privacy": 4_612,
     "processes": 456,
     "record": 948,
-    "registry": 69,
-    "report": 4_821,
+    "registry": 74,
+    "report": 4_846,
     "seeds": 39,
-    "settings": 639,
-    "silo": 4_216,
-    "simulation": 1_172,
-    "stores": 2_526,
-    "strategies": 3_992,
-    "wire": 1_254,
+    "settings": 746,
+    "silo": 4_208,
+    "simulation": 1_192,
+    "stores": 2_502,
+    "strategies": 3_895,
+    "text": 447,
+    "wire": 1_210,
 }
 
 KINDS = (".py", ".md")  # of code: templates of pages are code too
@@ -62,19 +64,9 @@ def test_every_room_has_a_limit():
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
 # what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = {
-    "report.accuracy_plot:_plot",
-    "report.rounds_plot:rounds_plot",
-    "silo.cli.doctor:doctor",
-}
-LARGE_MODULES = {
-    "models.classifier",
-    "models.serialize",
-    "stores.egress_log",
-}
-LARGE_CLASSES = {
-    "models.classifier:Classifier",
-}
+LARGE_FUNCTIONS = {"silo.cli.doctor:doctor"}
+LARGE_MODULES = set[str]()
+LARGE_CLASSES = set[str]()
 
 
 def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:

@@ -38,7 +38,7 @@ def client(one, algorithm):
 
 
 def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_model=net, given=None, **settings):
-    settings = {"seed": 1, "node_settle_s": 1e-6, "local_epochs": 1, **settings}
+    settings = {"seed": 1, "nodes_stable_s": 1e-6, "local_epochs": 1, **settings}
     if algorithm == "fedkt-prox":
         settings |= {"students_per_party": 1, "teachers_per_student": 2}
     card = cards()[algorithm]

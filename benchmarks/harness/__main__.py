@@ -54,10 +54,10 @@ def bench(
     """Run a published table again: means and deviations over seeds, beside what the paper prints.
 
     Each finished run is kept, so the same command goes on where it was stopped and more seeds add to those done. Tables
-    are written as Markdown, JSON and a picture. docs/results.md says more.
+    are written as Markdown, JSON and a picture. docs/evidence/results.md says more.
     """
     if data_root and not Path(data_root).expanduser().is_dir():
-        rule, way_out = "be a folder", "Give the folder that holds the data sets (docs/your-data.md)."
+        rule, way_out = "be a folder", "Give the folder that holds the data sets (docs/howto/your-data.md)."
         raise DataError(explain("--data-root (or FEDKD_DATA)", rule, data_root, way_out))
     chosen = load_tables(tables or [], ROOT)
     if list_:
@@ -76,7 +76,7 @@ def bench(
     if lacking:
         rows = [word for name in row or [] for word in ("--row", name)]
         words = [*(tables or []), *rows, *(["--quick"] if quick else []), "--data-root", "/path/to/data"]
-        way_out = f"Run: {_PROGRAM} {shlex.join(words)} (docs/your-data.md names the files), or set FEDKD_DATA to it."
+        way_out = f"Run: {_PROGRAM} {shlex.join(words)} (docs/howto/your-data.md names the files), or set FEDKD_DATA."
         rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], ROOT))}"
         raise DataError(explain("--data-root", rule, "nothing", way_out))
     line = ProgressLine()

@@ -151,7 +151,7 @@ def _load(path: Path) -> Table:
         table = Table(name=path.stem, **tomllib.loads(path.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         seen = str(error).replace("\n", " ")
-        raise ConfigError(explain(f"table {path}", "be written as docs/results.md says", seen)) from error
+        raise ConfigError(explain(f"table {path}", "be written as docs/evidence/results.md says", seen)) from error
     known = {row.name for row in table.row}
     if len(known) < len(table.row) or any(row.against and row.against not in known for row in table.row):
         raise ConfigError(explain(f"table {path}", "have rows of different names, and compare rows that it has", known))

@@ -8,7 +8,7 @@ line, a sentence that says what it means::
         quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
 
 Everything else is derived from these: the run config and its checks, the words on the wire, the defaults in
-``pyproject.toml``, and the tables of ``docs/configuration.md``. A setting that is declared in an algorithm's own class
+``pyproject.toml``, and the tables of ``docs/reference/configuration.md``. A setting that an algorithm's class declares
 stands in the run config's section of that name (``fedct.quorum``); one that several algorithms share, and that means
 the same in all of them, stands at the top.
 """
@@ -29,10 +29,13 @@ from pydantic.fields import FieldInfo
 
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
-__all__ = ["Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
+__all__ = ["PAPER", "Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
 
 Told = bool | int | float | str
 """What a setting is on the wire."""
+
+PAPER = "paper"
+"""The section of settings that exist to repeat what a paper printed."""
 
 Privacy = Literal["none", "server", "party"]
 """Where noise is added, if anywhere."""
@@ -53,6 +56,8 @@ def setting(
     told: bool = False,
     only: Mapping[str, tuple[Any, ...]] | None = None,
     path: bool = False,
+    section: str | None = None,
+    first: bool = False,
     **limits: Any,
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
@@ -67,22 +72,24 @@ def setting(
         Other settings, and the values of theirs with which this one is read; else it must keep its default.
     path : bool
         Whether it names a file or folder: commands make it absolute.
+    section : str, optional
+        The section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for the top.
+    first : bool
+        Whether it is one of the few that `fedkd settings` shows first.
     **limits
         ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {"told": told, "only": dict(only or {}), "path": path}
+    extra: Any = {"told": told, "only": dict(only or {}), "path": path, "section": section, "first": first}
     return Field(default, json_schema_extra=extra, **limits)
 
 
 class Config(BaseModel):
     """Settings that cannot change: keyword-only, of plain types, checked when they are made.
 
-    Raises
-    ------
-    ConfigError
-        Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
+    Raises `ConfigError`, naming every setting that is unknown, of the wrong type, out of range, impossible beside
+    another, or not read.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
@@ -112,13 +119,22 @@ class Config(BaseModel):
             for parent in reversed(cls.__mro__)
             for name in inspect.get_annotations(parent)
         }
-        settings = [name for name, field in cls.model_fields.items() if isinstance(field.json_schema_extra, dict)]
-        return {name: f"{declared[name]}.{kebab(name)}" if declared[name] else kebab(name) for name in settings}
+        found = {}
+        for name, field in cls.model_fields.items():
+            if isinstance(field.json_schema_extra, dict):
+                section = declared[name] if (own := _extra(field)["section"]) is None else own
+                found[name] = f"{section}.{kebab(name)}" if section else kebab(name)
+        return found
 
     @classmethod
     def paths(cls) -> set[str]:
         """Return the keys of the settings that name a file or folder."""
         return {key for name, key in cls.keys().items() if _extra(cls.model_fields[name])["path"]}
+
+    @classmethod
+    def shown_first(cls) -> set[str]:
+        """Return the keys of the settings that are shown first."""
+        return {key for name, key in cls.keys().items() if _extra(cls.model_fields[name])["first"]}
 
     @classmethod
     def default(cls, name: str) -> Any:
@@ -166,10 +182,7 @@ class Config(BaseModel):
     def from_told(cls, words: Mapping[str, Any]) -> Self:
         """Return what a party was told, as settings that have nothing else: what it is not told, it cannot read.
 
-        Raises
-        ------
-        PayloadError
-            If a setting is missing, or what is told breaks a rule.
+        Raises `PayloadError` if a setting is missing, or what is told breaks a rule.
         """
         names = cls._told_names()
         if missing := [kebab(name) for name in names if kebab(name) not in words]:
@@ -270,15 +283,19 @@ def _choices(field: FieldInfo) -> tuple[Any, ...]:
 
 def _extra(field: FieldInfo) -> dict[str, Any]:
     extra = field.json_schema_extra
-    return dict(extra) if isinstance(extra, dict) else {"told": False, "only": {}, "path": False}
+    return (
+        dict(extra)
+        if isinstance(extra, dict)
+        else {"told": False, "only": {}, "path": False, "section": None, "first": False}
+    )
 
 
 class ExchangeConfig(Config):
     """What every exchange has in common."""
 
-    seed: int = setting(1, ge=0, lt=2**63, told=True)
+    seed: int = setting(1, ge=0, lt=2**63, told=True, first=True)
     """All randomness of a run but privacy noise derives from it."""
-    node_settle_s: float = setting(0.0, ge=0)
+    nodes_stable_s: float = setting(0.0, ge=0)
     """Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos."""
     node_deadline_s: float = setting(120.0, ge=0)
     """Seconds after which waiting for nodes fails."""
@@ -296,12 +313,7 @@ class ExchangeConfig(Config):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
 
-        Parameters
-        ----------
-        num_public, num_classes : int
-            Rows and classes of the public set.
-        num_rounds : int
-            Rounds that a party may be asked in.
+        ``num_rounds`` are the rounds that a party may be asked in.
         """
         return self
 
@@ -318,7 +330,7 @@ class Card:
     Parameters
     ----------
     name : str
-        Its name in run configs and in a node's ``allow``.
+        Its name in run configs and in a node's ``allow-algorithms``.
     title : str
         Its name in texts.
     paper : str

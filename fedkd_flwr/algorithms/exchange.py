@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig, setting
+from fedkd_flwr.algorithms.card import PAPER, ExchangeConfig, setting
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.density import Robust
 from fedkd_flwr.labels.majority import Ties
@@ -54,7 +54,7 @@ _DROP_IT = "It would be ignored: drop it, or choose a noise."
 class TiesConfig(ExchangeConfig):
     """How equal votes are broken."""
 
-    ties: Ties = setting("random", told=True)
+    ties: Ties = setting("random", told=True, section=PAPER)
     """Equal votes: drawn from the seed, or the lowest class number as published codes do."""
 
 
@@ -63,14 +63,11 @@ class VotersConfig(TiesConfig):
 
     usual_rule: ClassVar[Uninformative] = "half"
 
-    informative_voters_only: bool = setting(True)
-    """Discount the votes of a party that gives all public rows one class; false reproduces the papers."""
-    uninformative_voters: Literal["auto", "half", "leave-out"] = setting(
-        "auto", only={"informative_voters_only": (True,)}
-    )
-    """How: they cast half their votes, or none. auto: half in FedKT and PATE, none in FedCT."""
+    one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto")
+    """What the votes of a party that gives one class to all public rows weigh: half, nothing (leave-out), or as much as
+    any other's (count), which repeats the papers. auto: half in FedKT and PATE, nothing in FedCT."""
 
-    robust: Literal["auto", "trimmed", "none"] = setting("auto")
+    distrust: Literal["auto", "trimmed", "none"] = setting("auto")
     """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
     auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. trimmed: the same
     of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
@@ -84,19 +81,17 @@ class VotersConfig(TiesConfig):
     @property
     def weighs_by_trust(self) -> bool:
         """Whether parties' labels count by how far others confirm them."""
-        return self.robust != "none" and not self.noisy
+        return self.distrust != "none" and not self.noisy
 
     @property
     def robust_sum(self) -> Robust:
         """How density ratios are added up."""
-        return "trust" if self.robust == "auto" else self.robust
+        return "trust" if self.distrust == "auto" else self.distrust
 
     @property
     def voters_rule(self) -> Uninformative:
         """The rule in force."""
-        if not self.informative_voters_only:
-            return "count"
-        return self.usual_rule if self.uninformative_voters == "auto" else self.uninformative_voters
+        return self.usual_rule if self.one_class_voters == "auto" else self.one_class_voters
 
     @property
     def unit(self) -> int:
@@ -139,7 +134,7 @@ class ClaimConfig(ExchangeConfig):
 class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
-    epsilon: float = setting(0.0, ge=0)
+    epsilon: float = setting(0.0, ge=0, first=True)
     """What the noise of the whole run may cost: it is found from this. 0: the noise is given."""
 
     def check(self) -> None:
@@ -152,21 +147,16 @@ class EpsilonConfig(ClaimConfig):
 class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
-    label_mechanism: LabelMechanism = setting("none", told=True)
+    label_mechanism: LabelMechanism = setting("none", told=True, first=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
-    are exchanged: randomized-response alone, with share="argmax"."""
+    are exchanged: randomized-response alone, with answer-form="argmax"."""
     label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
     """Epsilon of one label, in place of epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
 
-        Parameters
-        ----------
-        num_classes : int
-            Number of classes.
-        num_labels : int
-            Labels that ``epsilon`` covers together: those of all rounds.
+        ``num_labels`` are those that ``epsilon`` covers together: of all rounds.
         """
         if self.label_mechanism == "none":
             return NoNoise()
@@ -206,7 +196,7 @@ class LocalEpochsConfig(ExchangeConfig):
 
     local_epochs: int = setting(5, ge=1, le=1000, told=True)
     """Passes of a party over its rows in each round."""
-    solo_epochs: int = setting(0, ge=0, le=100_000, told=True)
+    solo_epochs: int = setting(0, ge=0, le=100_000, told=True, section=PAPER)
     """Passes of the net that a party trains alone for comparison. 0: as many as in its rounds."""
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
@@ -274,13 +264,11 @@ class VoterWeights(NamedTuple):
 def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
     """Return what each party's votes count: by what its own labels tell, and by how far others confirm them.
 
-    Examples
-    --------
     >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
     >>> answers = [good, good, good, nearly_alike]
     >>> weigh_voters(answers, config=VotersConfig(), num_classes=3).units.tolist()
     [200, 200, 200, 4]
-    >>> weigh_voters(answers, config=VotersConfig(robust="none"), num_classes=3).units.tolist()
+    >>> weigh_voters(answers, config=VotersConfig(distrust="none"), num_classes=3).units.tolist()
     [2, 2, 2, 2]
     """
     weights = voter_weights(answers, uninformative=config.voters_rule)
@@ -303,10 +291,6 @@ def tally(
     ----------
     answers : sequence of ndarray of shape (num_arrays, num_public), int16
         Each party's label arrays: one for each of its students.
-    config : VotersConfig
-        Settings.
-    num_classes : int
-        Number of classes.
     consistent : bool
         Count a party only where all its arrays agree; it then casts a vote for each of them.
 
@@ -321,7 +305,7 @@ def tally(
     Two parties with two students each; the second's disagree on the last row:
 
     >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]
-    >>> config = VotersConfig(informative_voters_only=False)
+    >>> config = VotersConfig(one_class_voters="count")
     >>> tally(answers, config=config, num_classes=2)[0].tolist()
     [[4, 0], [0, 2]]
     """

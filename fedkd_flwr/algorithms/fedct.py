@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import (
     LabelNoiseConfig,
     StepsConfig,
@@ -37,14 +37,15 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     section: ClassVar[str] = "fedct"
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
-    consensus: RuleName = setting("auto")
-    """How answers become the consensus. density-ratio also needs the parties' ratios and class counts, which a node
-    sends only if its allow names density-ratio; Dawid-Skene needs more than two classes to help. auto: density-ratio
-    where the public rows resemble the parties' own, else the best rule on labels; majority beside noise. With
-    known-rows these choose between that rule, the vote by known rows and the server's own forest."""
+    consensus: RuleName = setting("auto", section="", first=True)
+    """How the parties' answers become the consensus; FedKT and PATE know auto, majority and density-ratio.
+    density-ratio also needs the parties' ratios and class counts, which a node sends only if its allow-vote-rules names
+    density-ratio. Dawid-Skene needs more than two classes to help. auto: density-ratio where the public rows resemble
+    the parties' own, else the best rule on labels; majority beside noise. With known-rows these choose between that
+    rule, the vote by known rows and the server's own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """Share of the answering parties that must agree on a row; other rows stay unlabelled in that round."""
-    stop_when_converged: bool = setting(True)
+    stop_when_converged: bool = setting(True, section=PAPER)
     """Stop once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never with a
     label-mechanism: labels may not decide how many rounds a claim counts."""
 
@@ -59,7 +60,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         self.check_one("label_epsilon", "epsilon")
         if RULES[self.consensus].reads_labels and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
-            raise ConfigError(explain("fedct.consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
+            raise ConfigError(explain("consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
 
     def mechanism(self, *, num_classes: int, num_public: int = 1, num_rounds: int = 1) -> LabelNoise:
         """Return what a party does to each label."""
@@ -93,19 +94,10 @@ def aggregate(
         them one-hot bits.
     config : FedCTConfig
         Settings whose noise is found (`FedCTConfig.resolved`).
-    num_classes : int
-        Number of classes.
-    rng : Generator
-        Breaks ties.
     rule : ConsensusRule, optional
         In place of the one that ``config`` names.
     parties, beside
         As in `Ballot`; parties are numbered where they have no names.
-
-    Returns
-    -------
-    consensus : Consensus
-    facts : VoteFacts
 
     Examples
     --------

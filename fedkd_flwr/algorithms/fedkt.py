@@ -23,7 +23,7 @@ class FedKTConfig(OneShotVoteConfig):
 
     section: ClassVar[str] = "fedkt"
 
-    level: Literal["L0", "L1", "L2"] = setting("L0", told=True)
+    level: Literal["L0", "L1", "L2"] = setting("L0", told=True, first=True)
     """L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of a party's
     teachers, which protects records."""
     students_per_party: int = setting(0, ge=0, le=100, told=True)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import setting
+from fedkd_flwr.algorithms.card import PAPER, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, VotersConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import LastRuleName
@@ -30,14 +30,14 @@ _TAKES = {
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Settings of an exchange that ends in a model at the server."""
 
-    consensus: LastRuleName = setting("auto")
+    consensus: LastRuleName = setting("auto", first=True)
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
-    ratios and class counts, which a node sends only if its allow names density-ratio. auto: density-ratio where the
-    public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose between
-    that rule, the vote by known rows and the server's own forest."""
-    party_models: bool = setting(True, told=True)
+    ratios and class counts, which a node sends only if its allow-vote-rules names density-ratio. auto: density-ratio
+    where the public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose
+    between that rule, the vote by known rows and the server's own forest."""
+    party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
-    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True)
+    noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)
     """What is added to vote counts."""
     gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)})
     """Laplace noise of scale 1 / gamma votes on each count."""
@@ -51,10 +51,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """Public rows asked where there is noise, drawn before any vote is seen; 0: all."""
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Asking ends after so many answers; 0: no end before num-queries."""
-    release: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
+    learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
     """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
     on two classes, where winners cost less."""
-    unqueried: Literal["unused", "self-training"] = setting("unused", told=True)
+    unanswered_rows: Literal["unused", "self-training"] = setting("unused", told=True)
     """Public rows without an answer: not used, or labelled by a first model for a second one."""
 
     @property
@@ -87,10 +87,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         ----------
         votes : int
             Votes that one neighbouring change moves.
-        num_public : int
-            Rows of the public set.
-        num_classes : int
-            With two, Laplace noise and labels alone released, a query costs less.
+        num_public, num_classes : int
+            Of the public set; with two classes, Laplace noise and labels alone released, a query costs less.
         times : int
             How many such votes on the same data the run makes: ``epsilon`` covers them together.
         unit : int
@@ -102,7 +100,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
         counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
         if self.noise == "laplace":
-            counted["winner_of_two"] = num_classes == 2 and self.release == "labels"
+            counted["winner_of_two"] = num_classes == 2 and self.learn_from == "labels"
         strength = {name: getattr(self, name) for name in STRENGTHS}
         if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
             mechanism: Any = make_noise(self.noise, **counted, **strength)
@@ -116,7 +114,9 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             }
             target = {"epsilon": self.epsilon, "delta": self.delta}
             mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
-        return NoisyVotes(mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.release)
+        return NoisyVotes(
+            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
+        )
 
     def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
         """Return what the server does to the parties' votes."""
@@ -126,7 +126,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
 
     def quiet(self) -> dict[str, Any]:
         """Return the default of every setting that speaks of noise."""
-        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "release", "epsilon", "delta")
+        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "learn_from", "epsilon", "delta")
         return {name: self.default(name) for name in names}
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
@@ -144,23 +144,18 @@ def aggregate(
 ) -> NoisyAnswers:
     """Return what the server learns from: the winner of each asked row, or noisy counts.
 
+    Without noise the answers are of all rows, ``ABSTAIN`` where a row has no vote.
+
     Parameters
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
         As `fedkd_flwr.algorithms.exchange.tally` counts them.
-    config : OneShotVoteConfig
-        Settings.
     rng : Generator
         Breaks ties where there is no noise.
     queries : ndarray of shape (num_queries,), int64, optional
         The rows asked where the server adds noise, chosen before any vote was seen.
     noise_rng : Generator, optional
         For tests: seeded noise protects nothing.
-
-    Returns
-    -------
-    NoisyAnswers
-        Of the queries; of all rows without noise, ``ABSTAIN`` where a row has no vote.
 
     Examples
     --------
@@ -175,15 +170,8 @@ def aggregate(
 def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | None:
     """Return the share of answered queries whose winner the noise left as it was; None where none is answered.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (num_queries, num_classes), integer
-        The true votes.
-    answers : NoisyAnswers
-        What was answered.
+    ``counts``, (num_queries, num_classes), are the true votes.
 
-    Examples
-    --------
     >>> kept(np.array([[2, 1], [0, 3]]), NoisyAnswers(labels=np.array([0, 0], np.int16)))
     0.5
     """
@@ -194,19 +182,10 @@ def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | Non
 
 
 def fit_as_long(model: Any, X: NDArray[Any], y: NDArray[Any], *, num_rows: int) -> Any:
-    """Fit a model; a net takes at least the steps that it would take over ``num_rows`` rows.
+    """Fit a model; a net takes at least the steps that it would take over the ``num_rows`` rows of another model.
 
     A net makes a number of passes, so over few rows it takes few steps, and what a model of more rows gains on it would
     partly be longer training.
-
-    Parameters
-    ----------
-    model : Classifier
-        Unfitted.
-    X, y
-        As in `Classifier.fit`.
-    num_rows : int
-        Rows of the model that it is compared with.
     """
     steps_of_fit = getattr(model.template, "steps_of_fit", None)  # a user's own net need not say it
     if num_rows > len(X) and steps_of_fit is not None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Privacy, setting
 from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.party_weights import WEIGHTINGS, WeightingName
@@ -40,36 +40,36 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     usual_loss: ClassVar[str] = "cross-entropy"
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
-    share: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
+    answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
     """What parties send of each public row asked: a net's outputs (not in DS-FL and SCARLET), class probabilities, or
     labels alone."""
-    public_batch: int = setting(0, ge=0)
+    public_rows_per_round: int = setting(0, ge=0)
     """Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."""
-    digest_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
+    distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
     """How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; else
     cross-entropy, and in DD the squared difference of probabilities."""
     aggregation_weights: WeightingName = setting("equal")
     """How much each party counts in the averages: equally, as published; by its agreement with the majority; or by how
     probable its labels are."""
-    soft_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
+    score_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
     """Precision of what parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits (CFD)."""
-    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True)
-    """Precision of the averages that go down. 0: that of soft-bits; 16 where labels are averaged."""
-    delta_coding: bool = setting(False, told=True, only={"soft_bits": (8, 4, 2, 1), "share": ("softmax",)})
+    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER)
+    """Precision of the averages that go down. 0: that of score-bits; 16 where labels are averaged."""
+    send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
     """Send what changed since a row was last answered (CFD), where server and party hold the same earlier answers."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True)
     """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
     subset_rows: int = setting(0, ge=0, told=True)
     """NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them."""
-    subset_replacement: bool = setting(True, told=True)
+    subset_replacement: bool = setting(True, told=True, section=PAPER)
     """Whether a row may be drawn several times."""
     score_noise: Literal["none", "laplace", "gaussian"] = setting(
-        "none", told=True, only={"share": ("logits", "softmax")}
+        "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
     """What a party adds to the logits or probabilities it sends."""
     score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE})
     """Scale (Laplace) or standard deviation (Gaussian) of that noise. 0: found from epsilon."""
-    logit_bound: float = setting(10.0, gt=0, told=True, only={"share": ("logits",), "score_noise": _ANY_NOISE})
+    logit_bound: float = setting(10.0, gt=0, told=True, only={"answer_form": ("logits",), "score_noise": _ANY_NOISE})
     """With noise, logits are clipped to plus or minus this."""
 
     @property
@@ -85,47 +85,51 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     @property
     def kind(self) -> Literal["logits", "probs"]:
         """What the averages are."""
-        return "logits" if self.share == "logits" else "probs"
+        return "logits" if self.answer_form == "logits" else "probs"
 
     @property
     def payload(self) -> Literal["labels", "probs", "logits", "scores"]:
         """What a reply carries: ``scores`` are probabilities with noise on them."""
-        if self.share == "softmax":
+        if self.answer_form == "softmax":
             return "scores" if self.noisy else "probs"
-        return "logits" if self.share == "logits" else "labels"
+        return "logits" if self.answer_form == "logits" else "labels"
 
     @property
     def bits_down(self) -> int:
         """The precision of the averages."""
-        return self.average_bits or (16 if self.share == "argmax" else self.soft_bits)
+        return self.average_bits or (16 if self.answer_form == "argmax" else self.score_bits)
 
     @property
     def loss(self) -> str:
         """The loss with which nets learn averages."""
-        if self.digest_loss != "auto":
-            return self.digest_loss
-        return "l1-logits" if self.share == "logits" else self.usual_loss
+        if self.distillation_loss != "auto":
+            return self.distillation_loss
+        return "l1-logits" if self.answer_form == "logits" else self.usual_loss
 
     def check(self) -> None:
         """Refuse noises and losses that do not fit what is shared."""
         super().check()
         keys = self.keys()
-        if self.digest_loss == "l1-logits" and self.share != "logits":
-            way_out = 'Use share "logits" with it, or another loss.'
-            raise ConfigError(explain(keys["digest_loss"], f"fit share {self.share!r}", self.digest_loss, way_out))
-        if self.sharpens and self.share == "logits":
+        if self.distillation_loss == "l1-logits" and self.answer_form != "logits":
+            way_out = 'Use answer-form "logits" with it, or another loss.'
+            raise ConfigError(
+                explain(
+                    keys["distillation_loss"], f"fit answer-form {self.answer_form!r}", self.distillation_loss, way_out
+                )
+            )
+        if self.sharpens and self.answer_form == "logits":
             rule = "be softmax or argmax where averages are sharpened"
-            raise ConfigError(explain(keys["share"], rule, self.share, "Use fedmd for logits."))
-        if self.label_mechanism != "none" and self.share != "argmax":
-            way_out = 'Use score-noise for logits and probabilities, or share "argmax".'
-            rule = f"be none for share {self.share!r}"
+            raise ConfigError(explain(keys["answer_form"], rule, self.answer_form, "Use fedmd for logits."))
+        if self.label_mechanism != "none" and self.answer_form != "argmax":
+            way_out = 'Use score-noise for logits and probabilities, or answer-form "argmax".'
+            rule = f"be none for answer-form {self.answer_form!r}"
             raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
         if self.label_mechanism not in ("none", "randomized-response"):
             way_out = "A party answers too few rows a round for bits to pay."
             rule = "be none or randomized-response where scores are averaged"
             raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
-        for name in ("soft_bits", "average_bits"):
-            if 0 < getattr(self, name) <= 8 and (self.share == "logits" or self.score_noise != "none"):
+        for name in ("score_bits", "average_bits"):
+            if 0 < getattr(self, name) <= 8 and (self.answer_form == "logits" or self.score_noise != "none"):
                 rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
                 raise ConfigError(explain(keys[name], rule, getattr(self, name), way_out))
         self.check_one("score_scale", "label_epsilon", "epsilon")
@@ -141,35 +145,24 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             raise ConfigError(explain(keys["aggregation_weights"], rule, self.aggregation_weights, way_out))
 
     def batch(self, num_public: int) -> int:
-        """Return how many public rows a round asks.
-
-        Raises
-        ------
-        ConfigError
-            If there are fewer.
-        """
-        rows = self.public_batch or min(USUAL_BATCH, num_public)
+        """Return how many public rows a round asks; raise `ConfigError` if there are fewer."""
+        rows = self.public_rows_per_round or min(USUAL_BATCH, num_public)
         if not rows <= num_public:
-            way_out = "Lower public-batch, or 0 for the usual number."
-            raise ConfigError(explain("public-batch", f"be at most {num_public} (public rows)", rows, way_out))
+            way_out = "Lower public-rows-per-round, or 0 for the usual number."
+            raise ConfigError(explain("public-rows-per-round", f"be at most {num_public} (public rows)", rows, way_out))
         return rows
 
     def mechanism(self, *, num_classes: int, num_answers: int = 0) -> Mechanism:
         """Return what a party does to one row's answer.
 
-        Parameters
-        ----------
-        num_classes : int
-            Number of classes.
-        num_answers : int
-            Rows answered in all rounds, which ``epsilon`` covers together.
+        ``num_answers`` are the rows answered in all rounds, which ``epsilon`` covers together.
         """
         if self.label_mechanism != "none":
             found = self.label_noise(num_classes=num_classes, num_labels=num_answers)
             return found if isinstance(found, RandomizedResponse) else NoNoise()
         if self.score_noise == "none":
             return NoNoise()
-        noise, bound = self.score_noise, self.logit_bound if self.share == "logits" else 0.0
+        noise, bound = self.score_noise, self.logit_bound if self.answer_form == "logits" else 0.0
 
         def make(scale: float) -> ScoreMechanism:
             return score_mechanism(noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
@@ -184,10 +177,10 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         """Return these settings with the noise and the loss found: what parties are told."""
         found = self.mechanism(num_classes=num_classes, num_answers=self.batch(num_public) * num_rounds)
         if isinstance(found, NoNoise):
-            return self.changed(digest_loss=self.loss)
+            return self.changed(distillation_loss=self.loss)
         if isinstance(found, RandomizedResponse):
-            return self.changed(digest_loss=self.loss, epsilon=0.0, label_epsilon=found.epsilon)
-        return self.changed(digest_loss=self.loss, epsilon=0.0, score_scale=found.scale)
+            return self.changed(distillation_loss=self.loss, epsilon=0.0, label_epsilon=found.epsilon)
+        return self.changed(distillation_loss=self.loss, epsilon=0.0, score_scale=found.scale)
 
 
 class DigestConfig(ScoreExchangeConfig):
@@ -195,20 +188,20 @@ class DigestConfig(ScoreExchangeConfig):
 
     initial_epochs: int = setting(20, ge=1, le=1000, told=True)
     """FedMD's T1: passes over its own rows with which a party starts."""
-    digest_epochs: int = setting(2, ge=1, le=1000, told=True)
+    distillation_epochs: int = setting(2, ge=1, le=1000, told=True)
     """FedMD's T2: passes over the last round's public rows and averages."""
-    digest_batch: int = setting(64, ge=1, le=100_000, told=True)
+    distillation_batch: int = setting(64, ge=1, le=100_000, told=True)
     """Rows of a minibatch when digesting; revisiting takes the net's own batch size."""
-    revisit_epochs: int = setting(1, ge=0, le=1000, told=True)
+    own_rows_epochs: int = setting(1, ge=0, le=1000, told=True)
     """FedMD's T3: passes over its own rows after that. 0: none."""
-    final_revisit: bool = setting(True, told=True)
+    final_own_rows: bool = setting(True, told=True, section=PAPER)
     """Whether they follow the very last digest too, as published; else a party ends with what all agree on."""
-    digest_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True)
+    distillation_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True, section=PAPER)
     """As published, or as a port of FedMD has it."""
 
     def revisited(self, rounds: int) -> int:
         """Return the passes over its own rows that a party makes after digesting in a run of so many rounds."""
-        return self.revisit_epochs * (rounds if self.final_revisit else max(rounds - 1, 0))
+        return self.own_rows_epochs * (rounds if self.final_own_rows else max(rounds - 1, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,14 +229,10 @@ def with_answers(
     ----------
     base : ndarray of shape (num_public, num_classes), uint8, or None
         The answers before it; None where there are none, or the other end does not hold them.
-    rows : ndarray of shape (num_rows,), int64
-        The rows answered now.
-    probs : ndarray of shape (num_rows, num_classes)
-        The answers.
+    rows, probs : ndarray of shape (num_rows,) and (num_rows, num_classes)
+        The rows answered now, and the answers.
     bits : int
         1 to 8.
-    num_public : int
-        Rows of the public set.
     """
     steps = np.zeros((num_public, probs.shape[1]), dtype=np.uint8) if base is None else base.copy()
     steps[rows] = quantise(probs, bits)
@@ -262,32 +251,16 @@ def aggregate(
     num_classes: int,
     rng: np.random.Generator | None = None,
 ) -> tuple[NDArray[np.float64], ScoreFacts]:
-    """Return the average of the parties' answers.
+    """Return the average of the parties' answers: logits, or probabilities of sum 1, float64 (num_rows, num_classes).
 
-    Parameters
-    ----------
-    answers : sequence of ndarray
-        In party-name order: logits or probabilities of shape (num_rows, num_classes), float, or labels of shape
-        (num_rows,), int16, without `ABSTAIN`.
-    config : ScoreExchangeConfig
-        Settings whose noise is found.
-    num_classes : int
-        Number of classes.
-    rng : Generator, optional
-        Not used: averages have no ties to break.
+    ``answers``, in party-name order, are logits or probabilities of shape (num_rows, num_classes), float, or labels of
+    shape (num_rows,), int16, without `ABSTAIN`. The noise of ``config`` is found. ``rng`` is not used: averages have no
+    ties.
 
-    Returns
-    -------
-    average : ndarray of shape (num_rows, num_classes), float64
-        Logits, or probabilities of sum 1.
-    facts : ScoreFacts
-
-    Examples
-    --------
     Labels average to shares:
 
     >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]
-    >>> config = ScoreExchangeConfig(share="argmax")
+    >>> config = ScoreExchangeConfig(answer_form="argmax")
     >>> aggregate(answers, config=config, num_classes=2)[0].tolist()
     [[1.0, 0.0], [0.25, 0.75]]
     """

@@ -62,10 +62,12 @@ def settings_of(chosen: Iterable[Card]) -> dict[str, tuple[type[Config], str, li
 def run_config_toml(chosen: Iterable[Card], *, general: bool = True) -> str:
     """Return the run config's defaults as TOML, sections last."""
     lines: list[str] = []
-    if general:
-        lines += [f"{key} = {toml(RunConfig.default(name))}" for name, key in RunConfig.keys().items()]
     sections: dict[str, list[str]] = {}
-    for key, (config, name, _) in settings_of(chosen).items():
+    every: list[tuple[str, type[Config], str]] = []
+    if general:
+        every += [(key, RunConfig, name) for name, key in RunConfig.keys().items()]
+    every += [(key, config, name) for key, (config, name, _) in settings_of(chosen).items()]
+    for key, config, name in every:
         section, _, last = key.rpartition(".")
         line = f"{last} = {toml(config.default(name))}"
         (sections.setdefault(section, []) if section else lines).append(line)

@@ -30,7 +30,8 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
-from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.given import is_given
+from fedkd_flwr.models.payloads import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -85,13 +86,13 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
 
-    Raises `RefusalError` if ``allow`` does not hold its import string, or the node demands privacy: no claim is proven
-    for it.
+    Raises `RefusalError` if ``allow-algorithms`` does not hold its import string, or the node demands privacy: no
+    claim is proven for it.
     """
     if node.simulated or ":" not in str(name):
         return
-    if str(name) not in _listed(node.allow):
-        way_out = f'Add "{name}" to this node\'s allow to take part.'
+    if str(name) not in _listed(node.allow_algorithms):
+        way_out = f'Add "{name}" to this node\'s allow-algorithms to take part.'
         raise RefusalError(explain("algorithm", "be one that this node allows by its import string", name, way_out))
     if node.demands_privacy:
         rule = "be one of this package at a node that demands privacy"
@@ -106,7 +107,7 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     """Return the party, and its number in the cycle of mixed models."""
     name, index, told = (_simulated_party if node.simulated else _silo_party)(config, node, run_id)
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
-    allowed = _listed(node.allow)
+    allowed = _listed(node.allow_algorithms) | _listed(node.allow_vote_rules)
     if node.simulated or config.algorithm in allowed:
         allowed.add(config.card.name)
     if node.simulated:
@@ -132,7 +133,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
     named, params = own_model(config, node)
-    name, index = node.party or party_name(node.partition_id), node.partition_id
+    name, index = node.party or party_name(node.partition_id, config), node.partition_id
     pool = simulated_pool(config)
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
@@ -222,7 +223,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
 
 def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str, params: str) -> PublicSet:
     """Return a silo's copy of the public set, as its model reads it; refuse another one than was agreed on."""
-    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label_column)
     if node.public_fingerprint:
         require_same_set(public.fingerprint, node.public_fingerprint)
     _refuse_absurd_work(config, node, index, public)
@@ -237,7 +238,8 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
 
     Other visits end with Ray's actors.
     """
-    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    specs = [config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles)]
+    own = any(":" in one and not is_given(one) for spec in specs for one in spec.split(","))
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)

@@ -49,6 +49,8 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
+        if node.simulated and not node.party:
+            name = party_name(node.partition_id or 0, config)
         door = load(DOOR)(config, node, str(context.run_id))
         if not node.simulated:
             require_writable(output_root(node.state_dir, "state-dir"))
@@ -66,12 +68,12 @@ def ready(message: Message, context: Context) -> Message:
     In simulation a process plays many parties and starts with its first message: its first round then measures rounds
     and not start-up. It also says whether it sees the server's folder (`fedkd_flwr.simulation.shared_folder`). At silos
     a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A silo that hides how long
-    its work takes (``reply-at``) reads no private row for this, and says its name alone.
+    its work takes (``reply-every-s``) reads no private row for this, and says its name alone.
     """
     began = time.monotonic()
     settings = message.content.config_records.get("settings")
     said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
-    if settings is None or not context.node_config.get("reply-at"):
+    if settings is None or not context.node_config.get("reply-every-s"):
         with never_for_ever(context.node_config):
             client = client_of(context)
             said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
@@ -175,15 +177,15 @@ def _seconds(value: object) -> float:
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:
-    """Wait until a reply may leave: the next multiple of ``reply-at`` seconds after ``began``, on the monotonic clock.
+    """Wait until a reply may leave: the next multiple of ``reply-every-s`` seconds after ``began``, monotonic clock.
 
-    Refusals wait too. Training that exceeds ``reply-at`` is seen in whole multiples of it, and in no finer way.
+    Refusals wait too. Training that exceeds ``reply-every-s`` is seen in whole multiples of it, and in no finer way.
     """
-    if not (every := _seconds(node_config.get("reply-at", 0.0))):
+    if not (every := _seconds(node_config.get("reply-every-s", 0.0))):
         return
     passed = time.monotonic() - began
     if passed > every:
-        logger.warning("the work took %.1f s, longer than reply-at (%g s): it leaves at a multiple", passed, every)
+        logger.warning("the work took %.1f s, longer than reply-every-s (%g s): it leaves at a multiple", passed, every)
     time.sleep(max(max(math.ceil(passed / every), 1) * every - passed, 0.0))  # a quotient may be rounded down
 
 

@@ -97,13 +97,17 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
 
 
 def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> None:
-    """Mark a run that has its result, and forget what simulated parties kept to go on with."""
+    """Mark a run that has its result, and forget what simulated parties kept to go on with; not their models."""
     from fedkd_flwr.strategies.resuming import finish
 
     finish(folder / "checkpoint")
-    if record.simulation and not config.save_party_models:
-        for run_id in Lineage.load(folder / "checkpoint").runs:
-            shutil.rmtree(folder.parent / run_id / "parties", ignore_errors=True)
+    for run_id in Lineage.load(folder / "checkpoint").runs if record.simulation else ():
+        parties = folder.parent / run_id / "parties"
+        for path in parties.glob("*") if config.save_party_models else ():
+            if path.suffix not in (".model", ".md"):
+                path.unlink(missing_ok=True)
+        if not config.save_party_models or not any(parties.glob("*")):
+            shutil.rmtree(parties, ignore_errors=True)
 
 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
@@ -121,7 +125,8 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         if fault := load(CERTIFICATE)():
             log(WARN, "%s", fault)
         log(INFO, "loading the public set %s", config.public_path)
-        public, test = load_public(config.public_path, config.schema_path or None, labels=config.public_label), None
+        labels, test = config.public_label_column, None
+        public = load_public(config.public_path, config.schema_path or None, labels=labels)
         _note(record, *try_final_model(config, public))
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
@@ -134,7 +139,7 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         grid,
         wanted=config.num_parties,
         minimum=config.min_parties,
-        settle_s=config.own.node_settle_s or (3.0 if record.simulation else 30.0),
+        settle_s=config.own.nodes_stable_s or (3.0 if record.simulation else 30.0),
         deadline_s=config.own.node_deadline_s,
         readiness=readiness,
     )
@@ -219,7 +224,7 @@ def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -
             grid,
             wanted=config.num_parties,
             minimum=1,
-            settle_s=config.own.node_settle_s or 3.0,
+            settle_s=config.own.nodes_stable_s or 3.0,
             deadline_s=config.own.node_deadline_s,
         )
     except TooFewPartiesError as error:

@@ -76,8 +76,8 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     if config.public_path or not config.num_parties:
         way_out = "Give --parties; a real silo's rows are not this process's to attack."
         raise ConfigError(explain("run", "be a simulation with num-parties", config.num_parties, way_out))
-    if config.setting("delta_coding", False):
-        raise ConfigError(explain("delta-coding", "be false in an audit", True, "It changes bytes, not what is said."))
+    if config.setting("send_changes", False):
+        raise ConfigError(explain("send-changes", "be false in an audit", True, "It changes bytes, not what is said."))
     config = config.model_copy(update={"party_test_fraction": 0.0, "centralised": False})
     run_id = time.time_ns()
     folder = output_root(config.output_dir) / "runs" / str(run_id)
@@ -123,8 +123,6 @@ class _Run:
 
     Parameters
     ----------
-    config : RunConfig
-        Its settings.
     run_id : int
         Its number, under which results are kept.
     final : bool
@@ -135,7 +133,9 @@ class _Run:
         self.config, self.run_id, self.final = config, run_id, final
         self.scalars = config.as_scalars()
         count = config.num_parties
-        self.nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        self.nodes = [
+            {"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)
+        ]
         self.transcripts: list[Transcript] = []
 
     @property

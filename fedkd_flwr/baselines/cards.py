@@ -121,7 +121,8 @@ class FedKTProxConfig(FedProxConfig, FedKTConfig):
         super().check()
         if not self.party_models:
             way_out = "It would be ignored: drop it."
-            raise ConfigError(explain("party-models", "keep its default: parties get FedProx's net", False, way_out))
+            rule = "keep its default: parties get FedProx's net"
+            raise ConfigError(explain(self.keys()["party_models"], rule, False, way_out))
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings with as many passes of SOLO as FedProx's rounds make."""

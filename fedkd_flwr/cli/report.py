@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write the page of a run again and print its path; or print its table or record.
 
-    docs/record.md says what each field of a record means.
+    docs/reference/record.md says what each field of a record means.
 
     Examples
     --------

@@ -23,7 +23,7 @@ def runs(
     """List the runs that left a record on this machine, the newest first.
 
     The result is the mean of the parties' models, or that of the server's model; n is the number of test rows. Below
-    stand the commands that continue runs which were lost (docs/resume.md).
+    stand the commands that continue runs which were lost (docs/howto/resume.md).
 
     Examples
     --------

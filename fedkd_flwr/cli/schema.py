@@ -21,8 +21,8 @@ def schema(
     text: Annotated[str, typer.Option(help="Columns of free text, with commas; prose is found without.")] = "",
     decimal: Annotated[str, typer.Option(help="Sign before decimals, . or ,. Default: found.")] = "",
     missing: Annotated[str, typer.Option(help="Further words for an empty cell, as in unknown,age:-999.")] = "",
-    dates: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
-    limits: Annotated[str, typer.Option(help="What <0.5 is: number, middle (0.25) or missing.")] = "",
+    date_order: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
+    ranges_as: Annotated[str, typer.Option(help="What <0.5 is: number, middle (0.25) or missing.")] = "",
     header: Annotated[
         str, typer.Option(help="none: the file has no line of names. yes: it has. Otherwise that line.")
     ] = "",
@@ -53,8 +53,8 @@ def schema(
         text=_names(text),
         decimal=decimal,
         missing=_names(missing),
-        dates=dates,
-        limits=limits,
+        date_order=date_order,
+        ranges_as=ranges_as,
         header=header,
         encoding=encoding,
     )

@@ -43,8 +43,8 @@ def simulate(
 ) -> int:
     """Simulate a federation on this machine: parties, server and all, and say how good its models are.
 
-    Settings are those of docs/configuration.md. What stands later wins; texts need no quotes. Paths in the file start
-    from its folder, others from the current one. Your own modules are found in the current folder.
+    Settings are those of docs/reference/configuration.md. What stands later wins; texts need no quotes. Paths in the
+    file start from its folder, others from the current one. Your own modules are found in the current folder.
 
     Examples
     --------

@@ -82,14 +82,9 @@ def answer_table(
 ) -> Iterator[list[object]]:
     """Yield a header, and then a line for each public row.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (num_rows,), int64
-        Numbers of the public rows, from 0, as they stand in the public file.
-    public_columns : (names, values)
-        Names of the public columns, and all public rows' values, row by row; ([], []) where there are none to show.
-    columns : mapping
-        As `answer_columns` returns them.
+    ``rows`` of shape (num_rows,), int64, are numbers of public rows, from 0, as they stand in the public file.
+    ``public_columns`` are names of the public columns, and all public rows' values; ([], []) where none are shown.
+    ``columns`` are as `answer_columns` returns them.
     """
     names, values = public_columns
     shown = len(names[:MAX_PUBLIC_COLUMNS])

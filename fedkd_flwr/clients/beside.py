@@ -2,8 +2,8 @@
 
 A rule names the function that makes it (`fedkd_flwr.labels.rule.ConsensusRule.speaker`):
 ``say(party, instruction, *, make, steps, own_probs)`` returns the arrays that leave, by payload name, and those that
-are kept for the next round. It tells more than a label, so the owner's ``allow`` must name the rule, and it never
-leaves beside a claim.
+are kept for the next round. It tells more than a label, so the owner's ``allow-vote-rules`` must name the rule, and it
+never leaves beside a claim.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def with_beside(
     rule = RULES[instruction.rule]
     if rule.name not in party.allow:
         logger.warning(
-            "%s: the run asks for %s too, and this node's allow does not name %s: labels alone leave. "
-            "That tells more than labels; docs/deploy.md says what.",
+            "%s: the run asks for %s too, and this node's allow-vote-rules does not name %s: labels alone leave. "
+            "That tells more than labels; docs/howto/approve.md says what.",
             party.name,
             " and ".join(rule.needs),
             rule.name,

@@ -33,14 +33,15 @@ class PartyExchange(ABC):
     """One algorithm's part of a run at a party.
 
     ``party``: what it holds and allows; in a run that continues another one, with that run's id and state.
+    ``noise_rng``, for tests: seeded noise, and a seeded subset, protect nothing.
     """
 
     card: ClassVar[Card]
     heard: ClassVar[frozenset[str]] = frozenset()
     """Which of the arrays that it keeps hold nothing but what the server said, or has heard."""
 
-    def __init__(self, party: Party) -> None:
-        self.party = party
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        self.party, self.noise_rng = party, noise_rng
 
     @abstractmethod
     def learn(self, instruction: Instruction) -> Answer:

@@ -58,8 +58,7 @@ class FedKTClient(OneShotVoteClient):
         student: ModelFactory | None = None,
         noise_rng: np.random.Generator | None = None,
     ) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
+        super().__init__(party, noise_rng=noise_rng)
         self.teacher, self.student = (
             classifiers(make, party.public.num_classes) if make else party.model for make in (teacher, student)
         )
@@ -93,7 +92,7 @@ class FedKTClient(OneShotVoteClient):
         if len(np.unique(self.party.y)) == 1:
             logger.warning(
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
-                "with informative-voters-only (the default) it casts half its votes.",
+                "unless one-class-voters is count its votes weigh less.",
                 self.party.name,
                 self.party.public.schema.classes[int(self.party.y[0])],
             )
@@ -177,7 +176,7 @@ class FedKTClient(OneShotVoteClient):
                 rows,
                 answers.labels,
                 answers.counts,
-                self_training=config.unqueried == "self-training",
+                self_training=config.unanswered_rows == "self-training",
             ).predict(public.X)
 
         return self._labels(f"student {student}", learnt, instruction, pieces=config.students, count=public.num_rows)

@@ -80,7 +80,7 @@ def _require_agreed(party: Party, card: Card, config: Mapping[str, Scalar]) -> N
     if asked != name:
         raise PayloadError(explain("algorithm", f"be {name} at this client", asked))
     if name not in party.allow:
-        way_out = f'Add "{name}" to this node\'s allow to take part.'
+        way_out = f'Add "{name}" to this node\'s allow-algorithms to take part.'
         raise RefusalError(explain("algorithm", f"be one of {sorted(party.allow)}", asked, way_out))
     if config.get("fingerprint") != public.fingerprint:
         way_out = "Give this node the same public file and schema as the server."

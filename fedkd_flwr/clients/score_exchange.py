@@ -1,7 +1,7 @@
 """A party that answers public rows with scores and learns from their averages: what FedMD and DD have in common.
 
 The other half is `fedkd_flwr.strategies.score_exchange`. Sending logits or probabilities tells more than labels: a
-party takes part only where its own ``allow`` names the algorithm, and no default does.
+party takes part only where its own ``allow-algorithms`` names the algorithm, and no default does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.lesson import Lesson, averages, nothing_more, taught_by
-from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.subset import charge_of_subset, claimed_subset, learnt_from, may_continue, own_rows
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
@@ -60,7 +59,7 @@ def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int)
 
 def _public_labels(public: PublicSet) -> PublicLabels:
     if public.labels is None:
-        way_out = "Give this node the public file with the column of labels that public-label names."
+        way_out = "Give this node the public file with the column of labels that public-label-column names."
         raise DataError(explain("public rows", "have labels to pre-train on", "none", way_out))
     return public.labels
 
@@ -68,19 +67,10 @@ def _public_labels(public: PublicSet) -> PublicLabels:
 class ScoreClient(PartyClient):
     """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows.
-    noise_rng : Generator, optional
-        For tests: seeded noise, and a seeded subset, protect nothing.
+    Parameters as in `PartyClient`.
     """
 
     heard = frozenset({"answered", "cached", "cache"})
-
-    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
 
     @abstractmethod
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
@@ -107,8 +97,8 @@ class ScoreClient(PartyClient):
         self.asked_rows(instruction)
         self.lesson(instruction)
         fresh = self.party.model(seed=instruction.seed("model"))
-        if instruction.config.share == "logits" and not fresh.supports_soft_steps:
-            way_out = 'Use share "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
+        if instruction.config.answer_form == "logits" and not fresh.supports_soft_steps:
+            way_out = 'Use answer-form "softmax" or "argmax" for the run, or a torch net here (mlp, cnn-fedmd).'
             raise ConfigError(explain("model", "be a torch net to share logits", self.party.model_name, way_out))
         if instruction.config.pretrain_epochs and fresh.supports_soft_steps:
             _public_labels(self.party.public)
@@ -131,10 +121,10 @@ class ScoreClient(PartyClient):
     def fixed(self, instruction: Instruction) -> Answer:
         """Return the same score for each class of each row; the lowest class where labels are shared."""
         shape = self.num_rows(instruction), self.party.public.num_classes
-        share = instruction.config.share
-        if share == "argmax":
+        form = instruction.config.answer_form
+        if form == "argmax":
             return self._answer({"labels": np.zeros((1, shape[0]), dtype=np.int16)}, instruction)
-        if share == "logits":
+        if form == "logits":
             return self._answer({"logits": np.zeros(shape, dtype=np.float32)}, instruction)
         return self._answer({"probs": np.full(shape, 1 / shape[1])}, instruction)
 
@@ -202,17 +192,17 @@ class ScoreClient(PartyClient):
 
     def asks(self, instruction: Instruction) -> Mapping[str, int]:
         """Return that a round asks about so many public rows."""
-        return {} if nothing_more(instruction) else {"public-batch": self.num_rows(instruction)}
+        return {} if nothing_more(instruction) else {"public-rows-per-round": self.num_rows(instruction)}
 
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows are asked."""
         return len(self.asked_rows(instruction))
 
     def _answers(self, model: Classifier, instruction: Instruction) -> dict[str, NDArray[Any]]:
-        X, share = self.party.public.X[self.asked_rows(instruction)], instruction.config.share
-        if share == "logits":
+        X, form = self.party.public.X[self.asked_rows(instruction)], instruction.config.answer_form
+        if form == "logits":
             return {"logits": model.logits(X)}
-        if share == "argmax":
+        if form == "argmax":
             return {"labels": model.predict(X)[None]}
         probs = model.predict_proba(X)
         return {"probs": probs / probs.sum(axis=1, keepdims=True)}
@@ -232,7 +222,7 @@ class ScoreClient(PartyClient):
     def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return labels packed, and scores at the run's precision."""
         spec, at = self.party.spec.rows(self.num_rows(instruction)), instruction.server_round
-        bits, held = instruction.config.soft_bits, instruction.held
+        bits, held = instruction.config.score_bits, instruction.held
         return {
             name: encode_labels(array, public=spec, server_round=at)
             if name == "labels"
@@ -249,15 +239,15 @@ class ScoreClient(PartyClient):
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return this party's last answer on each public row, where changes alone are sent."""
-        kept = saved.arrays.get("kept.answered") if instruction.config.delta_coding else None
+        kept = saved.arrays.get("kept.answered") if instruction.config.send_changes else None
         return {} if kept is None else {"answered": kept}
 
     def _answered(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return what later answers may refer to, with this round's answers."""
-        if not instruction.config.delta_coding:
+        if not instruction.config.send_changes:
             return {}
         base, total = instruction.held.get("answered"), self.party.public.num_rows
-        bits, rows = instruction.config.soft_bits, self.asked_rows(instruction)
+        bits, rows = instruction.config.score_bits, self.asked_rows(instruction)
         return {"answered": with_answers(base, rows, values["probs"], bits=bits, num_public=total)}
 
     # ---------------------------------------------------------------- what it costs
@@ -285,13 +275,13 @@ class DigestClient(ScoreClient):
     ) -> None:
         """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
         config: DigestConfig = instruction.config
-        last = nothing_more(instruction) and not config.final_revisit
-        revisit = 0 if last else config.revisit_epochs
-        if revisit and config.digest_order == "revisit-first":
+        last = nothing_more(instruction) and not config.final_own_rows
+        revisit = 0 if last else config.own_rows_epochs
+        if revisit and config.distillation_order == "revisit-first":
             model.train_epochs(X, y, epochs=revisit)
-        digest, batch = config.digest_epochs, config.digest_batch
+        digest, batch = config.distillation_epochs, config.distillation_batch
         model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
-        if revisit and config.digest_order == "digest-first":
+        if revisit and config.distillation_order == "digest-first":
             model.train_epochs(X, y, epochs=revisit)
 
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:

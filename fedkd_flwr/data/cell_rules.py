@@ -107,11 +107,11 @@ def _day_or_month(texts: list[str], dates: list[str], name: str, rules: Rules) -
     day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
     if day != month:
         return "day-first" if day < month else "month-first"
-    if rules.dates:
-        return rules.dates
+    if rules.date_order:
+        return rules.date_order
     problem = explain(f"column {name!r}", "hold dates that can be read in one way", f"{dates[0]!r} and no day above 12")
-    first = {f"If the day comes first in {dates[0]}": {"dates": "day-first"}}
-    raise Question(problem, first | {"If the month comes first": {"dates": "month-first"}})
+    first = {f"If the day comes first in {dates[0]}": {"date-order": "day-first"}}
+    raise Question(problem, first | {"If the month comes first": {"date-order": "month-first"}})
 
 
 class NumberSigns(Counter[str]):

@@ -82,7 +82,7 @@ def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str
             seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
             return _categorical(seen, cells)
         seen.say_empty(cells, nothing)
-        seen.reading = replace(seen.reading, limits=rules.limits)
+        seen.reading = replace(seen.reading, limits=rules.ranges_as)
         seen.shapes = cell_rules.signs_of_numbers(cells.texts, numbers)
         if seen.shapes["point?"] or not seen.shapes["point"]:
             seen.looked = lambda sign: _look_at_texts(values, name, rules, sign)
@@ -271,8 +271,8 @@ class _TriedRule:
 
 def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> NDArray[np.float64] | None:
     """Read the cells of a column by a rule, and say so; return each row's number, None where too many do not fit it."""
-    tried = _TriedRule(cells, replace(reading, limits="" if reading.dates else rules.limits))
-    if not reading.dates and not rules.limits and tried.bad.any():
+    tried = _TriedRule(cells, replace(reading, limits="" if reading.dates else rules.ranges_as))
+    if not reading.dates and not rules.ranges_as and tried.bad.any():
         ways = [_TriedRule(cells, replace(reading, limits=way)) for way in ("number", "middle")]
         with_limits = next((one for one in ways if one.limited.any() and one.reads), None)
         tried = with_limits or (ways[0] if ways[0].limited.any() else tried)
@@ -327,7 +327,7 @@ def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
         way = seen.reading.limits
         then = {"number": "as the limit itself", "middle": "as the middle of the range", "missing": "as empty"}[way]
         other = "number" if way == "missing" else "missing"
-        done = f"read {then} ({mark('limits', way)}); {mark('limits', other)} does otherwise"
+        done = f"read {then} ({mark('ranges-as', way)}); {mark('ranges-as', other)} does otherwise"
         seen.notes.append(f"{_cells(cells.number(tried.limited))} no number: {cells.shown(tried.limited)}: {done}")
     if tried.bad.any():
         rule_of_words = seen.words_rule(cells.chosen(tried.bad))

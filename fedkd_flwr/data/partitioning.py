@@ -1,7 +1,7 @@
-"""Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file says.
+"""Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file or the data say.
 
-docs/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and by
-``pathological`` (classes that no party was given).
+docs/howto/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and
+by ``pathological`` (classes that no party was given).
 
 The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
 next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "NAMES", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "NAMES", "by_party", "partition", "read_split"]
 
 NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
@@ -55,6 +56,10 @@ def partition(
 ) -> list[NDArray[np.int64]]:
     """Deal the rows of a pool, whose labels are ``y``, to parties: return the positions of each, ascending.
 
+    >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
+    >>> sorted(np.concatenate(parts).tolist())
+    [0, 1, 2, 3]
+
     Parameters
     ----------
     name, seed : str, int
@@ -74,13 +79,9 @@ def partition(
     path, index, rows
         For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
         source file's row number of each row of the pool. If None, the file lists positions in ``y``.
-
-    >>> parts = partition(np.array([0, 0, 1, 1]), name="iid", num_parties=2, seed=0)
-    >>> sorted(np.concatenate(parts).tolist())
-    [0, 1, 2, 3]
     """
     check_choice("partitioner", name, NAMES)
-    check_choice("class-order", class_order, CLASS_ORDERS)
+    check_choice("paper.class-order", class_order, CLASS_ORDERS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
@@ -98,6 +99,33 @@ def partition(
     except ValueError as error:
         rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
         raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
+
+
+def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: int) -> list[NDArray[np.int64]]:
+    """Return the positions of each real party's rows, ascending.
+
+    Parameters
+    ----------
+    party_of : ndarray of int, shape (n,)
+        The number of the party that each row is of.
+    names : sequence of str
+        The parties.
+    num_parties : int
+        How many parties the run has, which must be all of them; 0: as many.
+
+    >>> [part.tolist() for part in by_party(np.array([1, 0, 1]), ["north", "south"], 2)]
+    [[1], [0, 2]]
+    """
+    if num_parties not in (0, len(names)):
+        way_out = "Leave it out, or set partitioner=dirichlet to split the rows at random."
+        rule = f"be {len(names)} (or 0), the parties in the data: {short_list(names)}"
+        raise ConfigError(explain("num-parties", rule, num_parties, way_out))
+    parts = [np.flatnonzero(party_of == number) for number in range(len(names))]
+    if empty := [name for name, part in zip(names, parts, strict=True) if not len(part)]:
+        rule, seen = "keep a row of each party", f"none of {short_list(empty)}"
+        way_out = "All its rows were drawn as public or test rows: lower num-public and num-test, or leave it out."
+        raise DataError(explain("the private rows", rule, seen, way_out), code=Code.NO_ROWS)
+    return parts
 
 
 def _flwr_partitioner(
@@ -136,12 +164,12 @@ def _dirichlet(
     min_rows: int,
     class_order: str,
 ) -> list[NDArray[np.int64]]:
-    for key, alpha in zip(("dirichlet-alpha", "second-dirichlet-alpha"), alphas, strict=False):
+    for key, alpha in zip(("dirichlet-alpha", "paper.second-dirichlet-alpha"), alphas, strict=False):
         check_number(key, alpha, above=0)
-    check_whole("min-party-rows", min_rows, 1)
-    way_out = "Use fewer parties, more private rows, a lower min-party-rows or a larger dirichlet-alpha."
+    check_whole("paper.min-party-rows", min_rows, 1)
+    way_out = "Use fewer parties, more private rows, a lower paper.min-party-rows or a larger dirichlet-alpha."
     if not len(y) >= num_parties * min_rows:
-        rule = f"be at least {num_parties} parties x {min_rows} min-party-rows"
+        rule = f"be at least {num_parties} parties x {min_rows} paper.min-party-rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
     codes = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
@@ -162,7 +190,7 @@ def _dirichlet(
         f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({', '.join(map(str, alphas))}) "
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
-    raise DataError(explain("every party", f"have at least {min_rows} rows (min-party-rows)", seen, way_out))
+    raise DataError(explain("every party", f"have at least {min_rows} rows (paper.min-party-rows)", seen, way_out))
 
 
 def _balanced(

@@ -68,7 +68,8 @@ class DensityRatio(ConsensusRule):
         )
         if silent := num_parties - sent:
             reason += (
-                f" {silent} of {num_parties} parties sent no density ratios: a node's allow must name density-ratio."
+                f" {silent} of {num_parties} parties sent no density ratios: a node's allow-vote-rules must name "
+                "density-ratio."
             )
         told: dict[str, Any] = {"rule": rule, "reason": reason, "of_party": of_party}
         if rule == self.name:

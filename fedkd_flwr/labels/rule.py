@@ -86,7 +86,7 @@ class ConsensusRule(ABC):
     """One way in which answers become a consensus."""
 
     name: ClassVar[str]
-    """Its name in run configs; where it needs more than labels also in a node's ``allow``."""
+    """Its name in run configs; where it needs more than labels also in a node's ``allow-vote-rules``."""
     asks: ClassVar[str] = ""
     """The rule whose needs parties are asked for: its own name, that of another rule, or "" for labels alone."""
     needs: ClassVar[tuple[str, ...]] = ()
@@ -104,17 +104,7 @@ class ConsensusRule(ABC):
 
     @abstractmethod
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
-        """Return the consensus.
-
-        Parameters
-        ----------
-        ballot : Ballot
-            What the parties said.
-        config : Config
-            The algorithm's settings; ``config.ties`` says how equal votes are broken.
-        rng : Generator
-            Breaks ties.
-        """
+        """Return the consensus; ``config.ties`` says how ``rng`` breaks equal votes."""
 
     def also_named(self, beside: Mapping[str, NDArray[Any]]) -> Labels | None:
         """Return labels that what a party sent beside its own names, (num_public,); None where it names none."""

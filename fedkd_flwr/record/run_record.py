@@ -102,7 +102,7 @@ class RunRecord:
     num_rounds: int = 0  # planned; it may converge before. 0: not known
     simulation: bool = False  # no real silos
     seed: int = 0  # of everything but privacy noise
-    config: dict[str, Any] = field(default_factory=dict)  # all settings that the run read (docs/configuration.md)
+    config: dict[str, Any] = field(default_factory=dict)  # all settings that the run read
     changed: list[str] | None = None  # the settings in ``config`` that are not the defaults; None: not known
     versions: dict[str, str] = field(default_factory=dict)  # of this package and its libraries
     num_public: int = 0  # public rows

@@ -1,6 +1,6 @@
 """One privacy claim in words that a data-protection officer can read.
 
-A claim arrives as `PrivacyClaim.as_dict` wrote it (docs/privacy.md), possibly from a file, so any key may be missing.
+A claim is what `PrivacyClaim.as_dict` wrote (docs/understand/privacy.md), possibly to a file: any key may be missing.
 """
 
 from __future__ import annotations

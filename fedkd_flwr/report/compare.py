@@ -36,13 +36,29 @@ _NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 
 # settings that do not change what a run finds
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
-_IDLE |= {"node-settle-s", "node-deadline-s"}
+_IDLE |= {"nodes-stable-s", "node-deadline-s"}
 # settings that choose the data with the common test rows, the public rows, and each party's own test rows
-_DATA = ["dataset", "table", "label", "label-space", "schema-path", "num-test", "public-from"]
+_DATA = [
+    "dataset",
+    "table",
+    "label",
+    "paper.output-classes",
+    "schema-path",
+    "num-test",
+    "paper.public-from",
+    "test-table",
+]
 _DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
-_PUBLIC = ["num-test", "public-from", "num-public", "num-private", "public-label"]
-_OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "second-dirichlet-alpha"]
-_OWN += ["classes-per-party", "shards-per-party", "min-party-rows", "class-order", "partition-path", "partition-index"]
+_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-table"]
+_OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "paper.second-dirichlet-alpha"]
+_OWN += [
+    "classes-per-party",
+    "shards-per-party",
+    "paper.min-party-rows",
+    "paper.class-order",
+    "partition-path",
+    "paper.partition-index",
+]
 _OWN += ["party-test-fraction"]
 
 
@@ -276,7 +292,7 @@ def _problems(records: Sequence[RunRecord], rows: str) -> Iterator[str]:
 def _facts(record: RunRecord, rows: str) -> dict[str, Any]:
     """Return what all runs that are compared must have in common."""
     settings = [*_DATA, *(_OWN if rows == "own" else [])]
-    settings += ["num-public"] if record.config.get("public-from") == "test" else []  # cut from one file
+    settings += ["num-public"] if record.config.get("paper.public-from") == "test" else []  # cut from one file
     return {
         "whether they are simulations": record.simulation,
         "whether they were audited, so that models learnt half of the rows": record.audit is not None,

@@ -33,7 +33,7 @@ _WITHOUT_ROWS = (
     "xgboost.",
     "fedkd_flwr.models.estimators.RuleFit",
     "fedkd_flwr.models.networks.",
-    "fedkd_flwr.models.transformers.",
+    "fedkd_flwr.text.transformers.",
 )
 _WITH_ROWS = ("fedkd_flwr.models.estimators.NearestNeighbours", "sklearn.neighbors.", "sklearn.svm.")
 

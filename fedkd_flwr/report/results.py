@@ -51,7 +51,7 @@ FIGURES = {
     "brier": "Brier",
     "calibration_error": "ECE",
 }
-"""Figures of `Metrics` that are one number, with their names in a table (docs/metrics.md explains them)."""
+"""Figures of `Metrics` that are one number, with their names in a table (docs/reference/metrics.md explains them)."""
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 

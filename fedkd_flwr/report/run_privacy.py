@@ -194,7 +194,8 @@ def unprotected(record: RunRecord) -> list[str]:
     also = " Besides, parties reported how accurate their models are." if measured else ""
     more = ""
     if (ratios := _ratios(record)) is not None:
-        who = f"{ratios} of {len(record.parties)} parties" if ratios else "parties whose allow names density-ratio"
+        who = "parties whose allow-vote-rules names density-ratio"
+        who = f"{ratios} of {len(record.parties)} parties" if ratios else who
         did = "may also have sent" if may and not ratios else "also sent"
         more = (
             f" For density-ratio votes {who} {did} how many rows of each class they hold, and how much each public "

@@ -43,8 +43,8 @@ REASONS: dict[str, str] = {
     "node config.",
     Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
     "it more rows, or lower teachers-per-student.",
-    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow does not "
-    "name, a model by import string, model parameters out of the ranges for runs, or a setting, a model or an hour "
+    Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow-algorithms does "
+    "not name, a model by import string, model parameters out of the ranges for runs, or a setting, a model or an hour "
     "that a rule of the site excludes. Its operator can change the node "
     "config; the server cannot. The party's own log names the rule.",
     Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "

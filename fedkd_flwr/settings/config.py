@@ -15,43 +15,45 @@ from typing import Any, Literal
 from pydantic import SkipValidation
 
 from fedkd_flwr.algorithms import Card, cards, find_card
-from fedkd_flwr.algorithms.card import Config, ExchangeConfig, setting
+from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config"]
+__all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
 _BY_FILE = {"partitioner": ("file",)}
-_DIRICHLET = {"partitioner": ("dirichlet", "inner-dirichlet")}
+_OWN_PARTIES = {"partitioner": ("auto", "column")}
+_DIRICHLET = {"partitioner": ("auto", "dirichlet", "inner-dirichlet")}
+_WITH_PARTIES = ("heart",)  # named data sets whose rows are of real parties
 _NAME = re.compile(r"(\w[\w.+=-]{0,99})?")
 
 
 class RunConfig(Config):
     """What a run is told, whatever its algorithm; ``own`` are the algorithm's settings."""
 
-    name: str = setting("")
+    name: str = setting("", first=True)
     """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
-    algorithm: str = setting("fedct")
+    algorithm: str = setting("fedct", first=True)
     """Which exchange: a name, or your own card as package.module:CARD."""
-    num_rounds: int = setting(0, ge=0, le=100_000)
+    num_rounds: int = setting(0, ge=0, le=100_000, first=True)
     """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
-    num_parties: int = setting(0, ge=0)
+    num_parties: int = setting(0, ge=0, first=True)
     """Nodes to wait for. 0: until their number is stable."""
-    min_parties: int = setting(2, ge=1)
+    min_parties: int = setting(2, ge=1, first=True)
     """Fewest valid replies a round needs; fewer fail the run."""
     fraction_parties: float = setting(1.0, gt=0, le=1)
     """Share of the parties asked in a round, drawn by name."""
-    round_timeout_s: float = setting(3600.0, gt=0)
+    round_timeout_s: float = setting(3600.0, gt=0, first=True)
     """Who has not answered after so many seconds is left out."""
-    output_dir: str = setting("", path=True)
+    output_dir: str = setting("", path=True, first=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
     """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
-    (docs/resume.md)."""
+    (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0)
     """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
     rehearsal: bool = setting(False)
@@ -59,24 +61,30 @@ class RunConfig(Config):
     private leaves, and no ledger is charged (`fedkd server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
-    save_party_models: bool = setting(False)
-    """In simulation: keep each party's final model beside the record."""
+    save_party_models: bool = setting(True)
+    """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
     try_models_s: float = setting(30.0, ge=0)
     """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
     most. 0: not tried."""
 
     tracking: str = setting("none")
     """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
-    (docs/tracking.md)."""
+    (docs/howto/track.md)."""
 
-    dataset: str = setting("digits")
-    """In simulation: a named data set (docs/your-data.md), or "table"."""
+    dataset: str = setting("digits", first=True)
+    """In simulation: a named data set (docs/howto/your-data.md), or "table"."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
-    table: str = setting("", only=_TABLE, path=True)
-    """Absolute path of your file."""
-    label: str = setting("", only=_TABLE)
+    table: str = setting("", only=_TABLE, path=True, first=True)
+    """Absolute path of your file: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
+    tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
+    """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
+    label: str = setting("", only=_TABLE, first=True)
     """Its label column."""
+    public_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the public rows; they need no label. Empty: num-public rows of your table."""
+    test_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the common test rows. Empty: num-test rows of your table."""
     id_column: str = setting("", only=_TABLE)
     """A column of it that names rows and is no feature."""
     drop: str = setting("", only=_TABLE)
@@ -85,20 +93,20 @@ class RunConfig(Config):
     """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
     missing: str = setting("", only=_TABLE)
     """Further words for an empty cell, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are known."""
-    dates: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
+    date_order: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
-    limits: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
+    ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
     header: str = setting("", only=_TABLE)
     """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
     line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
     encoding: str = setting("", only=_TABLE)
     """Of lines that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
-    public_path: str = setting("", path=True)
+    public_path: str = setting("", path=True, first=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
     """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
-    num_public: int = setting(0, ge=0)
+    num_public: int = setting(0, ge=0, first=True)
     """Public rows; 0: the data set's usual share."""
     num_test: int = setting(0, ge=0)
     """Test rows; 0: the data set's usual share."""
@@ -109,12 +117,12 @@ class RunConfig(Config):
     draw_public_epsilon: float = setting(0.0, ge=0)
     """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
     this epsilon at 1e-5, for one record against the server. 0: the data set's own (docs/public-rows-drawn.md)."""
-    public_from: Literal["train", "test"] = setting("train")
+    public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Sets with an official test file: where public rows come from."""
-    public_label: str = setting("")
+    public_label_column: str = setting("")
     """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
     in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
-    label_space: Literal["private", "joint"] = setting("private")
+    output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
     """Those sets: the private classes alone, or the public classes and then the private ones."""
     synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
     """Rows of the synthetic set."""
@@ -123,31 +131,36 @@ class RunConfig(Config):
     synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC)
     """Its classes."""
 
-    partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
-        setting("dirichlet")
-    )
-    """In simulation: who holds what (docs/your-data.md)."""
-    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET)
+    partitioner: Literal[
+        "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
+    ] = setting("auto", first=True)
+    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the data
+    have them, else dirichlet."""
+    partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
+    """The column of your table that says whose row it is. It is no feature."""
+    dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("dirichlet",)})
+    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
     """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
     """Classes a party holds."""
     shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
     """Shards a party holds."""
-    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET)
+    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
     """dirichlet is drawn again until every party has so many rows."""
-    class_order: Literal["rarest-first", "frequent-first", "label"] = setting("rarest-first", only=_DIRICHLET)
+    class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
+        "rarest-first", only=_DIRICHLET, section=PAPER
+    )
     """Order in which dirichlet deals classes, which matters."""
     partition_path: str = setting("", only=_BY_FILE, path=True)
     """Absolute path of an NPZ file of row numbers."""
-    partition_index: int = setting(0, ge=0, only=_BY_FILE)
+    partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
     """Which of its partitions."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
-    model: str = setting("mixed")
-    """The parties' model: a name or an import string (docs/your-model.md)."""
-    model_params: str = setting("")
+    model: str = setting("mixed", first=True)
+    """The parties' model: a name or an import string (docs/howto/your-model.md)."""
+    model_params: str = setting("", first=True)
     """Its parameters: a=1,b=x or JSON."""
     teacher_model: str = setting("")
     """FedKT's teachers. Empty: model."""
@@ -183,6 +196,12 @@ class RunConfig(Config):
         """Return the name of a role's model, empty where the run gives none, and its parameters."""
         return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
 
+    @property
+    def has_parties(self) -> bool:
+        """Whether the rows of a simulation are those of real parties, with names."""
+        named = bool(self.tables or self.partition_column or self.dataset in _WITH_PARTIES)
+        return named and self.partitioner in _OWN_PARTIES["partitioner"]
+
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting that not every algorithm has."""
         return getattr(self.own, name, default)
@@ -197,9 +216,9 @@ class RunConfig(Config):
             rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
             raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
         unread = [
-            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if _read(name, one)])
+            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if reads(name, one)])
             for name, key in self.keys().items()
-            if getattr(self, name) != self.default(name) and not _read(name, card)
+            if getattr(self, name) != self.default(name) and not reads(name, card)
         ]
         if unread:
             raise ConfigError("\n".join(unread))
@@ -217,9 +236,10 @@ class RunConfig(Config):
         if self.num_parties and self.min_parties > self.num_parties:
             rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
             raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))
-        if self.dataset == "table" and not (self.table and self.label):
+        if self.dataset == "table" and not ((self.table or self.tables) and self.label):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
+        self._check_parties()
         told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name)]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
@@ -234,6 +254,20 @@ class RunConfig(Config):
                 raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
         if self.partitioner == "file" and not self.partition_path:
             raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+
+    def _check_parties(self) -> None:
+        """Refuse two answers to whose row one is, and none where one is needed."""
+        ways = [key for key in ("table", "tables", "partition_column") if getattr(self, key)]
+        if "tables" in ways and len(ways) > 1:
+            way_out = "Each file of tables is one party: drop the other."
+            raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
+        if self.partitioner == "column" and not self.has_parties:
+            way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
+            raise ConfigError(explain("partition-column", 'be given with partitioner "column"', "", way_out))
+        dealing = ("dirichlet_alpha", "second_dirichlet_alpha", "min_party_rows", "class_order")
+        if self.has_parties and (unread := [n for n in dealing if getattr(self, n) != self.default(n)]):
+            rule, way_out = "not be set where rows have their own parties", "Drop it, or set partitioner=dirichlet."
+            raise ConfigError(explain(" and ".join(map(kebab, unread)), rule, getattr(self, unread[0]), way_out))
 
     def changed_keys(self) -> list[str]:
         """Return the keys of the settings that are not the defaults, of the algorithm's too."""
@@ -251,7 +285,7 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "dates", "limits", "header", "encoding")
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding")
 """Settings that say how a user's table is read."""
 
 
@@ -342,7 +376,7 @@ def _unread(key: str, value: Any, algorithm: str, readers: list[str], own: Seque
     return explain(key, f"not be set for {algorithm}", value, way_out)
 
 
-def _read(name: str, card: Card) -> bool:
+def reads(name: str, card: Card) -> bool:
     """Tell whether an algorithm reads a general setting: some of them not every algorithm does."""
     some = {
         "fraction_parties": card.samples,

@@ -21,39 +21,41 @@ class NodeConfig(Config):
     In simulation Flower sets ``partition-id`` and ``num-partitions``; a silo gives ``data-path`` and ``public-path``.
     """
 
-    party: str = setting("")
+    party: str = setting("", first=True)
     """This silo's name, unique in the federation; required with data-path."""
-    data_path: str = setting("", path=True)
+    data_path: str = setting("", path=True, first=True)
     """Its private file, with the schema's label column."""
-    public_path: str = setting("", path=True)
+    public_path: str = setting("", path=True, first=True)
     """Its copy of the public file; required with data-path."""
     schema_path: str = setting("", path=True)
     """Its copy of the schema. Empty: schema.toml beside public-path."""
-    public_fingerprint: str = setting("")
+    public_fingerprint: str = setting("", first=True)
     """The public set that was agreed on, as `fedkd doctor` prints it at the server: 20 digits to compare by telephone.
     Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
-    model: str = setting("")
+    model: str = setting("", first=True)
     """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")
     """Its parameters."""
-    state_dir: str = setting("", path=True)
+    state_dir: str = setting("", path=True, first=True)
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows kept for measuring."""
-    allow: str = setting(",".join(sorted(allowed_by_default())))
-    """Algorithms it takes part in, with commas; those that send scores or weights never by default. With the word
-    density-ratio among them, FedCT, FedKT and PATE also get its class counts and how typical each public row is of its
-    rows, in runs without noise; with exact-sums, a server that runs noisy-sums with noise of its own gets exact counts.
-    In simulation the run decides."""
+    allow_algorithms: str = setting(",".join(sorted(allowed_by_default())), first=True)
+    """The algorithms this node takes part in, with commas; those that send scores or weights never by default. In
+    simulation the run decides."""
+    allow_vote_rules: str = setting("")
+    """Vote rules that get more than labels from this node, with commas, in runs without noise. density-ratio gets its
+    class counts and how typical each public row is of its rows. exact-sums: a server that runs noisy-sums with noise of
+    its own gets exact counts. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""
-    require_privacy: bool = setting(False)
+    require_privacy: bool = setting(False, first=True)
     """Refuse runs in which no mechanism at this party makes its replies private. Alone it accepts any noise, so set
     epsilon-budget too."""
-    epsilon_budget: float = setting(float("inf"), ge=0, allow_inf_nan=True)
+    epsilon_budget: float = setting(float("inf"), ge=0, allow_inf_nan=True, first=True)
     """Most this party may ever spend on its data, over all runs, for one record against the server; a finite budget
     refuses runs without a mechanism too."""
     delta_budget: float = setting(1e-5, gt=0, lt=1)
@@ -65,12 +67,12 @@ class NodeConfig(Config):
     """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
     node's own is its owner's choice."""
     run_rules: str = setting("")
-    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.share=argmax. A
+    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.answer-form=argmax. A
     setting that the run's algorithm does not have is passed over."""
     reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
     """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
     refuses replies without a mechanism too."""
-    hours: str = setting("")
+    answer_hours: str = setting("")
     """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
     08:00-18:00. Empty: always."""
     class_rows_at_least: int = setting(0, ge=0)
@@ -78,13 +80,13 @@ class NodeConfig(Config):
     With fewer it refuses; beside a claim for the whole party it sends a fixed answer instead, because a refusal would
     tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
     answer."""
-    approve: Literal["never", "first-round", "always"] = setting("never")
-    """Which replies wait until a person approves them (docs/egress.md): none; the first of a run, which then speaks for
-    later ones of its kind; or each that holds labels, scores, weights or metrics."""
+    approve: Literal["never", "first-round", "always"] = setting("never", first=True)
+    """Which replies wait until a person approves them (docs/howto/approve.md): none; the first of a run, which then
+    speaks for later ones of its kind; or each that holds labels, scores, weights or metrics."""
     approve_within_s: float = setting(3000.0, ge=0)
     """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
     round-timeout-s."""
-    reply_at: float = setting(0.0, ge=0)
+    reply_every_s: float = setting(0.0, ge=0)
     """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
     comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
     round_limit_s: float = setting(3000.0, ge=0)
@@ -93,8 +95,8 @@ class NodeConfig(Config):
     memory_limit_gb: float = setting(0.0, ge=0)
     """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
     the machine's, or of its container's."""
-    share_metrics: str = setting("")
-    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/metrics.md lists them); model
+    share_metrics: str = setting("", first=True)
+    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/reference/metrics.md); model
     stands for its model's name and size. Empty: none."""
     min_support: int = setting(10, ge=0)
     """A figure of a class with fewer test rows stays here."""
@@ -131,7 +133,7 @@ class NodeConfig(Config):
 
     @cached_property
     def rules(self) -> Any:
-        """The rules of the site, beside allow; raises `ConfigError` where one cannot be read."""
+        """The rules of the site, beside the algorithms it allows; raises `ConfigError` where one cannot be read."""
         return load(SITE_RULES)(self)
 
     @property

@@ -79,7 +79,7 @@ class Bundle:
 def build_bundle(app: Path) -> Bundle:
     """Build the bundle of an app's folder, as ``flwr run`` does.
 
-    Equal files give an equal bundle and hash, wherever the folder is; see ``docs/deploy.md`` for what was tried.
+    Equal files give an equal bundle and hash, wherever the folder is.
     """
     from flwr.cli.build import build_fab_from_disk
 
@@ -131,10 +131,10 @@ class Approvals:
         return earlier[-1] if earlier else None
 
     def add(self, bundle: Bundle) -> Path:
-        """Approve a bundle; return its file (mode 0600)."""
+        """Approve a bundle; return its file, which all may read: the node may be another user's."""
         make_folder(self.folder)
         path = self.folder / f"{bundle.sha256}.fab"
-        write_atomic(path, bundle.content)
+        write_atomic(path, bundle.content).chmod(0o644)
         return path
 
     def remove(self, digest: str) -> Bundle:

@@ -18,15 +18,27 @@ from fedkd_flwr.errors import Code, FedkdError
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.stores.files import require_locks
 
-__all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_code", "finding_of"]
+__all__ = [
+    "WHY",
+    "Finding",
+    "Level",
+    "as_json",
+    "as_text",
+    "check_disk",
+    "exit_code",
+    "fault",
+    "finding_of",
+    "ready",
+    "warning",
+]
 
 
 class Level(IntEnum):
-    """How bad a finding is; the worst one is the exit code."""
+    """How bad a finding is; the worst one is the exit code. 2 is that of a command given wrongly."""
 
     READY = 0
     WARNING = 1
-    FAULT = 2
+    FAULT = 3
 
 
 WHY = {
@@ -37,6 +49,8 @@ WHY = {
     "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
     "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "
     "every run without noise.",
+    "values": "A cell of no category that the schema names counts as empty: the party learns nothing from it.",
+    "known rows": "The server judges parties by public rows whose labels it knows; without them the run cannot begin.",
     "rows": "A model of very few rows votes nearly at random, and harms the result for everybody.",
     "shift": "Labels of public rows that are unlike the private ones teach nobody anything: the first reason why "
     "such a federation fails.",
@@ -77,6 +91,21 @@ class Finding:
         return WHY[self.subject]
 
 
+def ready(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what is as it should be."""
+    return Finding(subject=subject, level=Level.READY, what=what, way_out=way_out, private=private)
+
+
+def warning(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what may go wrong."""
+    return Finding(subject=subject, level=Level.WARNING, what=what, way_out=way_out, private=private)
+
+
+def fault(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what is wrong."""
+    return Finding(subject=subject, level=Level.FAULT, what=what, way_out=way_out, private=private)
+
+
 def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bool = False) -> Finding:
     """Return an error as a fault: what, and its way out where none is given."""
     text = " ".join(str(error).split()) or type(error).__name__
@@ -85,11 +114,11 @@ def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bo
             subject = "extras"
     else:
         text = f"{type(error).__name__}: {text}"
-    return Finding(subject=subject, level=Level.FAULT, what=text, way_out=way_out, private=private)
+    return fault(subject, text, way_out=way_out, private=private)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """Return 0 where all is ready, 1 where there are warnings, 2 where there is a fault."""
+    """Return 0 where all is ready, 1 where there are warnings, 3 where there is a fault."""
     return int(max((one.level for one in findings), default=Level.READY))
 
 
@@ -99,7 +128,7 @@ _WORDS = {Level.READY: "ready", Level.WARNING: "warning", Level.FAULT: "NOT READ
 def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings as lines; warnings and faults with why they matter and what to do.
 
-    >>> print(*as_text([Finding(subject="rows", level=Level.READY, what="1,200 rows")]), sep=chr(10))
+    >>> print(*as_text([ready("rows", "1,200 rows")]), sep=chr(10))
     ready      rows          1,200 rows
     Ready: 1 point was looked at.
     """
@@ -116,7 +145,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     yield {
         0: f"Ready: {looked}",
         1: f"Ready, with {warnings}: {looked}",
-        2: f"Not ready: {faults}, {warnings}; {looked}",
+        3: f"Not ready: {faults}, {warnings}; {looked}",
     }[exit_code(findings)]
 
 
@@ -163,12 +192,11 @@ def check_disk(folder: Path, key: str) -> Finding:
         return finding_of("disk", error)
     except OSError as error:
         way_out = f"Make room there, or give this user the right to write; or set {key} to a folder on another disk."
-        what = f"{place} cannot be written: {error.strerror or error}"
-        return Finding(subject="disk", level=Level.FAULT, what=what, way_out=way_out)
+        return fault("disk", f"{place} cannot be written: {error.strerror or error}", way_out)
     what = f"{free / 1e9:,.1f} GB free for {folder}"
     if free < _FEW_BYTES:
         full = free < _LEAST_BYTES
         what = f"{free / 1e6:,.0f} MB free for {folder}{', which is next to nothing' if full else ''}"
         way_out = f"Make room (`du -xh {place} | sort -h | tail` shows what is large), or set {key} to another disk."
         return Finding(subject="disk", level=Level.FAULT if full else Level.WARNING, what=what, way_out=way_out)
-    return Finding(subject="disk", level=Level.READY, what=what)
+    return ready("disk", what)

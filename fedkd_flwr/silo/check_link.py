@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from fedkd_flwr.app.proxies import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.silo.check import Finding, Level
+from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
 
 __all__ = ["Link", "check_link", "read_supernode_options"]
 
@@ -86,8 +86,8 @@ def check_link(link: Link) -> Iterator[Finding]:
     context = None
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
-        way_out = "For more than a trial, use TLS: docs/deploy.md, 'With TLS and known SuperNodes'."
-        certificate = Finding(subject="certificate", level=Level.WARNING, what=what, way_out=way_out)
+        way_out = "For more than a trial, use TLS: docs/howto/certificates.md."
+        certificate = warning("certificate", what, way_out)
     else:
         try:
             context = ssl.create_default_context(cafile=link.root_certificates)
@@ -95,17 +95,17 @@ def check_link(link: Link) -> Iterator[Finding]:
             way_out = "Ask the server's operator for the CA's certificate: --root-certificates /path/of/ca.crt"
             missing = isinstance(error, FileNotFoundError)
             what = f"{link.root_certificates} {'is not there' if missing else f'is no certificate in PEM: {error}'}"
-            yield Finding(subject="certificate", level=Level.FAULT, what=what, way_out=way_out)
+            yield fault("certificate", what, way_out)
             return
     host, port = _split(link.address)
     try:
         with contextlib.closing(_connection(host, port, context)) as connection:
             connection.connect()
-            yield Finding(subject="address", level=Level.READY, what=f"{link.address} answers")
+            yield ready("address", f"{link.address} answers")
             if proxy := proxy_of(host):
                 what = f"{link.address} was reached directly here; Flower goes through the proxy of {proxy}"
                 way_out = f"Where that proxy does not let it through, start the node with NO_PROXY={host}."
-                yield Finding(subject="address", level=Level.WARNING, what=what, way_out=way_out)
+                yield warning("address", what, way_out)
             if context is not None:
                 certificate = _lasting(connection.sock)
             yield certificate
@@ -115,19 +115,18 @@ def check_link(link: Link) -> Iterator[Finding]:
             said = answered.getheader("Date")
         yield _clock(here, said, signed=link.key is not None)
     except ssl.SSLCertVerificationError as error:
-        yield Finding(subject="address", level=Level.READY, what=f"{link.address} answers")
+        yield ready("address", f"{link.address} answers")
         yield _refused(link, error)
         return
     except ssl.SSLError as error:
-        what = f"{link.address} answers, but not with TLS: {error.reason or error}"
         way_out = "Check host and port with the server's operator; a SuperLink without TLS is reached with --insecure."
-        yield Finding(subject="address", level=Level.FAULT, what=what, way_out=way_out)
+        yield fault("address", f"{link.address} answers, but not with TLS: {error.reason or error}", way_out)
         return
     except (OSError, http.client.HTTPException, ValueError) as error:
         yield _unreachable(link.address, host, error)
         if proxy := proxy_of(host):
             what = f"{link.address} was tried directly; Flower goes through the proxy of {proxy}"
-            yield Finding(subject="address", level=Level.WARNING, what=what, way_out="--no-check starts the node.")
+            yield warning("address", what, "--no-check starts the node.")
         return
     if link.node:
         yield _key(link)
@@ -161,7 +160,7 @@ def _unreachable(address: str, host: str, error: Exception) -> Finding:
         way_out = "Check host and port; a SuperLink with TLS is reached without --insecure."
     else:
         why, way_out = str(error), "Write --superlink HOST:PORT as the server's operator says."
-    return Finding(subject="address", level=Level.FAULT, what=f"{address} cannot be reached: {why}", way_out=way_out)
+    return fault("address", f"{address} cannot be reached: {why}", way_out)
 
 
 def _lasting(sock: Any) -> Finding:
@@ -171,8 +170,8 @@ def _lasting(sock: Any) -> Finding:
     what = f"verified; it holds until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
     if days < _EXPIRES_SOON_DAYS:
         way_out = "Tell the server's operator: from then on no node can connect until it is renewed."
-        return Finding(subject="certificate", level=Level.WARNING, what=f"{what}, {days:.0f} days", way_out=way_out)
-    return Finding(subject="certificate", level=Level.READY, what=what)
+        return warning("certificate", f"{what}, {days:.0f} days", way_out)
+    return ready("certificate", what)
 
 
 def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
@@ -192,7 +191,7 @@ def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
             "Ask the server's operator, on another way than this network, for the CA's certificate, and give its file: "
             "--root-certificates /path/of/ca.crt"
         )
-    return Finding(subject=subject, level=Level.FAULT, what=what, way_out=way_out)
+    return fault(subject, what, way_out)
 
 
 def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
@@ -200,11 +199,10 @@ def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
     try:
         there = parsedate_to_datetime(said or "")
     except ValueError:
-        what = "the server's answer has no date: nothing to compare this clock with"
-        return Finding(subject="clock", level=Level.READY, what=what)
+        return ready("clock", "the server's answer has no date: nothing to compare this clock with")
     ahead = (here - there).total_seconds()  # the answer's date is cut to whole seconds
     if -_NOTED_S <= ahead <= 1 + _NOTED_S:
-        return Finding(subject="clock", level=Level.READY, what="within 2 s of the server's")
+        return ready("clock", "within 2 s of the server's")
     what = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
     refused = ahead > _AHEAD_S or ahead < -_BEHIND_S
     if refused and signed:
@@ -231,37 +229,33 @@ def _key(link: Link) -> Finding:
                 raise ValueError("another kind of key")
             private = loaded
         except OSError as error:
-            way_out = f"Give the path of this node's private key, or make one: {make}"
             what = f"{path} cannot be read: {error.strerror or error}"
-            return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
+            return fault("key", what, f"Give the path of this node's private key, or make one: {make}")
         except (ValueError, UnsupportedAlgorithm) as error:
             way_out = f"Flower takes an ECDSA key without a passphrase: {make}. Send the .pub half to the operator."
-            return Finding(subject="key", level=Level.FAULT, what=f"{path}: {error}", way_out=way_out)
+            return fault("key", f"{path}: {error}", way_out)
     asked = private or ec.generate_private_key(ec.SECP384R1())
     try:
         known = _known(link, private, public_key_to_bytes(asked.public_key()))
     except Exception as error:  # another release of Flower, or a proxy that answers in its own way
         what = f"whether the server knows it could not be found out: {type(error).__name__}: {error}"
-        return Finding(subject="key", level=Level.WARNING, what=what[:400], way_out="Start the node, and read its log.")
+        return warning("key", what[:400], way_out="Start the node, and read its log.")
     if private is None:
         if known == "refused":
             way_out = (
                 f"Make one ({make}), send the .pub half to the operator, and add --auth-supernode-private-key st-mary"
             )
-            what = "this SuperLink takes registered nodes only, and no key was given"
-            return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
-        what = "none is needed: this SuperLink takes any node that reaches it"
-        return Finding(subject="key", level=Level.READY, what=what)
+            return fault("key", "this SuperLink takes registered nodes only, and no key was given", way_out)
+        return ready("key", "none is needed: this SuperLink takes any node that reaches it")
     if known == "registered":
-        return Finding(subject="key", level=Level.READY, what=f"{link.key} is registered at the SuperLink")
+        return ready("key", f"{link.key} is registered at the SuperLink")
     way_out = (
         f"Send the public half to the server's operator (ssh-keygen -y -f {link.key} > node.pub), who registers it: "
         "flwr supernode register node.pub ops"
     )
     if known == "refused":
         way_out = f"Have the clock set first (timedatectl set-ntp true). Else: {way_out}"
-    what = f"the SuperLink does not know the key of {link.key}"
-    return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
+    return fault("key", f"the SuperLink does not know the key of {link.key}", way_out)
 
 
 def _known(link: Link, private: Any, public: bytes) -> str:

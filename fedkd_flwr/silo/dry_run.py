@@ -58,7 +58,7 @@ class DryRun:
 def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> DryRun:
     """Return exactly what this run would send in its first round from this silo; nothing leaves or is charged.
 
-    ``settings``: the run config, by key, as `fedkd server run` takes it. The server's public file is taken to be this silo's.
+    ``settings``: the run config, by key, as for `fedkd server run`; the public file is taken to be this silo's.
     ``node_settings``: the silo's node config, by key.
 
     Raises `ConfigError` or `DataError` if a setting or the public set is wrong; what is wrong with the party's own rows
@@ -68,12 +68,12 @@ def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> Dr
     if node.simulated:
         way_out = "A dry run shows what a silo's own file gives; `fedkd simulate` shows the rest."
         raise ConfigError(explain("data-path", "be given for a dry run", node.data_path, way_out))
-    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label)
+    public = load_public(node.public_path, node.schema_path or None, labels=config.public_label_column)
     errors = captured_log("flwr.party", level=logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="fedkd-dry-run-") as place, errors as said:
         folder = Path(place)
         _copy_ledgers(output_root(node.state_dir, "state-dir"), folder / "state")
-        own = {"state-dir": str(folder / "state"), "approve": "always", "approve-within-s": 0.0, "reply-at": 0.0}
+        own = {"state-dir": str(folder / "state"), "approve": "always", "approve-within-s": 0.0, "reply-every-s": 0.0}
         # labels that only the server knows decide nothing that a party sends
         if "known-rows" in settings:
             config = parse_run_config({**settings, "known-rows": 0})

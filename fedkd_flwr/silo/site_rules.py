@@ -1,4 +1,4 @@
-"""What a site asks of every run, beside its ``allow``: models, settings, the worth of noise, hours, rows per class.
+"""What a site asks of every run, beside the algorithms it allows: models, settings, noise, hours, rows of a class.
 
 All but one of these are decided by what a run says and by the clock, before anything is learnt, so a broken one is
 refused by a code. Rows per class is private: without a claim it is refused by a code too, beside a claim for the whole
@@ -41,7 +41,7 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class SettingRule:
-    """What one setting of a run may be: ``num-rounds<=10``, ``fedmd.share=argmax``."""
+    """What one setting of a run may be: ``num-rounds<=10``, ``fedmd.answer-form=argmax``."""
 
     key: str
     sign: str
@@ -76,12 +76,12 @@ def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule,
     for part in filter(None, map(str.strip, text.split(","))):
         found = _RULE.fullmatch(part)
         if found is None or (found[2] != "=" and not _is_number(found[3])):
-            way_out = "Write for example: num-rounds<=10, fedmd.share=argmax"
+            way_out = "Write for example: num-rounds<=10, fedmd.answer-form=argmax"
             raise ConfigError(explain("run-rules", "hold KEY<=NUMBER, KEY>=NUMBER or KEY=VALUE", part, way_out))
         if found[1] not in known:
             name = found[1].rpartition(".")[2]
             near = sorted(key for key in known if key.rpartition(".")[2] == name)
-            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists them."
+            hint = f"Did you mean {' or '.join(near)}?" if near else "docs/reference/configuration.md lists them."
             raise ConfigError(explain("run-rules", "name settings of runs", found[1], hint))
         rules.append(SettingRule(found[1], found[2], found[3]))
     return tuple(rules)
@@ -99,8 +99,10 @@ def parse_hours(text: str) -> tuple[time, time] | None:
         if first == last or first.tzinfo or last.tzinfo:
             raise ValueError
     except ValueError:
-        way_out = 'Write for example: hours="08:00-18:00"'
-        raise ConfigError(explain("hours", "be two times of the day with a hyphen between", text, way_out)) from None
+        way_out = 'Write for example: answer-hours="08:00-18:00"'
+        raise ConfigError(
+            explain("answer-hours", "be two times of the day with a hyphen between", text, way_out)
+        ) from None
     return first, last
 
 
@@ -148,7 +150,7 @@ class SiteRules:
             at = now.time()
             kept = first <= at < last if first < last else at >= first or at < last
             wanted = f"{first:%H:%M}-{last:%H:%M}"
-            results.append(RuleResult(rule="hours", wanted=wanted, seen=f"{at:%H:%M}", kept=kept))
+            results.append(RuleResult(rule="answer-hours", wanted=wanted, seen=f"{at:%H:%M}", kept=kept))
         if self.reply_epsilon < math.inf:
             cost = math.inf if events is None else epsilon_of(plain_events(events), self.delta)
             wanted = f"at most {self.reply_epsilon:g} at delta {self.delta:g}"
@@ -174,7 +176,7 @@ def rules_of(node: NodeConfig) -> SiteRules:
     return SiteRules(
         models=frozenset(filter(None, map(str.strip, node.allow_models.split(",")))),
         settings=parse_setting_rules(node.run_rules, known),
-        hours=parse_hours(node.hours),
+        hours=parse_hours(node.answer_hours),
         reply_epsilon=node.reply_epsilon,
         delta=node.delta_budget,
         class_rows=node.class_rows_at_least,

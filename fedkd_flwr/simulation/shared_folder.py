@@ -65,6 +65,6 @@ def require_shared(folder: Path, seen: Mapping[int, Mapping[str, Any]]) -> None:
     text = f"{folder}, which is {wrong[0]['fault']} for {len(wrong)} of {len(seen)} parties (on {hosts})"
     way_out = (
         "Parties keep their state and ledgers there. Mount one folder under the same path on every machine, and name "
-        "it: output-dir=/mnt/shared/fedkd. docs/scale.md says more."
+        "it: output-dir=/mnt/shared/fedkd. docs/howto/many-parties.md says more."
     )
     raise ConfigError(explain("output-dir", "be one folder with file locks for all machines", text, way_out))

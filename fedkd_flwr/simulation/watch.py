@@ -19,13 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr.app.find_run import LOG, OUTPUT
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "jobs", "once", "spread"]
+if TYPE_CHECKING:
+    from fedkd_flwr.settings.config import RunConfig
+
+__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "check_job", "jobs", "once", "spread"]
 
 DEFAULT_PARTIES = 10
 TOGETHER = "own, together"
@@ -38,25 +41,39 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
 
     Raises `ConfigError` if a setting is wrong, or names real silos.
     """
-    from fedkd_flwr.settings.config import parse_run_config
-
-    values = dict(values)
-    if not values.get("num-parties"):
-        values["num-parties"] = DEFAULT_PARTIES
-    made = []
+    values, made = dict(values), []
     for _ in range(seeds):
-        config = parse_run_config(values)
-        if config.public_path:
-            way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
-            raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+        config = check_job(values)
+        if config.num_parties:
+            values["num-parties"] = config.num_parties
         for key in sorted(config.paths() - {"output-dir"}):
-            if (path := values.get(key)) and not Path(path).exists():
-                raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
+            paths = str(values.get(key, "")).split(",") if key == "tables" else [str(values.get(key, ""))]
+            if missing := [path for path in paths if path and not Path(path).exists()]:
+                raise ConfigError(explain(key, "be there", f"no {missing[0]}", "Check the path."))
         _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
         run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
         made.append({"run_id": run_id, "config": dict(values)})
         values["seed"] = config.seed + 1
     return made
+
+
+def check_job(values: Mapping[str, Any]) -> RunConfig:
+    """Return the settings of a simulation; real parties are counted when the data are read, others are 10 by default.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is wrong, or names real silos.
+    """
+    from fedkd_flwr.settings.config import parse_run_config
+
+    config = parse_run_config(values)
+    if config.public_path:
+        way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
+        raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+    if not (config.num_parties or config.has_parties):
+        config = parse_run_config({**values, "num-parties": DEFAULT_PARTIES})
+    return config
 
 
 def _require_writable(folder: Path) -> None:

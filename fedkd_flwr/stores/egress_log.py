@@ -65,20 +65,11 @@ _WAY_OUT = (
 
 
 def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
-    """Describe what a reply holds, without its arrays' values: names, shapes, dtypes, bytes and digests.
+    """Describe what a reply holds, as plain JSON without its arrays' values: names, shapes, dtypes, bytes and digests.
 
-    Parameters
-    ----------
-    reply : StoredReply
-        The exact reply. Its digest is the one that a privacy ledger's entry has for the same reply.
-    num_examples : int
-        The number that is told beside the arrays.
-
-    Returns
-    -------
-    dict
-        Plain JSON. An array's digest is SHA-256 of its bytes as it travels, row by row, without Flower's header of 128
-        bytes. Metrics that are bytes are described by their length and digest.
+    The reply's digest is the one that a privacy ledger's entry has for it. An array's is SHA-256 of its bytes as it
+    travels, row by row, without Flower's header of 128 bytes. Metrics that are bytes are described by their length and
+    digest. ``num_examples``: the number that is told beside the arrays.
     """
     arrays = [
         {

@@ -178,28 +178,13 @@ class LedgerStore:
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
-        If the request was charged before, that is the reply of that time, and nothing is charged.
+        If the request (``run_id``, ``server_round``) was charged before, that is the reply of that time, and nothing is
+        charged. ``events`` are what the reply releases: (event, int) each. The budget is checked here too, because
+        another process may have charged since `ask`. ``words`` are the other fields of
+        `fedkd_flwr.privacy.ledger.entry.Entry`: algorithm, mechanism, unit, adversary and neighbouring_relation.
 
-        Parameters
-        ----------
-        run_id, server_round
-            The request.
-        events : sequence of (event, int)
-            What the reply releases.
-        reply : StoredReply
-            The reply to send.
-        budget : Budget
-            Checked here too, because another process may have charged since `ask`.
-        **words
-            The other fields of `fedkd_flwr.privacy.ledger.entry.Entry`: algorithm, mechanism, unit, adversary and
-            neighbouring_relation.
-
-        Raises
-        ------
-        RefusalError
-            If the budget does not cover it (code ``budget-exceeded``); nothing is charged.
-        DataError
-            As in `load` and `answered`.
+        Raises `RefusalError` if the budget does not cover it (code ``budget-exceeded``), and nothing is charged; and
+        `DataError` as `load` and `answered`.
         """
         data, plain = reply.to_bytes(), plain_events(events)
         with self.held() as book:

@@ -180,7 +180,7 @@ class SubsetStore:
 
     def _another(self, known: Subsampling, asked: Subsampling) -> NoReturn:
         way_out = (
-            f"Ask for subset-rows {known.subset_rows} and subset-replacement {str(known.replacement).lower()}: a "
+            f"Ask for subset-rows {known.subset_rows} and paper.subset-replacement {str(known.replacement).lower()}: a "
             "second subset beside it would be covered by no claim."
         )
         self._fixed(f"be the one drawn: {known.words}", asked.words, way_out)

@@ -72,25 +72,13 @@ class Collaborators:
 class Exchange(ABC, Generic[Answered]):
     """One algorithm's part of a run at the server, and its state between rounds.
 
-    Parameters
-    ----------
-    config : ExchangeConfig, optional
-        The algorithm's settings; its defaults if not given.
-    public : PublicSet
-        The public rows every party holds too.
-    record : RunRecord
-        Where the run is written down.
-    roster : Roster
-        Who is there, who was asked, and how often.
-    checkpoints : Checkpoints
-        Where the run is kept, if it is.
+    Its parameters are those of `ExchangeStrategy`, and its collaborators: who is there (``roster``), and where the run
+    is kept (``checkpoints``).
 
     Attributes
     ----------
-    num_rounds : int
-        Rounds of the run, those of an earlier run that it continues included; known when the run begins.
-    rounds_done : int
-        Rounds of the earlier run: numbers go on from there.
+    num_rounds, rounds_done : int
+        Rounds of the run, known when it begins; those of an earlier run that it continues, which count among them.
     finished_round : int or None
         The round after which nothing more can change.
     held : dict
@@ -99,7 +87,7 @@ class Exchange(ABC, Generic[Answered]):
 
     card: ClassVar[Card]
     config: ExchangeConfig
-    free_settings: ClassVar[frozenset[str]] = frozenset({"node_settle_s", "node_deadline_s"})
+    free_settings: ClassVar[frozenset[str]] = frozenset({"nodes_stable_s", "node_deadline_s"})
     """Settings that may differ in a run that continues another."""
     rounds_before: ClassVar[int] = 0
     """Rounds that come before those that ``num_rounds`` of ``start`` counts."""

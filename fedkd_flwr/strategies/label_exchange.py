@@ -64,12 +64,7 @@ _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 class LabelExchange(Exchange[PartyLabels]):
     """Base of the exchanges of labels. Subclasses say how labels become a consensus: `combine`.
 
-    Parameters as in `Exchange`.
-
-    Attributes
-    ----------
-    consensus : ndarray of shape (num_public,), int16
-        The last consensus.
+    Parameters as in `Exchange`. ``consensus`` is the last one, int16 labels of shape (num_public,).
     """
 
     config: VotersConfig
@@ -320,16 +315,9 @@ class LabelExchange(Exchange[PartyLabels]):
     ) -> None:
         """Say who casts less than a full vote, and which classes the vote loses.
 
-        Parameters
-        ----------
-        facts : VoteFacts
-            Of this vote. Under the parties' noise each gives every class, and there is nothing to say.
-        answers : sequence of PartyLabels
-            What was counted.
-        vote : ndarray of shape (num_public,), int16
-            What the vote made of it.
-        rows : ndarray of shape (num_asked,), int64, optional
-            The public rows that were asked; all by default.
+        ``vote`` of shape (num_public,), int16, is what the vote made of the ``answers`` that were counted; ``rows`` of
+        shape (num_asked,), int64, are the public rows that were asked, by default all. Under the parties' noise each
+        gives every class, and there is nothing to say.
         """
         if facts.class_voters is None:
             return

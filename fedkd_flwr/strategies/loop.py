@@ -235,7 +235,7 @@ class ExchangeStrategy(Strategy):
         self.record.num_rounds = max(self.record.num_rounds, num_rounds)
         self.exchange.plan(num_rounds)
         config = self.exchange.config
-        settle_s, deadline_s = config.node_settle_s or _SETTLE_S, config.node_deadline_s
+        settle_s, deadline_s = config.nodes_stable_s or _SETTLE_S, config.node_deadline_s
         self.roster.wait(grid, wanted=self.min_available_nodes, settle_s=settle_s, deadline_s=deadline_s)
         self._began = time.monotonic()
         self.record.startup_seconds += self._began - began

@@ -232,7 +232,7 @@ class OneShotVote(LabelExchange):
             rows,
             answered.labels,
             answered.counts,
-            self_training=self.config.unqueried == "self-training",
+            self_training=self.config.unanswered_rows == "self-training",
         )
 
     def _cross_fitted(self, labels: Labels, rows: NDArray[np.int64], answered: NoisyAnswers) -> Labels:

@@ -22,19 +22,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.roster import Roster
-from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar
 
 __all__ = ["Checkpoints", "check_goes_on", "finish"]
@@ -42,7 +40,7 @@ __all__ = ["Checkpoints", "check_goes_on", "finish"]
 _VERSION = 2
 _FREE_KEYS = frozenset(
     (
-        *("name", "num-rounds", "node-deadline-s", "node-settle-s", "round-timeout-s", "output-dir", "resume-from"),
+        *("name", "num-rounds", "node-deadline-s", "nodes-stable-s", "round-timeout-s", "output-dir", "resume-from"),
         *("data-root", "table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models"),
         *("tracking", "try-models-s", "server-epsilon-budget"),
     )
@@ -50,35 +48,7 @@ _FREE_KEYS = frozenset(
 """Keys of the run config that may differ; where files lie, but not what is in them: fingerprints tell that."""
 
 
-class Kept(Protocol):
-    """What is read of an exchange, and put back into it; `fedkd_flwr.strategies.exchange.Exchange` is one.
-
-    That module imports this one, so its name cannot be imported here without a circle.
-    """
-
-    card: ClassVar[Card]
-    free_settings: ClassVar[frozenset[str]]
-    spec: PublicSpec
-    record: RunRecord
-    roster: Roster
-    num_rounds: int
-    rounds_done: int
-    finished_round: int | None
-    held: dict[str, Mapping[str, NDArray[Any]]]
-
-    @property
-    def config(self) -> ExchangeConfig:
-        """The algorithm's settings."""
-        ...
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what the next round needs."""
-        ...
-
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
-        """Take it up."""
+Kept = Any  # an `Exchange`, whose file imports this one
 
 
 def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:

@@ -75,7 +75,7 @@ class ScoreExchange(Exchange[PartyScores]):
         self.batch = self.config.batch(self.spec.num_public)
         if self.config.pretrain_epochs and self.public.labels is None:
             rule, seen = "be 0 without labelled public rows", self.config.pretrain_epochs
-            way_out = "Name the public file's column of labels in public-label, or set pretrain-epochs to 0."
+            way_out = "Name the public file's column of labels in public-label-column, or set pretrain-epochs to 0."
             raise ConfigError(explain("pretrain-epochs", rule, seen, way_out))
 
     @classmethod
@@ -88,7 +88,7 @@ class ScoreExchange(Exchange[PartyScores]):
     def rows(self, server_round: int) -> NDArray[np.int64]:
         """Return the public rows of a round, ascending: the same for all parties."""
         if self._drawn[0] != server_round:  # asked for by every reply
-            order = self.rng("public-batch", server_round).permutation(self.spec.num_public)
+            order = self.rng("public-rows-per-round", server_round).permutation(self.spec.num_public)
             self._drawn = server_round, np.sort(order[: self.batch]).astype(np.int64)
         return self._drawn[1]
 
@@ -133,14 +133,14 @@ class ScoreExchange(Exchange[PartyScores]):
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
             if (largest := float(np.abs(scores).max())) > _LARGEST:
                 raise PayloadError(explain(name, f"be within +-{_LARGEST:g}", largest), reason="not-a-number")
-            if self.config.delta_coding:
+            if self.config.send_changes:
                 # a full answer comes from a party that holds no base, and both ends begin anew
                 changes = known is not None and is_of_changes(reply.arrays[name])
                 answered = with_answers(
                     known if changes else None,
                     rows,
                     scores,
-                    bits=self.config.soft_bits,
+                    bits=self.config.score_bits,
                     num_public=self.spec.num_public,
                 )
                 self.held[reply.party] = {"answered": answered}

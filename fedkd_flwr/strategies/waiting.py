@@ -66,7 +66,8 @@ def wait_for_nodes(
         if late:
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
-                "raise node-deadline-s."
+                "raise node-deadline-s. A node that runs and is not counted cannot connect, or is refused for its key, "
+                "its clock or its certificate: its own log and `fedkd doctor` there say which."
             )
             count = str(len(registered))
             if readiness is not None and unready:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
-from fedkd_flwr.algorithms.card import Card, Config, ExchangeConfig, fit, kebab, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())
@@ -251,7 +251,7 @@ def test_what_was_told_comes_back_and_the_rest_cannot_be_read():
     found = Both.from_told({**made.told(), "server-round": 3, "loud": True})
     assert (found.way, found.step_size, found.word, found.seed) == ("long", 0.25, "x", 9)
     assert isinstance(found, Both)
-    for name in ("loud", "node_settle_s", "nothing"):
+    for name in ("loud", "nodes_stable_s", "nothing"):
         with pytest.raises(AttributeError, match=f"Both as a party is told it has no {name}"):
             getattr(found, name)
 
@@ -271,12 +271,12 @@ def test_a_word_that_is_missing_or_breaks_a_rule_is_a_payload_error():
 
 def test_what_every_exchange_has_in_common():
     config = ExchangeConfig()
-    assert (config.seed, config.node_settle_s, config.node_deadline_s, config.privacy) == (1, 0.0, 120.0, "none")
+    assert (config.seed, config.nodes_stable_s, config.node_deadline_s, config.privacy) == (1, 0.0, 120.0, "none")
     assert config.resolved(**SIZES) is config
     assert config.told() == {"seed": 1}
     assert ExchangeConfig(seed=2**63 - 1).seed == 2**63 - 1
     infinite = {"node_deadline_s": float("inf")}
-    for wrong in ({"seed": 2**63}, {"node_settle_s": -1.0}, {"node_deadline_s": -1.0}, infinite):
+    for wrong in ({"seed": 2**63}, {"nodes_stable_s": -1.0}, {"node_deadline_s": -1.0}, infinite):
         with pytest.raises(ConfigError, match=kebab(next(iter(wrong)))):
             ExchangeConfig(**wrong)
 
@@ -295,13 +295,13 @@ HELPERS = (
     {"noise": "gaussian", "epsilon": 3.0, "level": "L2"},
     {"label_mechanism": "xor", "label_epsilon": 2.0},
     {"label_mechanism": "randomized-response", "epsilon": 3.0},
-    {"share": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 2.0},
-    {"share": "argmax", "label_mechanism": "randomized-response", "epsilon": 3.0},
-    {"share": "logits"},
-    {"share": "logits", "score_noise": "gaussian", "score_scale": 0.5},
-    {"share": "softmax", "score_noise": "laplace", "score_scale": 0.5},
-    {"share": "softmax", "score_noise": "gaussian", "epsilon": 3.0},
-    {"share": "softmax", "soft_bits": 8},
+    {"answer_form": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 2.0},
+    {"answer_form": "argmax", "label_mechanism": "randomized-response", "epsilon": 3.0},
+    {"answer_form": "logits"},
+    {"answer_form": "logits", "score_noise": "gaussian", "score_scale": 0.5},
+    {"answer_form": "softmax", "score_noise": "laplace", "score_scale": 0.5},
+    {"answer_form": "softmax", "score_noise": "gaussian", "epsilon": 3.0},
+    {"answer_form": "softmax", "score_bits": 8},
     {"subset_rows": 5},
     {"consensus": "qualified-majority"},
     {"consensus": "dawid-skene"},
@@ -338,9 +338,19 @@ def _made(config, **values):
 CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 
-PROBABILITIES_ALONE = {"share": ("logits",), "digest_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
+PROBABILITIES_ALONE = {"answer_form": ("logits",), "distillation_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
 LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
-NO_NOISE = ("level", "noise", "gamma", "sigma", "threshold", "sigma_threshold", "num_queries", "max_answers", "release")
+NO_NOISE = (
+    "level",
+    "noise",
+    "gamma",
+    "sigma",
+    "threshold",
+    "sigma_threshold",
+    "num_queries",
+    "max_answers",
+    "learn_from",
+)
 NEVER = {
     "FedKTProxConfig": (*NO_NOISE, "epsilon", "delta", "party_models"),
     "FedMDConfig": LABELS_ALONE,
@@ -423,9 +433,8 @@ def test_these_conditions_are_those_that_there_are():
     found = {(param.values[0].__name__, param.values[1]) for param in _conditions()}
     assert {
         ("FedCTConfig", "quorum"),
-        ("FedCTConfig", "uninformative_voters"),
         *(("FedKTConfig", name) for name in ("gamma", "sigma", "threshold", "sigma_threshold", "num_queries")),
-        *(("PATEConfig", name) for name in ("max_answers", "release", "uninformative_voters")),
+        *(("PATEConfig", name) for name in ("max_answers", "learn_from")),
         *(("FedMDConfig", name) for name in ("score_noise", "score_scale", "logit_bound")),
         ("DDConfig", "score_scale"),
     } <= found
@@ -447,7 +456,7 @@ def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_a
 def test_an_own_setting_stands_in_the_algorithm_s_own_section(card):
     own = [kebab(card.config.__dict__["section"])] if "section" in card.config.__dict__ else []
     assert own in ([], [card.name])
-    assert all(key.partition(".")[0] in {*IDS} for key in card.config.keys().values() if "." in key)
+    assert all(key.partition(".")[0] in {*IDS, PAPER} for key in card.config.keys().values() if "." in key)
 
 
 # ------------------------------------------------------------------------------------------------ finding a card

@@ -20,15 +20,15 @@ def test_its_own_setting_stands_in_its_section_and_steps_take_the_place_of_epoch
     ("settings", "loss"),
     [
         ({}, "mse-probs"),
-        ({"share": "argmax"}, "mse-probs"),
-        ({"share": "logits"}, "l1-logits"),
-        ({"digest_loss": "cross-entropy"}, "cross-entropy"),
+        ({"answer_form": "argmax"}, "mse-probs"),
+        ({"answer_form": "logits"}, "l1-logits"),
+        ({"distillation_loss": "cross-entropy"}, "cross-entropy"),
     ],
 )
 def test_its_usual_distance_is_the_squared_one_of_probabilities(settings, loss):
     config = DDConfig(**settings)
     assert config.loss == loss
-    assert config.resolved(num_public=60, num_classes=3, num_rounds=2).digest_loss == loss
+    assert config.resolved(num_public=60, num_classes=3, num_rounds=2).distillation_loss == loss
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,10 @@ def test_what_came_in_single_precision_is_sharpened_in_double():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"share": "logits"}, "share must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd"),
+        (
+            {"answer_form": "logits"},
+            "answer-form must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd",
+        ),
         ({"temperature": 0.0}, "dsfl.temperature must be a number > 0, got 0.0"),
     ],
 )

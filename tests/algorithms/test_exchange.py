@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
+from fedkd_flwr.algorithms.card import PAPER, ExchangeConfig
 from fedkd_flwr.algorithms.exchange import (
     ClaimConfig,
     EpsilonConfig,
@@ -33,9 +33,9 @@ class Noisy(LabelNoiseConfig):
         return "none" if self.label_mechanism == "none" else "party"
 
 
-def test_shared_settings_stand_at_the_top_of_the_run_config():
+def test_shared_settings_stand_at_the_top_of_the_run_config_or_among_those_of_papers():
     for config in (TiesConfig, VotersConfig, EpsilonConfig, LabelNoiseConfig, StepsConfig, LocalEpochsConfig):
-        assert not any("." in key for key in config.keys().values())
+        assert {key.rpartition(".")[0] for key in config.keys().values()} <= {"", PAPER}
 
 
 def test_the_defaults_are_those_that_are_documented():
@@ -49,12 +49,12 @@ def test_the_defaults_are_those_that_are_documented():
 @pytest.mark.parametrize(
     ("config", "values", "message"),
     [
-        (TiesConfig, {"ties": "first"}, "ties must be one of random, lowest, got 'first'"),
+        (TiesConfig, {"ties": "first"}, "paper.ties must be one of random, lowest, got 'first'"),
         (StepsConfig, {"steps_per_round": 0}, "steps-per-round must be a whole number >= 1 and <= 100000, got 0"),
         (StepsConfig, {"steps_per_round": True}, "steps-per-round must be a whole number >= 1 and <= 100000, got True"),
         (LocalEpochsConfig, {"local_epochs": 0}, "local-epochs must be a whole number >= 1 and <= 1000, got 0"),
         (LocalEpochsConfig, {"local_epochs": True}, "local-epochs must be a whole number >= 1 and <= 1000, got True"),
-        (LocalEpochsConfig, {"solo_epochs": -1}, "solo-epochs must be a whole number >= 0 and <= 100000, got -1"),
+        (LocalEpochsConfig, {"solo_epochs": -1}, "paper.solo-epochs must be a whole number >= 0 and <= 100000, got -1"),
         (Noisy, {"delta": 0.0}, "delta must be a number > 0 and < 1, got 0.0"),
         (Noisy, {"delta": 1.0}, "delta must be a number > 0 and < 1, got 1.0"),
         (Noisy, {"delta": float("nan")}, "delta must be a number > 0 and < 1, got nan"),
@@ -62,7 +62,7 @@ def test_the_defaults_are_those_that_are_documented():
         (Noisy, {"epsilon": float("inf")}, "epsilon must be a number >= 0, got inf"),
         (Noisy, {"label_epsilon": -1.0}, "label-epsilon must be a number >= 0, got -1.0"),
         (Noisy, {"label_mechanism": "flip"}, "label-mechanism must be one of none, auto, randomized-response, xor"),
-        (VotersConfig, {"uninformative_voters": "count"}, "uninformative-voters must be one of auto, half, leave-out"),
+        (VotersConfig, {"one_class_voters": "none"}, "one-class-voters must be one of auto, half, leave-out, count"),
     ],
 )
 def test_values_out_of_range_are_refused(config, values, message):
@@ -84,10 +84,10 @@ class LeavesOut(VotersConfig):
     [
         (VotersConfig, {}, "half"),
         (LeavesOut, {}, "leave-out"),
-        (VotersConfig, {"uninformative_voters": "leave-out"}, "leave-out"),
-        (LeavesOut, {"uninformative_voters": "half"}, "half"),
-        (VotersConfig, {"informative_voters_only": False}, "count"),
-        (LeavesOut, {"informative_voters_only": False}, "count"),
+        (VotersConfig, {"one_class_voters": "leave-out"}, "leave-out"),
+        (LeavesOut, {"one_class_voters": "half"}, "half"),
+        (VotersConfig, {"one_class_voters": "count"}, "count"),
+        (LeavesOut, {"one_class_voters": "count"}, "count"),
     ],
 )
 def test_the_rule_for_parties_that_tell_no_classes_apart(config, values, rule):

@@ -38,16 +38,16 @@ def _consensus(answers, *, num_classes=2, seed=1, confidence=0.9999, **settings)
     ("settings", "expected", "discounted"),
     [
         ({}, [0, 1, 0, 0], 1),  # row 2: one vote each, the third party's is not counted
-        ({"uninformative_voters": "half"}, [0, 1, 1, 0], 1),
-        ({"informative_voters_only": False}, [0, 1, 1, 0], 0),
+        ({"one_class_voters": "half"}, [0, 1, 1, 0], 1),
+        ({"one_class_voters": "count"}, [0, 1, 1, 0], 0),
         ({"consensus": "qualified-majority", "quorum": 1.0}, [0, 1, -1, 0], 1),
         ({"consensus": "qualified-majority", "quorum": 0.5}, [0, 1, 0, 0], 1),
         ({"consensus": "qualified-majority", "quorum": 0.0}, [0, 1, 0, 0], 1),
         # two parties and a half: 5 halves, of which 4, 5, 3 and 4 agree
-        ({"consensus": "qualified-majority", "quorum": 1.0, "uninformative_voters": "half"}, [-1, 1, -1, -1], 1),
-        ({"consensus": "qualified-majority", "quorum": 0.8, "uninformative_voters": "half"}, [0, 1, -1, 0], 1),
-        ({"consensus": "qualified-majority", "quorum": 0.6, "uninformative_voters": "half"}, [0, 1, 1, 0], 1),
-        ({"consensus": "qualified-majority", "quorum": 0.9, "informative_voters_only": False}, [-1, 1, -1, -1], 0),
+        ({"consensus": "qualified-majority", "quorum": 1.0, "one_class_voters": "half"}, [-1, 1, -1, -1], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.8, "one_class_voters": "half"}, [0, 1, -1, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.6, "one_class_voters": "half"}, [0, 1, 1, 0], 1),
+        ({"consensus": "qualified-majority", "quorum": 0.9, "one_class_voters": "count"}, [-1, 1, -1, -1], 0),
     ],
 )
 def test_three_parties_and_four_rows(settings, expected, discounted):
@@ -60,7 +60,7 @@ def test_three_parties_and_four_rows(settings, expected, discounted):
 
 def test_the_facts_tell_how_many_counted_parties_gave_each_class():
     assert _consensus(_labels(*PARTIES), num_classes=3)[1].class_voters.tolist() == [2, 2, 0]
-    assert _consensus(_labels(*PARTIES), informative_voters_only=False)[1].class_voters.tolist() == [2, 3]
+    assert _consensus(_labels(*PARTIES), one_class_voters="count")[1].class_voters.tolist() == [2, 3]
     assert VoteFacts().discounted == 0
 
 
@@ -72,11 +72,11 @@ def test_the_quorum_is_0_9_and_read_for_the_qualified_majority_alone():
     assert _consensus(eight_of_ten)[0].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("rule", [{}, {"uninformative_voters": "half"}, {"informative_voters_only": False}])
+@pytest.mark.parametrize("rule", [{}, {"one_class_voters": "half"}, {"one_class_voters": "count"}])
 def test_where_nobody_tells_classes_apart_everybody_counts(rule):
     consensus, facts = _consensus(_labels([1, 1, 1], [1, 1, 1], [0, 0, 0]), **rule)
     assert consensus.tolist() == [1, 1, 1]
-    assert facts.discounted == (0 if rule == {"informative_voters_only": False} else 3)
+    assert facts.discounted == (0 if rule == {"one_class_voters": "count"} else 3)
     strict, _ = _consensus(_labels([1] * 3, [1] * 3, [0] * 3), consensus="qualified-majority", quorum=0.7, **rule)
     assert strict.tolist() == [ABSTAIN] * 3
 
@@ -124,7 +124,7 @@ def test_dawid_skene_is_five_steps_with_equal_classes_over_the_parties_that_coun
     answers = _skewed()
     counted = {"leave-out": answers[:4], "count": answers, "half": answers}
     for rule, voters in counted.items():
-        values = {"informative_voters_only": False} if rule == "count" else {"uninformative_voters": rule}
+        values = {"one_class_voters": "count"} if rule == "count" else {"one_class_voters": rule}
         labels, probs = dawid_skene(voters, num_classes=3, max_iterations=5, tolerance=0.0, class_prior="uniform")
         for confidence in (0.0, 0.9, 0.9999):
             found, _ = _consensus(
@@ -215,7 +215,7 @@ def test_the_bias_of_noise_is_taken_out_before_the_quorum_is_asked():
     assert RandomizedResponse(epsilon=2.0, num_classes=2).debias(np.array([[10, 2]]), 12)[0, 0] > 10
     loud, _ = _consensus(answers, label_mechanism="randomized-response", **{**settings, "quorum": 0.9})
     assert loud.tolist() == [0]
-    plain, _ = _consensus(answers, consensus="qualified-majority", quorum=0.9, informative_voters_only=False)
+    plain, _ = _consensus(answers, consensus="qualified-majority", quorum=0.9, one_class_voters="count")
     assert plain.tolist() == [ABSTAIN]
 
 
@@ -234,8 +234,8 @@ matrices = st.lists(rows_of_labels, min_size=1, max_size=6)
 rules = st.sampled_from(
     [
         {},
-        {"uninformative_voters": "half"},
-        {"informative_voters_only": False},
+        {"one_class_voters": "half"},
+        {"one_class_voters": "count"},
         {"consensus": "qualified-majority", "quorum": 0.6},
         {"consensus": "dawid-skene", "confidence": 0.7312},
     ]
@@ -273,7 +273,7 @@ def test_other_names_of_the_classes_give_the_same_consensus_by_other_names(rows,
 @given(rows=matrices)
 def test_what_all_parties_agree_on_is_the_consensus(rows):
     same = np.array(rows[0], dtype=np.int16)
-    for settings in ({}, {"uninformative_voters": "half"}, {"consensus": "qualified-majority", "quorum": 1.0}):
+    for settings in ({}, {"one_class_voters": "half"}, {"consensus": "qualified-majority", "quorum": 1.0}):
         assert _consensus([same] * len(rows), num_classes=3, **settings)[0].tolist() == same.tolist()
 
 
@@ -293,7 +293,7 @@ def test_the_defaults_are_those_that_are_documented():
     [
         (
             {"consensus": "vote"},
-            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got 'vote'",
+            "consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got 'vote'",
         ),
         (
             {"consensus": "qualified-majority", "quorum": float("nan")},
@@ -309,11 +309,11 @@ def test_the_defaults_are_those_that_are_documented():
         ),
         (
             {"label_mechanism": "xor", "label_epsilon": 1.0, "consensus": "dawid-skene"},
-            "fedct.consensus must work with xor, got 'dawid-skene'. Use label-mechanism \"randomized-response\"",
+            "consensus must work with xor, got 'dawid-skene'. Use label-mechanism \"randomized-response\"",
         ),
         (
             {"label_mechanism": "auto", "label_epsilon": 1.0, "consensus": "dawid-skene"},
-            "fedct.consensus must work with auto",
+            "consensus must work with auto",
         ),
     ],
 )
@@ -371,7 +371,7 @@ def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_p
     lie[7] = 0
 
     def right(answers, robust):
-        config = FedCTConfig(robust=robust, consensus="majority")
+        config = FedCTConfig(distrust=robust, consensus="majority")
         labels, facts = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(0))
         return (labels.labels == truth).mean(), facts.steadied
 

@@ -35,7 +35,7 @@ def test_a_level_says_where_noise_is_and_how_many_models_there_are(settings, pri
 def test_at_level_l1_one_party_moves_all_its_students_votes():
     plan = FedKTConfig(**L1, students_per_party=3, num_queries=20).server_plan(60, 3)
     assert (plan.mechanism, plan.num_queries) == (LaplaceMax(gamma=0.5, votes=3, counts_per_vote=2), 20)
-    whole = FedKTConfig(**L1, students_per_party=3, uninformative_voters="leave-out").server_plan(60, 3)
+    whole = FedKTConfig(**L1, students_per_party=3, one_class_voters="leave-out").server_plan(60, 3)
     assert whole.mechanism == LaplaceMax(gamma=0.5, votes=3)
     assert not FedKTConfig().server_plan(60, 3).adds_noise
     assert not FedKTConfig(**L2).server_plan(60, 3).adds_noise
@@ -64,7 +64,9 @@ def test_with_several_students_and_two_classes_the_difference_of_votes_moves_by_
 @pytest.mark.parametrize("release", ["labels", "counts"])
 def test_at_level_l2_a_party_learns_of_two_classes_from_its_own_schema_and_plans_as_the_server_does(release):
     sizes = {**SIZES, "num_classes": 2}
-    config = FedKTConfig(level="L2", noise="laplace", epsilon=4.0, students_per_party=2, num_queries=5, release=release)
+    config = FedKTConfig(
+        level="L2", noise="laplace", epsilon=4.0, students_per_party=2, num_queries=5, learn_from=release
+    )
     told = config.resolved(**sizes)
     plan = FedKTConfig.from_told(told.told()).party_plan(sizes["num_public"], 2)
     assert plan == told.party_plan(sizes["num_public"], 2)
@@ -76,7 +78,7 @@ def test_at_level_l2_a_party_learns_of_two_classes_from_its_own_schema_and_plans
 def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     plain = FedKTConfig(seed=3).resolved(**SIZES)
     assert plain == FedKTConfig(seed=3, students_per_party=2, teachers_per_student=5)
-    noisy = FedKTConfig(**L1, seed=3, num_queries=20, release="counts", delta=1e-3, voting="consistent").resolved(
+    noisy = FedKTConfig(**L1, seed=3, num_queries=20, learn_from="counts", delta=1e-3, voting="consistent").resolved(
         **SIZES
     )
     assert noisy == FedKTConfig(seed=3, students_per_party=1, teachers_per_student=5)
@@ -95,7 +97,7 @@ def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     ],
 )
 def test_at_level_l2_parties_are_told_the_noise(settings, found):
-    told = FedKTConfig(**settings, release="labels").resolved(**SIZES)
+    told = FedKTConfig(**settings, learn_from="labels").resolved(**SIZES)
     strengths = {"gamma": 0.0, "sigma": 0.0, "threshold": 0.0, "sigma_threshold": 0.0, **found}
     assert {name: getattr(told, name) for name in strengths} == strengths
     assert (told.level, told.num_queries, told.epsilon, told.students, told.teachers) == ("L2", 60, 0.0, 1, 25)

@@ -48,15 +48,15 @@ BLIND = _arrays([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
     ("answers", "consistent", "settings", "votes", "discounted"),
     [
         (TORN, True, {}, [[8, 0, 0], [0, 4, 0], [0, 4, 4]], 0),  # in half votes
-        (TORN, True, {"uninformative_voters": "leave-out"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
-        (TORN, True, {"informative_voters_only": False}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (TORN, True, {"one_class_voters": "leave-out"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (TORN, True, {"one_class_voters": "count"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
         (TORN, False, {}, [[8, 0, 0], [0, 6, 2], [0, 4, 4]], 0),
-        (TORN, False, {"informative_voters_only": False}, [[4, 0, 0], [0, 3, 1], [0, 2, 2]], 0),
+        (TORN, False, {"one_class_voters": "count"}, [[4, 0, 0], [0, 3, 1], [0, 2, 2]], 0),
         (BLIND, True, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
         (BLIND, False, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
-        (BLIND, True, {"uninformative_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
-        (BLIND, False, {"uninformative_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
-        (BLIND, True, {"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], 0),
+        (BLIND, True, {"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
+        (BLIND, False, {"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
+        (BLIND, True, {"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], 0),
     ],
 )
 def test_votes_by_hand(answers, consistent, settings, votes, discounted):
@@ -70,13 +70,13 @@ def test_only_counted_parties_give_a_class_each_of_them_once():
     assert _tally(TORN)[1].class_voters.tolist() == [2, 1, 1]  # the first party's students dispute class 1
     assert _tally(TORN, consistent=False)[1].class_voters.tolist() == [2, 2, 1]  # parties, not students
     assert _tally(BLIND)[1].class_voters.tolist() == [3, 1, 1]
-    assert _tally(BLIND, uninformative_voters="leave-out")[1].class_voters.tolist() == [1, 1, 1]
+    assert _tally(BLIND, one_class_voters="leave-out")[1].class_voters.tolist() == [1, 1, 1]
     one = _tally(_arrays([[0, 1], [0, 0]]), num_classes=2)[1]
     assert one.class_voters.tolist() == [1, 0]  # its students dispute the only row of class 1
 
 
 def test_a_party_that_is_left_out_does_not_end_the_count():
-    for settings in ({}, {"uninformative_voters": "leave-out"}):
+    for settings in ({}, {"one_class_voters": "leave-out"}):
         assert _tally(BLIND[::-1], **settings)[0].tolist() == _tally(BLIND, **settings)[0].tolist()
 
 
@@ -88,7 +88,7 @@ def test_a_party_is_counted_once_without_saying_how():
 
 def test_where_nobody_tells_classes_apart_everybody_counts_unless_noise_protects_each_party():
     blind = _arrays([[1, 1]], [[0, 0]], [[1, 1]])
-    leave_out = {"uninformative_voters": "leave-out", "num_classes": 2}
+    leave_out = {"one_class_voters": "leave-out", "num_classes": 2}
     votes, facts = _tally(blind, **leave_out)
     assert votes.tolist() == [[1, 2], [1, 2]]
     assert facts.discounted == 3
@@ -113,7 +113,7 @@ def test_rows_without_a_label_have_no_vote():
 
 students = st.lists(st.lists(st.integers(-1, 2), min_size=4, max_size=4), min_size=2, max_size=2)
 everybody = st.lists(students, min_size=1, max_size=5)
-counting = st.sampled_from([{}, {"uninformative_voters": "leave-out"}, {"informative_voters_only": False}])
+counting = st.sampled_from([{}, {"one_class_voters": "leave-out"}, {"one_class_voters": "count"}])
 
 
 @given(parties=everybody, settings=counting, consistent=st.booleans(), seed=st.integers(0, 50))
@@ -139,10 +139,10 @@ def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, sett
 
 @given(parties=everybody)
 def test_a_plain_vote_counts_every_label_that_is_one(parties):
-    votes, _ = _tally(_arrays(*parties), consistent=False, informative_voters_only=False)
+    votes, _ = _tally(_arrays(*parties), consistent=False, one_class_voters="count")
     cast = np.array(parties) != ABSTAIN
     assert votes.sum(axis=1).tolist() == cast.sum(axis=(0, 1)).tolist()
-    agreed, _ = _tally(_arrays(*parties), consistent=True, informative_voters_only=False)
+    agreed, _ = _tally(_arrays(*parties), consistent=True, one_class_voters="count")
     assert (agreed <= votes).all()
     assert set(np.unique(agreed % 2)) == {0}  # two students: two votes or none
 
@@ -167,8 +167,8 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     [
         {"noise": "laplace", "gamma": 0.5},
         {"noise": "gaussian", "sigma": 1.5},
-        {"noise": "gaussian", "sigma": 1.5, "release": "counts"},
-        {"noise": "laplace", "gamma": 0.5, "uninformative_voters": "leave-out"},
+        {"noise": "gaussian", "sigma": 1.5, "learn_from": "counts"},
+        {"noise": "laplace", "gamma": 0.5, "one_class_voters": "leave-out"},
         CONFIDENT,
     ],
 )
@@ -180,7 +180,7 @@ def test_noise_is_the_plan_s_on_the_asked_rows(settings):
     )  # fmt: skip
     expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
     assert found.labels.tolist() == expected.labels.tolist()
-    assert (found.counts is None) == (settings.get("release") != "counts")
+    assert (found.counts is None) == (settings.get("learn_from") != "counts")
     if found.counts is not None:
         assert found.counts.tolist() == expected.counts.tolist()
 
@@ -240,7 +240,7 @@ def test_where_halves_are_counted_the_noise_is_twice_as_many(settings, mechanism
 def test_a_plan_asks_as_many_rows_as_the_run_says():
     plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60, num_classes=3)
     assert (plan.num_queries, plan.max_answers) == (30, 20)
-    counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, release="counts", num_queries=60)
+    counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, learn_from="counts", num_queries=60)
     assert (
         counts.plan(votes=1, num_public=60, num_classes=3).release,
         counts.plan(votes=1, num_public=60, num_classes=3).num_queries,
@@ -286,9 +286,9 @@ def test_a_plan_is_for_one_vote_unless_there_are_more():
     [
         ({"noise": "laplace", "gamma": 0.5}, 2, True),
         ({"noise": "laplace", "gamma": 0.5}, 3, False),
-        ({"noise": "laplace", "gamma": 0.5, "release": "counts"}, 2, False),
+        ({"noise": "laplace", "gamma": 0.5, "learn_from": "counts"}, 2, False),
         ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5}, 2, True),
-        ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5, "release": "counts"}, 2, False),
+        ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5, "learn_from": "counts"}, 2, False),
     ],
 )
 def test_labels_of_two_classes_alone_have_the_cheaper_event(settings, num_classes, winner_of_two):
@@ -314,7 +314,7 @@ def test_noise_is_at_the_server_where_the_algorithm_says_so():
     assert not PATEConfig().server_plan(60, 3).adds_noise
     halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60, 3)
     assert (halves.mechanism, halves.num_queries) == (LaplaceMax(gamma=1.0, votes=1, counts_per_vote=2), 7)
-    whole = PATEConfig(noise="laplace", gamma=1.0, uninformative_voters="leave-out").server_plan(60, 3)
+    whole = PATEConfig(noise="laplace", gamma=1.0, one_class_voters="leave-out").server_plan(60, 3)
     assert (whole.mechanism, whole.num_queries) == (LaplaceMax(gamma=1.0, votes=1), 60)
 
 
@@ -323,21 +323,26 @@ def test_noise_is_at_the_server_where_the_algorithm_says_so():
 
 def test_the_defaults_are_those_that_are_documented():
     config = OneShotVoteConfig()
-    assert (config.noise, config.release, config.unqueried, config.party_models) == ("none", "labels", "unused", True)
+    assert (config.noise, config.learn_from, config.unanswered_rows, config.party_models) == (
+        "none",
+        "labels",
+        "unused",
+        True,
+    )
     assert [getattr(config, name) for name in (*STRENGTHS, "num_queries", "max_answers")] == [0.0] * 6
     assert (config.unit, config.votes_per_party, config.voters_rule) == (2, 1, "half")
-    assert OneShotVoteConfig(informative_voters_only=False).unit == 1
-    assert OneShotVoteConfig(uninformative_voters="leave-out").unit == 1
+    assert OneShotVoteConfig(one_class_voters="count").unit == 1
+    assert OneShotVoteConfig(one_class_voters="leave-out").unit == 1
 
 
 def test_noise_at_the_server_is_nothing_that_parties_are_told():
     config = PATEConfig(
-        noise="gaussian", sigma=1.0, num_queries=7, release="counts", delta=1e-3, seed=4, ties="lowest",
-        unqueried="self-training", party_models=False,
+        noise="gaussian", sigma=1.0, num_queries=7, learn_from="counts", delta=1e-3, seed=4, ties="lowest",
+        unanswered_rows="self-training", party_models=False,
     )  # fmt: skip
     told = config.resolved(num_public=60, num_classes=3, num_rounds=1)
-    assert told == PATEConfig(seed=4, ties="lowest", unqueried="self-training", party_models=False)
-    names = {"noise", *STRENGTHS, "num_queries", "max_answers", "release", "epsilon", "delta"}
+    assert told == PATEConfig(seed=4, ties="lowest", unanswered_rows="self-training", party_models=False)
+    names = {"noise", *STRENGTHS, "num_queries", "max_answers", "learn_from", "epsilon", "delta"}
     assert set(config.quiet()) == names
     assert all(value == PATEConfig.default(name) for name, value in config.quiet().items())
 
@@ -372,9 +377,9 @@ def test_noise_at_the_server_is_nothing_that_parties_are_told():
         ({"noise": "laplace", "gamma": float("inf")}, "gamma must be a number >= 0, got inf"),
         ({"noise": "laplace", "gamma": -1.0}, "gamma must be a number >= 0, got -1.0"),
         ({"num_queries": -1}, "num-queries must be a whole number >= 0, got -1"),
-        ({"release": "votes"}, "release must be one of labels, counts, got 'votes'"),
-        ({"unqueried": "used"}, "unqueried must be one of unused, self-training, got 'used'"),
-        ({"party_models": 0}, "party-models must be true or false, got 0"),
+        ({"learn_from": "votes"}, "learn-from must be one of labels, counts, got 'votes'"),
+        ({"unanswered_rows": "used"}, "unanswered-rows must be one of unused, self-training, got 'used'"),
+        ({"party_models": 0}, "paper.party-models must be true or false, got 0"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
@@ -403,7 +408,7 @@ def test_liars_that_evade_the_rule_on_uninformative_voters_no_longer_win():
     answers, truth = _with_liars()
     right = {}
     for robust in ("auto", "none"):
-        votes, facts = _tally(answers, robust=robust)
+        votes, facts = _tally(answers, distrust=robust)
         right[robust] = (votes.argmax(axis=1) == truth).mean()
     assert right["none"] < 0.85
     assert right["auto"] > 0.9
@@ -415,7 +420,7 @@ def test_beside_noise_no_vote_depends_on_what_others_say():
     answers, _ = _with_liars()
     noisy = {"noise": "gaussian", "sigma": 2.0}
     found, facts = tally(answers, config=PATEConfig(**noisy), num_classes=3)
-    plain, _ = tally(answers, config=PATEConfig(**noisy, robust="none"), num_classes=3)
+    plain, _ = tally(answers, config=PATEConfig(**noisy, distrust="none"), num_classes=3)
     assert facts.trusts is None
     assert found.tolist() == plain.tolist()
 
@@ -468,6 +473,6 @@ def test_a_net_that_is_compared_with_one_of_more_rows_takes_as_many_steps(steps_
 
 def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
     agreed = _arrays([[0, 1], [0, 1]], [[0, 1], [0, 1]])
-    for settings, expected in (({"informative_voters_only": False}, 4), ({}, 8)):  # by default in halves
-        votes, facts = _tally(agreed, num_classes=2, robust="none", **settings)
+    for settings, expected in (({"one_class_voters": "count"}, 4), ({}, 8)):  # by default in halves
+        votes, facts = _tally(agreed, num_classes=2, distrust="none", **settings)
         assert facts.num_votes == votes.sum(axis=1).max() == expected

@@ -263,7 +263,7 @@ def test_alone_a_net_trains_for_as_many_rounds_as_a_party_was_asked_in():
         ({"local_epochs": 0}, "local-epochs must be a whole number >= 1 and <= 1000, got 0"),
         ({"self_training_share": 1.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got 1\.5"),
         ({"self_training_share": -0.5}, r"privatekt\.self-training-share must be a number >= 0 and <= 1, got -0\.5"),
-        ({"targets": "raw"}, r"privatekt\.targets must be one of hard, soft, got 'raw'"),
+        ({"targets": "raw"}, r"paper\.targets must be one of hard, soft, got 'raw'"),
         ({"participation": "twice"}, r"privatekt\.participation must be one of any, once, got 'twice'"),
     ],
 )

@@ -22,7 +22,7 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 
-RESPONSE = {"share": "argmax", "label_mechanism": "randomized-response"}
+RESPONSE = {"answer_form": "argmax", "label_mechanism": "randomized-response"}
 SIZES = {"num_public": 60, "num_classes": 3}
 
 
@@ -42,7 +42,7 @@ def _mean(answers, *, num_classes=3, **settings):
 
 
 def test_labels_average_to_shares():
-    average, facts = _mean(_labels([0, 1, 2], [0, 2, 2]), share="argmax")
+    average, facts = _mean(_labels([0, 1, 2], [0, 2, 2]), answer_form="argmax")
     assert average.tolist() == [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 1]]
     assert average.dtype == np.float64
     assert facts.agreement == pytest.approx(5 / 6)  # in row 1 the lowest of the two is the average's class
@@ -62,16 +62,16 @@ def test_probabilities_that_lost_their_sum_on_the_wire_get_it_back():
 
 
 def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
-    average, facts = _mean(_probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), share="logits")
+    average, facts = _mean(_probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), answer_form="logits")
     assert average.tolist() == [[2.0, 2.0, 0.5]]
     assert facts.agreement == pytest.approx(2 / 3)
 
 
 def test_the_weights_are_the_weighting_s():
     answers = _labels([0, 1, 2], [0, 1, 2], [1, 0, 0])
-    assert _mean(answers, share="argmax", aggregation_weights="agreement")[0].tolist() == np.eye(3).tolist()
-    assert _mean(answers, share="argmax", aggregation_weights="dawid-skene")[0] == pytest.approx(np.eye(3))
-    equal, _ = _mean(answers, share="argmax")
+    assert _mean(answers, answer_form="argmax", aggregation_weights="agreement")[0].tolist() == np.eye(3).tolist()
+    assert _mean(answers, answer_form="argmax", aggregation_weights="dawid-skene")[0] == pytest.approx(np.eye(3))
+    equal, _ = _mean(answers, answer_form="argmax")
     assert equal[0] == pytest.approx([2 / 3, 1 / 3, 0])
     probs = _probs([[0.8, 0.2], [0.1, 0.9]], [[0.6, 0.4], [0.3, 0.7]], [[0.2, 0.8], [1.0, 0.0]])
     weighted, _ = _mean(probs, aggregation_weights="agreement", num_classes=2)
@@ -84,7 +84,7 @@ def test_one_party_s_average_is_its_own_answer():
         ("softmax", np.array([[0.5, 0.25, 0.25]], dtype=np.float32)),
         ("logits", np.array([[5.0, -3.0, 0.5]], dtype=np.float32)),
     ):
-        average, facts = _mean([answer], share=share)
+        average, facts = _mean([answer], answer_form=share)
         expected = np.eye(3)[answer] if share == "argmax" else answer
         assert average.tolist() == expected.tolist()
         assert facts.agreement == 1.0
@@ -136,7 +136,7 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
 
 def test_noisy_logits_stay_logits():
     answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
-    average, _ = _mean(answers, share="logits", score_noise="gaussian", score_scale=1.0)
+    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", score_scale=1.0)
     assert average.tolist() == [[10.0, -4.0, 0.5]]
 
 
@@ -156,7 +156,7 @@ def _as_scores(rows, seed):
 def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting, seed, share):
     answers = _labels(*rows) if share == "argmax" else _as_scores(rows, seed)
     order = np.random.default_rng(seed).permutation(len(rows))
-    settings = {"share": share, "aggregation_weights": weighting}
+    settings = {"answer_form": share, "aggregation_weights": weighting}
     one, facts = _mean(answers, **settings)
     other, same = _mean([answers[i] for i in order], **settings)
     assert one == pytest.approx(other, abs=1e-9)
@@ -169,8 +169,8 @@ def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting
 @given(rows=label_rows, seed=st.integers(0, 50), order=st.permutations(range(3)))
 def test_other_names_of_the_classes_permute_the_averages(rows, seed, order):
     order = np.array(order)
-    plain, _ = _mean(_labels(*rows), share="argmax")
-    renamed, _ = _mean([order[labels].astype(np.int16) for labels in _labels(*rows)], share="argmax")
+    plain, _ = _mean(_labels(*rows), answer_form="argmax")
+    renamed, _ = _mean([order[labels].astype(np.int16) for labels in _labels(*rows)], answer_form="argmax")
     assert renamed[:, order] == pytest.approx(plain)
     scores = _as_scores(rows, seed)
     mean, facts = _mean(scores)
@@ -202,16 +202,16 @@ def test_the_last_answer_on_each_row_is_kept_in_steps():
     ("settings", "privacy", "noisy", "kind", "payload", "loss"),
     [
         ({}, "none", False, "probs", "probs", "cross-entropy"),
-        ({"share": "logits"}, "none", False, "logits", "logits", "l1-logits"),
-        ({"share": "argmax"}, "none", False, "probs", "labels", "cross-entropy"),
+        ({"answer_form": "logits"}, "none", False, "logits", "logits", "l1-logits"),
+        ({"answer_form": "argmax"}, "none", False, "probs", "labels", "cross-entropy"),
         ({"score_noise": "laplace", "score_scale": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
         (
-            {"share": "logits", "score_noise": "laplace", "score_scale": 1.0},
+            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 1.0},
             *("party", True, "logits", "logits", "l1-logits"),
         ),
         ({**RESPONSE, "label_epsilon": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
         ({"subset_rows": 5}, "party", False, "probs", "probs", "cross-entropy"),
-        ({"share": "logits", "digest_loss": "mse-probs"}, "none", False, "logits", "logits", "mse-probs"),
+        ({"answer_form": "logits", "distillation_loss": "mse-probs"}, "none", False, "logits", "logits", "mse-probs"),
     ],
 )
 def test_what_settings_amount_to(settings, privacy, noisy, kind, payload, loss):
@@ -224,19 +224,19 @@ def test_what_settings_amount_to(settings, privacy, noisy, kind, payload, loss):
 def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer():
     assert ScoreExchangeConfig().batch(4999) == 4999
     assert ScoreExchangeConfig().batch(5000) == ScoreExchangeConfig().batch(9000) == 5000
-    assert ScoreExchangeConfig(public_batch=7).batch(7) == 7
-    assert ScoreExchangeConfig(public_batch=6000).batch(9000) == 6000
-    rule = r"public-batch must be at most 6 \(public rows\), got 7\. Lower public-batch, or 0 for the usual number"
+    assert ScoreExchangeConfig(public_rows_per_round=7).batch(7) == 7
+    assert ScoreExchangeConfig(public_rows_per_round=6000).batch(9000) == 6000
+    rule = r"public-rows-per-round must be at most 6 \(public rows\), got 7\. Lower public-rows-per-round, or 0 for"
     with pytest.raises(ConfigError, match=rule):
-        ScoreExchangeConfig(public_batch=7).batch(6)
+        ScoreExchangeConfig(public_rows_per_round=7).batch(6)
 
 
 def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
     assert ScoreExchangeConfig().bits_down == 32
-    assert ScoreExchangeConfig(soft_bits=16).bits_down == 16
-    assert ScoreExchangeConfig(share="argmax").bits_down == 16
-    assert ScoreExchangeConfig(soft_bits=4, average_bits=2).bits_down == 2
-    assert ScoreExchangeConfig(share="argmax", average_bits=32).bits_down == 32
+    assert ScoreExchangeConfig(score_bits=16).bits_down == 16
+    assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
+    assert ScoreExchangeConfig(score_bits=4, average_bits=2).bits_down == 2
+    assert ScoreExchangeConfig(answer_form="argmax", average_bits=32).bits_down == 32
 
 
 @pytest.mark.parametrize(
@@ -247,11 +247,11 @@ def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
         ({"score_noise": "laplace", "score_scale": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
         ({"score_noise": "gaussian", "score_scale": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
         (
-            {"share": "logits", "score_noise": "laplace", "score_scale": 0.5},
+            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.5},
             LaplaceScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
         (
-            {"share": "logits", "score_noise": "gaussian", "score_scale": 0.5, "logit_bound": 4.0},
+            {"answer_form": "logits", "score_noise": "gaussian", "score_scale": 0.5, "logit_bound": 4.0},
             GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=4.0),
         ),
         ({**RESPONSE, "label_epsilon": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
@@ -261,7 +261,7 @@ def test_noise_is_as_given(settings, mechanism):
     config = ScoreExchangeConfig(**settings)
     assert config.mechanism(num_classes=3) == config.mechanism(num_classes=3, num_answers=9) == mechanism
     told = config.resolved(**SIZES, num_rounds=2)
-    assert told == config.changed(digest_loss=config.loss)
+    assert told == config.changed(distillation_loss=config.loss)
 
 
 @pytest.mark.parametrize(
@@ -269,30 +269,40 @@ def test_noise_is_as_given(settings, mechanism):
     [
         {"score_noise": "laplace"},
         {"score_noise": "gaussian"},
-        {"share": "logits", "score_noise": "gaussian", "logit_bound": 4.0},
+        {"answer_form": "logits", "score_noise": "gaussian", "logit_bound": 4.0},
         RESPONSE,
     ],
 )
 def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
-    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_batch=20)
+    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=20)
     told = config.resolved(**SIZES, num_rounds=3)
     mechanism = told.mechanism(num_classes=3)
     assert mechanism == config.mechanism(num_classes=3, num_answers=60)
     assert 3.9 < Accountant().compose(mechanism.dp_event(), 60).epsilon(1e-4) <= 4.0
-    assert (told.epsilon, told.digest_loss) == (0.0, config.loss)
+    assert (told.epsilon, told.distillation_loss) == (0.0, config.loss)
     assert bool(told.label_epsilon) == ("label_mechanism" in settings)
     assert bool(told.score_scale) == ("score_noise" in settings)
-    assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0, digest_loss="auto") == config
+    assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0, distillation_loss="auto") == config
 
 
 def test_the_defaults_are_those_that_are_documented():
     config = DigestConfig()
-    assert (config.share, config.public_batch, config.digest_loss, config.soft_bits) == ("softmax", 0, "auto", 32)
+    assert (config.answer_form, config.public_rows_per_round, config.distillation_loss, config.score_bits) == (
+        "softmax",
+        0,
+        "auto",
+        32,
+    )
     assert (config.aggregation_weights, config.pretrain_epochs, config.logit_bound) == ("equal", 0, 10.0)
     assert (config.subset_rows, config.subset_replacement) == (0, True)
     assert (config.score_noise, config.score_scale) == ("none", 0.0)
-    assert (config.initial_epochs, config.digest_epochs, config.digest_batch, config.revisit_epochs) == (20, 2, 64, 1)
-    assert (config.final_revisit, config.digest_order) == (True, "digest-first")
+    assert (config.initial_epochs, config.distillation_epochs, config.distillation_batch, config.own_rows_epochs) == (
+        20,
+        2,
+        64,
+        1,
+    )
+    assert (config.final_own_rows, config.distillation_order) == (True, "digest-first")
 
 
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
@@ -302,45 +312,51 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"share": "votes"}, "share must be one of logits, softmax, argmax, got 'votes'"),
+        ({"answer_form": "votes"}, "answer-form must be one of logits, softmax, argmax, got 'votes'"),
         (
             {"aggregation_weights": "loud"},
             "aggregation-weights must be one of equal, agreement, dawid-skene, got 'loud'",
         ),
-        ({"soft_bits": 3}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 3"),
-        ({"soft_bits": 16.0}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0"),
-        ({"soft_bits": True}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got True"),
-        ({"public_batch": -1}, "public-batch must be a whole number >= 0, got -1"),
+        ({"score_bits": 3}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 3"),
+        ({"score_bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0"),
+        ({"score_bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True"),
+        ({"public_rows_per_round": -1}, "public-rows-per-round must be a whole number >= 0, got -1"),
         ({"pretrain_epochs": -1}, "pretrain-epochs must be a whole number >= 0 and <= 1000, got -1"),
         ({"subset_rows": -1}, "subset-rows must be a whole number >= 0, got -1"),
         ({"score_scale": -1.0}, "score-scale must be a number >= 0, got -1.0"),
         ({"score_noise": "laplace", "score_scale": float("nan")}, "score-scale must be a number >= 0, got nan"),
         ({"logit_bound": 0.0}, "logit-bound must be a number > 0, got 0.0"),
         ({"initial_epochs": 0}, "initial-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"digest_epochs": True}, "digest-epochs must be a whole number >= 1 and <= 1000, got True"),
-        ({"digest_epochs": 0}, "digest-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"digest_batch": 0}, "digest-batch must be a whole number >= 1 and <= 100000, got 0"),
-        ({"revisit_epochs": -1}, "revisit-epochs must be a whole number >= 0 and <= 1000, got -1"),
-        ({"digest_order": "both"}, "digest-order must be one of digest-first, revisit-first, got 'both'"),
-        ({"final_revisit": "no"}, "final-revisit must be true or false, got 'no'"),
+        ({"distillation_epochs": True}, "distillation-epochs must be a whole number >= 1 and <= 1000, got True"),
+        ({"distillation_epochs": 0}, "distillation-epochs must be a whole number >= 1 and <= 1000, got 0"),
+        ({"distillation_batch": 0}, "distillation-batch must be a whole number >= 1 and <= 100000, got 0"),
+        ({"own_rows_epochs": -1}, "own-rows-epochs must be a whole number >= 0 and <= 1000, got -1"),
         (
-            {"digest_loss": "l1-logits"},
-            "digest-loss must fit share 'softmax', got 'l1-logits'. Use share \"logits\" with it, or another loss.",
+            {"distillation_order": "both"},
+            "paper.distillation-order must be one of digest-first, revisit-first, got 'both'",
+        ),
+        ({"final_own_rows": "no"}, "paper.final-own-rows must be true or false, got 'no'"),
+        (
+            {"distillation_loss": "l1-logits"},
+            "distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use answer-form \"logits\" with it",
         ),
         (
             {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
-            "label-mechanism must be none for share 'softmax', got 'randomized-response'. Use score-noise for logits",
+            "label-mechanism must be none for answer-form 'softmax', got 'randomized-response'. Use score-noise",
         ),
         (
-            {"share": "argmax", "label_mechanism": "xor", "label_epsilon": 1.0},
+            {"answer_form": "argmax", "label_mechanism": "xor", "label_epsilon": 1.0},
             "label-mechanism must be none or randomized-response where scores are averaged, got 'xor'. A party answers",
         ),
         (
-            {"share": "logits", "soft_bits": 8},
-            "soft-bits must be 16 or 32 for logits and noisy scores, got 8. Only probabilities come in fewer bits",
+            {"answer_form": "logits", "score_bits": 8},
+            "score-bits must be 16 or 32 for logits and noisy scores, got 8. Only probabilities come in fewer bits",
         ),
-        ({**NOISE, "soft_bits": 1}, "soft-bits must be 16 or 32 for logits and noisy scores, got 1"),
-        ({"share": "logits", "average_bits": 4}, "average-bits must be 16 or 32 for logits and noisy scores, got 4"),
+        ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
+        (
+            {"answer_form": "logits", "average_bits": 4},
+            "paper.average-bits must be 16 or 32 for logits and noisy scores, got 4",
+        ),
         (
             {"score_noise": "laplace"},
             f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the whole",
@@ -360,7 +376,7 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         (
             {"subset_replacement": False},
-            "subset-replacement must be true without a subset, got False. It would be ignored: drop it, or set subset",
+            "paper.subset-replacement must be true without a subset, got False. It would be ignored: drop it",
         ),
         (
             {**NOISE, "aggregation_weights": "agreement"},
@@ -376,8 +392,8 @@ def test_impossible_settings_are_refused(settings, message):
 
 def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
     assert DigestConfig(subset_rows=5, subset_replacement=False, aggregation_weights="agreement").privacy == "party"
-    assert DigestConfig(**NOISE, soft_bits=16, average_bits=16).bits_down == 16
-    assert DigestConfig(share="argmax", average_bits=2).bits_down == 2
+    assert DigestConfig(**NOISE, score_bits=16, average_bits=16).bits_down == 16
+    assert DigestConfig(answer_form="argmax", average_bits=2).bits_down == 2
 
 
 # ------------------------------------------------------------------------------------------------ pooled rows
@@ -394,9 +410,9 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
         def fit(self, X, y):
             return ("fit", X, y)
 
-    config = DigestConfig(initial_epochs=7, revisit_epochs=2)
+    config = DigestConfig(initial_epochs=7, own_rows_epochs=2)
     found = passes_on_pooled(Model(), "X", "y", config=config, rounds=5, num_public=9)
     assert found == (("epochs", "X", "y", 17) if net else ("fit", "X", "y"))
-    ends_with_a_digest = config.changed(final_revisit=False)  # parties revisit in rounds 2 to 5 alone
+    ends_with_a_digest = config.changed(final_own_rows=False)  # parties revisit in rounds 2 to 5 alone
     found = passes_on_pooled(Model(), "X", "y", config=ends_with_a_digest, rounds=5, num_public=9)
     assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))

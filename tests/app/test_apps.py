@@ -47,16 +47,14 @@ FEDKT = {**FAST, **ONE_SHOT}
 
 def _start(folder, nodes, config):
     """Run the app; the record lies in the folder, whatever happened."""
-    consensus = {"fedct": "fedct.consensus", "fedkt": "consensus", "pate": "consensus"}.get(
-        config.get("algorithm", "fedct")
-    )
+    consensus = "consensus" if config.get("algorithm", "fedct") in ("fedct", "fedkt", "pate") else None
     if consensus:  # density ratios, which fit a forest at each party, where they are asked for
         config = {consensus: "majority", **config}
     config = {
         "num-parties": len(nodes),
         "output-dir": str(folder),
         "node-deadline-s": 1.0,
-        "node-settle-s": 0.05,
+        "nodes-stable-s": 0.05,
         **config,
     }
     server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
@@ -129,7 +127,7 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert record.parties[0].model_bytes
     assert record.rounds[-1].consensus_accuracy > 0.5
     assert record.centralised_accuracy > np.mean([p.solo["common"].accuracy for p in record.parties])
-    assert record.config["partitioner"] == "dirichlet"
+    assert record.config["partitioner"] == "auto"
     assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
     page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
     assert "party-003" in page
@@ -145,21 +143,22 @@ def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
     assert record.server_accuracy > 0.4
 
 
-def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
-    _simulate(tmp_path)
+def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
+    _simulate(tmp_path, {**FAST, "save-party-models": False})
     kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
 
 
-def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
-    _simulate(tmp_path, {**FAST, "save-party-models": True})
-    kept = sorted(tmp_path.rglob("*.model"))
+def test_a_simulation_keeps_the_parties_models_their_cards_and_nothing_else_of_them(tmp_path):
+    _simulate(tmp_path)
     names = [f"party-{i:03d}" for i in range(4)]
-    assert sorted(path.stem for path in kept) == sorted([*names, *(f"{name}.alone" for name in names)])
+    files = sorted(path.name for path in tmp_path.rglob("parties/*"))
+    assert files == sorted(f"{name}{ending}" for name in names for ending in (".model", ".card.md"))
+    kept = sorted(tmp_path.rglob("*.model"))
     assert all(serialize.load(path).num_classes == 3 for path in kept)
 
 
-@pytest.mark.parametrize("config", [{**FAST, "partitioner": "dirichlet", "min-party-rows": 2}, FEDKT])
+@pytest.mark.parametrize("config", [{**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 2}, FEDKT])
 def test_the_same_seed_gives_the_same_run(tmp_path, config):
     first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
     assert _comparable(first) == _comparable(second)
@@ -290,7 +289,7 @@ def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, s
 
 
 def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet", "min-party-rows": 500}
+    config = {**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 500}
     _failed(tmp_path, DataError, "500", config)
 
 
@@ -317,8 +316,8 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
     ("settings", "message"),
     [
         (
-            {"fedct.consensus": "loud"},
-            "fedct.consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
+            {"consensus": "loud"},
+            "consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
         ),
         ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
         ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
@@ -440,8 +439,7 @@ def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos,
 
 
 def _deploy_auto(tmp_path, nodes, algorithm, consensus="auto"):
-    key = "fedct.consensus" if algorithm == "fedct" else "consensus"
-    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, key: consensus})
+    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, "consensus": consensus})
 
 
 @pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
@@ -453,7 +451,7 @@ def test_silos_send_no_density_ratios_unless_their_owners_say_so(tmp_path, silos
 @pytest.mark.parametrize("algorithm", ["fedct", "fedkt", "pate"])
 def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_demands_privacy(tmp_path, silos, algorithm):
     for node in silos.values():
-        node["allow"] = f"{algorithm},density-ratio"
+        node |= {"allow-algorithms": algorithm, "allow-vote-rules": "density-ratio"}
     silos["north"]["require-privacy"] = True
     record = _deploy_auto(tmp_path, silos, algorithm)
     assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
@@ -466,7 +464,7 @@ def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_t
     tmp_path, silos, algorithm
 ):
     for node in silos.values():
-        node["allow"] = f"{algorithm},density-ratio"
+        node |= {"allow-algorithms": algorithm, "allow-vote-rules": "density-ratio"}
     record = _deploy_auto(tmp_path, silos, algorithm, "density-ratio")
     assert record.consensus_rule == "density-ratio"
 
@@ -548,7 +546,7 @@ PROBLEMS = {
         "wrong-config",
         "state-dir must be an abs",
     ),
-    "not allowed": (lambda f, n: n.update(allow="fedkt"), "not-allowed", "must be one of ['fedkt']"),
+    "not allowed": (lambda f, n: n.update({"allow-algorithms": "fedkt"}), "not-allowed", "must be one of ['fedkt']"),
     "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "lift require-privacy"),
     "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "lift require-privacy"),
 }

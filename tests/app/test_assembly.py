@@ -1,7 +1,5 @@
 """What a silo refuses of a run before any of its files is read."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -105,10 +103,10 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
         ("fedct", "num-rounds"),
         ("fedct", "steps-per-round"),
         ("privatekt", "local-epochs"),
-        ("fedprox", "solo-epochs"),
+        ("fedprox", "paper.solo-epochs"),
         ("fedkt", "fedkt.students-per-party"),
         ("fedkt", "fedkt.teachers-per-student"),
-        *(("fedmd", key) for key in ("initial-epochs", "digest-epochs", "digest-batch", "revisit-epochs")),
+        *(("fedmd", key) for key in ("initial-epochs", "distillation-epochs", "distillation-batch", "own-rows-epochs")),
         ("fedmd", "pretrain-epochs"),
     ],
 )

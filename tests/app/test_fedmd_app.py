@@ -27,7 +27,7 @@ FAST = {
     "partitioner": "iid",
     "num-parties": 3,
     "num-rounds": 2,
-    "node-settle-s": 0.01,
+    "nodes-stable-s": 0.01,
     "centralised": True,
 }
 
@@ -73,7 +73,7 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
 
 
 def test_noise_in_simulation_makes_a_claim(tmp_path):
-    record = _run(tmp_path, "dd", **{"score-noise": "gaussian", "epsilon": 4.0, "public-batch": 30})
+    record = _run(tmp_path, "dd", **{"score-noise": "gaussian", "epsilon": 4.0, "public-rows-per-round": 30})
     (claim,) = record.claims
     assert 3.9 < claim["epsilon"] <= 4.0
     assert claim["unit"] == "party"
@@ -84,9 +84,11 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
     net = {"model": "mlp", "model-params": "hidden=8", "pretrain-epochs": 2, "initial-epochs": 1}
     with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows"):
         _run(tmp_path / "a", "fedmd", **net)
-    with pytest.raises(ConfigError, match="public-label must be the label column 'label' of the data set, got 'kind'"):
-        _run(tmp_path / "b", "fedmd", **net, **{"public-label": "kind"})
-    record = _run(tmp_path / "c", "fedmd", **net, **{"public-label": "label"})
+    with pytest.raises(
+        ConfigError, match="public-label-column must be the label column 'label' of the data set, got 'kind'"
+    ):
+        _run(tmp_path / "b", "fedmd", **net, **{"public-label-column": "kind"})
+    record = _run(tmp_path / "c", "fedmd", **net, **{"public-label-column": "label"})
     assert record.status == "completed"
     assert record.centralised
 
@@ -94,11 +96,11 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"share": "logits"}, "share must not be set for fedct, got 'logits'. It would be ignored"),
+        ({"answer-form": "logits"}, "answer-form must not be set for fedct, got 'logits'. It would be ignored"),
         ({"subset-rows": 5}, "subset-rows must not be set for fedct, got 5"),
         ({"score-noise": "laplace"}, "score-noise must not be set for fedct"),
         ({"algorithm": "fedmd", "noise": "laplace"}, "noise must not be set for fedmd"),
-        ({"algorithm": "fedmd", "soft-bits": 12}, "soft-bits must be one of 32, 16, 8, 4, 2, 1, got 12"),
+        ({"algorithm": "fedmd", "score-bits": 12}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 12"),
         ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be a whole number >= 0, got True"),
     ],
 )
@@ -113,5 +115,5 @@ def test_each_has_its_usual_number_of_rounds(algorithm, rounds):
 
 
 def test_no_silo_sends_scores_by_default():
-    allow = parse_node_config({"party": "a", "data-path": "/d", "public-path": "/p"}).allow
+    allow = parse_node_config({"party": "a", "data-path": "/d", "public-path": "/p"}).allow_algorithms
     assert not {"fedmd", "dd"} & set(allow.split(","))

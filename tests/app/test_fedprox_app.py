@@ -25,7 +25,7 @@ FAST = {
     "num-parties": 3,
     "num-rounds": 2,
     "local-epochs": 1,
-    "node-settle-s": 0.01,
+    "nodes-stable-s": 0.01,
 }
 TREES = {"teacher-model": "decision-tree", "student-model": "decision-tree", "fedkt.teachers-per-student": 2}
 
@@ -65,7 +65,9 @@ def test_a_party_that_cannot_be_set_up_is_named_in_flower_s_records_too(tmp_path
 
 
 def test_no_node_allows_weights_by_default():
-    allowed = parse_node_config({"data-path": "a.csv", "public-path": "b.csv", "party": "p"}).allow.split(",")
+    allowed = parse_node_config({"data-path": "a.csv", "public-path": "b.csv", "party": "p"}).allow_algorithms.split(
+        ","
+    )
     assert not {"fedprox", "fedkt-prox"} & set(allowed)
 
 

@@ -29,12 +29,12 @@ from fedkd_flwr.wire.old_records import numpy_client_mod
 
 
 def _strategy(**settings):
-    settings = {"consensus": "majority", "seed": 1, "node_settle_s": 1e-6, "stop_when_converged": False, **settings}
+    settings = {"consensus": "majority", "seed": 1, "nodes_stable_s": 1e-6, "stop_when_converged": False, **settings}
     return FedCT(config=FedCTConfig(**settings), public=public_set())
 
 
 def _app(mods=(), members=None):
-    """Return a ClientApp of its own, as docs/plug-in.md has one, with mods."""
+    """Return a ClientApp of its own, as docs/howto/flower-project.md has one, with mods."""
     held = [FedCTClient(party) for party in members or parties(3)]
     app = ClientApp(mods=list(mods))
 

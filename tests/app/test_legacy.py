@@ -1,7 +1,5 @@
 """Our strategies in Flower's old API: its real Server and client manager, NumPyClients behind proxies, no network."""
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 
@@ -77,12 +75,12 @@ def fed(strategy, clients, *, rounds, planned=None, spoil=None, cids=CIDS, manag
 
 def fedct(**settings):
     keywords = {k: settings.pop(k) for k in ("min_available_nodes", "min_train_nodes") if k in settings}
-    config = FedCTConfig(seed=1, node_settle_s=1e-6, node_deadline_s=0.2, steps_per_round=20, **settings)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, node_deadline_s=0.2, steps_per_round=20, **settings)
     return FedCT(config=config, public=public_set(), **keywords)
 
 
 def fedkt(**settings):
-    config = FedKTConfig(seed=1, node_settle_s=1e-6, **settings)
+    config = FedKTConfig(seed=1, nodes_stable_s=1e-6, **settings)
     return FedKT(config=config, public=public_set(), final_model=model, test=rows(100, seed=7))
 
 
@@ -162,17 +160,17 @@ def _net(*, seed):
 
 
 def _pate():
-    config = PATEConfig(seed=1, node_settle_s=1e-6)
+    config = PATEConfig(seed=1, nodes_stable_s=1e-6)
     return PATE(config=config, public=public_set(), final_model=model), PATEClient, 1
 
 
 def _privatekt():
-    config = PrivateKTConfig(seed=1, node_settle_s=1e-6, local_epochs=1, solo_epochs=1)
+    config = PrivateKTConfig(seed=1, nodes_stable_s=1e-6, local_epochs=1, solo_epochs=1)
     return PrivateKT(config=config, public=public_set(), global_model=_net), PrivateKTClient, 2
 
 
 def _fedmd():
-    config = FedMDConfig(seed=1, node_settle_s=1e-6, initial_epochs=1)
+    config = FedMDConfig(seed=1, nodes_stable_s=1e-6, initial_epochs=1)
     return FedMD(config=config, public=public_set()), FedMDClient, 2
 
 

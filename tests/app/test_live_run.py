@@ -42,7 +42,7 @@ from fedkd_flwr.strategies import (
 from fedkd_flwr.wire.records import open_instruction
 
 PARTIES = 3
-QUICK = {"node_settle_s": 1e-6, "node_deadline_s": 0.5}
+QUICK = {"nodes_stable_s": 1e-6, "node_deadline_s": 0.5}
 
 
 def _watched(folder, strike, in_round):

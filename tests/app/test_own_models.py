@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
-from flwr.common.config import parse_config_args
 from grid import InProcessGrid
 
 from fedkd_flwr.app.client_app import app as client_app
@@ -21,12 +20,17 @@ from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.settings.run_settings import read_settings
 from fedkd_flwr.simulation.rows import simulated_pool
 
-PAGE = Path(__file__).parents[2] / "docs" / "your-model.md"
-EXAMPLES = re.findall(
-    r"```python\n# (my_\w+)\.py\n(.*?)```\s+flwr run \. --run-config '([^']+)'", PAGE.read_text(), re.S
-)
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "your-model.md"
+FOLDER = Path(__file__).parents[2] / "examples" / "models"
+EXAMPLES = [
+    (name, (FOLDER / f"{name}.py").read_text("utf-8"), settings)
+    for name, settings in re.findall(
+        r'--8<-- "examples/models/(my_\w+)\.py"\n```\s+fedkd simulate ([^\n]+)', PAGE.read_text("utf-8")
+    )
+]
 FAST = {
     "dataset": "synthetic",
     "synthetic-rows": 200,
@@ -34,7 +38,7 @@ FAST = {
     "synthetic-classes": 2,
     "partitioner": "iid",
     "num-parties": 2,
-    "node-settle-s": 0.001,
+    "nodes-stable-s": 0.001,
     "num-public": 40,
     "num-test": 40,
     "try-models-s": 120.0,  # a busy machine imports slowly
@@ -42,10 +46,14 @@ FAST = {
 OWN_NET = {"model": "my_torch:Net", "model-params": "width=8,lr=0.05,batch_size=16,epochs=2", "num-rounds": 2}
 ALGORITHMS = {
     "fedct": {"steps-per-round": 3},
-    "fedmd": {"share": "logits", "initial-epochs": 1},
-    "privatekt": {"solo-epochs": 1, "local-epochs": 1},
-    "fedprox": {"solo-epochs": 1, "local-epochs": 1},
-    "scaffold": {"solo-epochs": 1, "local-epochs": 1, "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd"},
+    "fedmd": {"answer-form": "logits", "initial-epochs": 1},
+    "privatekt": {"paper.solo-epochs": 1, "local-epochs": 1},
+    "fedprox": {"paper.solo-epochs": 1, "local-epochs": 1},
+    "scaffold": {
+        "paper.solo-epochs": 1,
+        "local-epochs": 1,
+        "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd",
+    },
 }
 
 
@@ -66,7 +74,7 @@ def _run(folder, parties=2, **settings):
     fast = {key: value for key, value in FAST.items() if synthetic or not key.startswith("synthetic-")}
     config = {**fast, "output-dir": str(folder), "centralised": False, "num-parties": parties, **settings}
     if config["algorithm"] == "fedct":
-        config["fedct.consensus"] = "majority"  # auto would learn density ratios, which take most of the time
+        config["consensus"] = "majority"  # auto would learn density ratios, which take most of the time
     nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
     return federate(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config), page=False)
 
@@ -81,7 +89,7 @@ def test_there_is_one_example_of_each_kind():
 @pytest.mark.parametrize(("name", "settings"), [(name, line) for name, _, line in EXAMPLES if name != "my_torch"])
 def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, settings):
     pytest.importorskip(name.removeprefix("my_") if name in ("my_xgboost", "my_skorch") else "sklearn")
-    given = parse_config_args([settings])
+    given = read_settings(settings.split())
     few = {"fedkt.teachers-per-student": 2} if given["algorithm"] == "fedkt" else {"num-rounds": 2}
     record = _run(tmp_path, **given, **few, **{"save-party-models": True})
     assert (record.status, [len(r.answered) for r in record.rounds]) == ("completed", [2] * len(record.rounds))
@@ -95,7 +103,7 @@ def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, se
 def test_the_first_example_gains_by_the_federation(tmp_path):
     """Who tries it as it stands in the docs should see what a federation is for; naive Bayes was worse than alone."""
     _, _, settings = EXAMPLES[0]
-    given = {**parse_config_args([settings]), "dataset": "digits", "num-public": 200, "num-test": 200}
+    given = {**read_settings(settings.split()), "dataset": "digits", "num-public": 200, "num-test": 200}
     record = _run(tmp_path, 5, **given, **{"partitioner": "dirichlet", "num-rounds": 1})
     for rows in ("own", "common"):
         alone, federated = (

@@ -1,4 +1,4 @@
-"""The project that docs/plug-in.md shows, run as it is printed there."""
+"""The project of examples/from_scratch, which docs/howto/flower-project.md shows, run as it is."""
 
 from __future__ import annotations
 
@@ -22,11 +22,51 @@ from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.registry import load as find_class
 from fedkd_flwr.silo.cli.ledger import ledger
 
-PAGE = Path(__file__).parents[2] / "docs" / "plug-in.md"
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-PROJECT = next(text for kind, text in BLOCKS if kind == "toml")
-PYTHON = [text for kind, text in BLOCKS if kind == "python"]
-COMMON, SERVER, CLIENT, CLIENT_FN, LEGACY_SERVER, WITH_NOISE, LEDGER = PYTHON
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "howto" / "flower-project.md"
+FOLDER = ROOT / "examples" / "from_scratch"
+PROJECT, COMMON, SERVER, CLIENT = (
+    (FOLDER / name).read_text("utf-8") for name in ("pyproject.toml", "common.py", "server_app.py", "client_app.py")
+)
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+WITH_NOISE, LEDGER = [text for text in BLOCKS if "--8<--" not in text]
+CLIENT_FN = """from flwr.client import Client
+
+from fedkd_flwr.wire.old_records import numpy_client_mod
+
+
+def client_fn(context: Context) -> Client:
+    return client(context).to_client()
+
+
+app = ClientApp(client_fn=client_fn, mods=[numpy_client_mod])
+"""
+LEGACY_SERVER = """from common import public_set
+from flwr.app import Context
+from flwr.server import ServerApp, ServerAppComponents, ServerConfig
+
+from fedkd_flwr.app.legacy import LegacyStrategy
+from fedkd_flwr.report.table import summary_table
+from fedkd_flwr.strategies import FedCT, FedCTConfig
+
+
+def report(strategy: FedCT) -> None:
+    print(summary_table(strategy.record))
+
+
+def server_fn(context: Context) -> ServerAppComponents:
+    strategy = FedCT(
+        min_available_nodes=int(context.run_config["num-parties"]),
+        config=FedCTConfig(consensus="majority", seed=1),
+        public=public_set(),
+    )
+    config = ServerConfig(num_rounds=3)
+    wrapped = LegacyStrategy(strategy, num_rounds=config.num_rounds, when_done=report)
+    return ServerAppComponents(strategy=wrapped, config=config)
+
+
+app = ServerApp(server_fn=server_fn)
+"""
 
 
 class _Grid(InProcessGrid):
@@ -60,7 +100,7 @@ def project(tmp_path, monkeypatch):
 
 
 def _with_client_fn():
-    """Do what the page says: remove the two handlers and an import, and end with the other block."""
+    """Return the client of the older API: without the two handlers, and with `client_fn` in their place."""
     head = CLIENT.partition("@app.train()")[0]
     lines = [line for line in head.splitlines() if "import answer, finish" not in line]
     return "\n".join(lines) + "\n\n" + CLIENT_FN
@@ -102,7 +142,7 @@ def test_with_noise_and_a_ledger_the_third_run_is_refused_as_the_page_says(proje
 
 
 def test_the_page_s_table_names_classes_that_there_are():
-    table = PAGE.read_text(encoding="utf-8").partition("## The other algorithms")[2].partition("\n\nStrategies are")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("## Other algorithms")[2].partition("\n\nBy default")[0]
     named = set(re.findall(r"[A-Z]\w+", table))
     public = {*dir(fedkd_flwr.strategies), *dir(fedkd_flwr.clients), *dir(cards_beside)}
     public |= {find_class(card.client).__name__ for card in cards().values()}

@@ -140,7 +140,7 @@ def test_the_record_of_a_strategy_of_one_s_own_knows_what_its_figures_are_shares
 def test_a_final_model_that_cannot_be_used_is_refused_before_anybody_answers(final, message):
     """All parties answer once, and their budgets are spent by then."""
     grid = fedkt_grid([party(name, *rows(20, seed=i)) for i, name in enumerate("ab")])
-    strategy = FedKT(min_train_nodes=2, config=FedKTConfig(node_settle_s=1e-6), public=public_set(), final_model=final)
+    strategy = FedKT(min_train_nodes=2, config=FedKTConfig(nodes_stable_s=1e-6), public=public_set(), final_model=final)
     with pytest.raises(ConfigError, match=message):
         strategy.start(grid)
     assert not strategy.roster.times_asked

@@ -28,9 +28,9 @@ PRIVATEKT = {
     "num-rounds": 3,
     "num-parties": 4,
     "fraction-parties": 0.5,
-    "solo-epochs": 1,
+    "paper.solo-epochs": 1,
     "node-deadline-s": 1.0,
-    "node-settle-s": 0.001,
+    "nodes-stable-s": 0.001,
 }
 
 

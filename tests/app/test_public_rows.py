@@ -28,7 +28,7 @@ SCHEMA = Schema(
     label="outcome",
 )
 PARTIES = 3
-QUICK = {"num-parties": PARTIES, "node-settle-s": 0.01, "model": "decision-tree", "centralised": False}
+QUICK = {"num-parties": PARTIES, "nodes-stable-s": 0.01, "model": "decision-tree", "centralised": False}
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def start(folder, nodes, config):
     fast = {"num-rounds": 2, "centralised": False, "party-test-fraction": 0.3}
     if "algorithm" not in config:  # FedCT, which trains nets for so many steps
         fast["steps-per-round"] = 10
-        fast["fedct.consensus"] = "majority"  # density ratios fit a second model at each party
+        fast["consensus"] = "majority"  # density ratios fit a second model at each party
     config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **fast, **config}
     server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
     return RunRecord.load(Path(folder) / "runs" / "1" / "record.json")
@@ -117,7 +117,7 @@ def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
 
 
 def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp_path):
-    record = simulate(tmp_path, {"model": "mixed", "centralised": True, "fedct.consensus": "auto"}, parties=5)
+    record = simulate(tmp_path, {"model": "mixed", "centralised": True, "consensus": "auto"}, parties=5)
     assert record.status == "completed"
     assert len({p.model for p in record.parties}) == 5
     assert record.centralised_accuracy > 0.9
@@ -137,18 +137,18 @@ def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert)
 def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     config = {"algorithm": "fedkt", "num-rounds": 1, "model": "decision-tree", "fedkt.teachers-per-student": 2}
     config |= {"consensus": "majority"}
-    config |= {"final-model": "transformer", "final-params": params(bert), "party-models": False}
+    config |= {"final-model": "transformer", "final-params": params(bert), "paper.party-models": False}
     record = simulate(tmp_path, config)
     assert record.status == "completed"
     assert record.server_accuracy > 0.7
     model = load(record.server_model)
     rows = tiny_text.table(20, seed=8)
-    answers = predictions(model, rows.assign(shop="x"))  # what fedkd predict does
+    answers = predictions([model], rows.assign(shop="x"))  # what fedkd predict does
     assert (answers["prediction"] == rows["liked"]).mean() > 0.7
     own = serialize.load(record.server_model).predict_proba(rows[["review"]].to_numpy(dtype=object))
     assert np.array_equal(answers[["probability_no", "probability_yes"]].to_numpy(), own)
     with pytest.raises(DataError, match="review"):
-        predictions(model, rows.rename(columns={"review": "text"}))
+        predictions([model], rows.rename(columns={"review": "text"}))
 
 
 def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):

@@ -1,8 +1,7 @@
-"""docs/your-algorithm.md: its example runs as it stands, and a silo decides whether it does there."""
+"""examples/own_algorithm of docs/howto/your-algorithm.md: it runs as it stands, and a silo decides whether it does."""
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 from pathlib import Path
@@ -19,9 +18,9 @@ from fedkd_flwr.errors import ConfigError, RefusalError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
-PAGE = (Path(__file__).parents[2] / "docs" / "your-algorithm.md").read_text(encoding="utf-8")
-CODE = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1]
-PROJECT = tomllib.loads(re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)[1])
+FOLDER = Path(__file__).parents[2] / "examples" / "own_algorithm"
+CODE = (FOLDER / "my_algorithm.py").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))
 SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public.csv"}
 
 
@@ -64,16 +63,16 @@ def test_its_settings_are_checked_like_all_others(example):
 
 
 def test_a_silo_runs_it_only_where_its_owner_names_the_import_string(example):
-    named = parse_node_config({**SILO, "allow": f"fedct,{example}"})
+    named = parse_node_config({**SILO, "allow-algorithms": f"fedct,{example}"})
     refuse_foreign_algorithm(example, named)
     for allow in ("fedct,fedkt", "unanimous"):
         with pytest.raises(RefusalError, match="be one that this node allows by its import string"):
-            refuse_foreign_algorithm(example, parse_node_config({**SILO, "allow": allow}))
+            refuse_foreign_algorithm(example, parse_node_config({**SILO, "allow-algorithms": allow}))
 
 
 @pytest.mark.parametrize("demand", [{"require-privacy": True}, {"epsilon-budget": 1.0}])
 def test_a_silo_that_demands_privacy_never_runs_it(example, demand):
-    node = parse_node_config({**SILO, "allow": example, **demand})
+    node = parse_node_config({**SILO, "allow-algorithms": example, **demand})
     with pytest.raises(RefusalError, match="be one of this package at a node that demands privacy"):
         refuse_foreign_algorithm(example, node)
 

@@ -43,7 +43,7 @@ def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
 
 
 def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path):
-    found = audit(_config(tmp_path, **{"num-rounds": 1, "fedct.consensus": "majority"}), shadows=4).audit
+    found = audit(_config(tmp_path, **{"num-rounds": 1, "consensus": "majority"}), shadows=4).audit
     assert found.sent == ["labels"]
     assert found.everybody.members == found.everybody.fresh == sum(p.members for p in found.parties.values())
     assert list(found.parties) == ["party-000", "party-001"]
@@ -53,7 +53,9 @@ def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path
 def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     pytest.importorskip("torch")
     net = {"model": "mlp", "model-params": '{"hidden": [64], "lr": 0.03, "batch_size": 8}', "local-epochs": 10}
-    config = _config(tmp_path, algorithm="fedprox", **net, **{"num-rounds": 1, "num-private": 80, "solo-epochs": 1})
+    config = _config(
+        tmp_path, algorithm="fedprox", **net, **{"num-rounds": 1, "num-private": 80, "paper.solo-epochs": 1}
+    )
     found = audit(config, shadows=4).audit
     assert found.sent == ["model"]
     assert found.everybody.auc.low > 0.55
@@ -77,7 +79,7 @@ def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypat
 
 
 def test_density_ratios_are_said_to_come_with_labels_and_class_counts(tmp_path):
-    config = _config(tmp_path, **{"num-rounds": 1, "fedct.consensus": "density-ratio"})
+    config = _config(tmp_path, **{"num-rounds": 1, "consensus": "density-ratio"})
     assert audit(config, shadows=4).audit.sent == ["class-counts", "labels", "ratios"]
 
 
@@ -87,7 +89,7 @@ def test_density_ratios_are_said_to_come_with_labels_and_class_counts(tmp_path):
         ({}, 5, "shadows must be even"),
         ({}, 2, "shadows must be a whole number >= 4"),
         ({"num-parties": 0}, 4, "simulation with num-parties"),
-        ({"algorithm": "fedmd", "delta-coding": True, "soft-bits": 8}, 4, "delta-coding must be false"),
+        ({"algorithm": "fedmd", "send-changes": True, "score-bits": 8}, 4, "send-changes must be false"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(tmp_path, settings, shadows, match):

@@ -1,7 +1,5 @@
 """FedKT-Prox's settings: those of both parts in one, and each part's own again."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -64,7 +62,10 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             {"level": "L2", "noise": "gaussian", "sigma": 1.0},
             "fedkt.level must be L0: FedProx's weights carry no noise",
         ),
-        ({"party_models": False}, "party-models must keep its default: parties get FedProx's net, got False. It would"),
+        (
+            {"party_models": False},
+            "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
+        ),
         (
             {"noise": "laplace", "gamma": 0.1},
             "noise must be none: FedProx's weights carry no noise, got 'laplace'",
@@ -76,8 +77,3 @@ def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ConfigError) as caught:
         FedKTProxConfig(**settings)
     assert message in str(caught.value)
-
-
-def test_its_card_says_that_weights_leave():
-    assert (CARD.name, CARD.sends, CARD.allowed, CARD.noise) == ("fedkt-prox", "weights", False, ())
-    assert CARD.roles == ("teacher", "student")

@@ -419,3 +419,29 @@ def test_a_run_that_is_waited_for_shows_the_codes_of_silos_as_they_come_and_how_
         "error: the run was stopped",
     ]
     assert [line for line in done.err.splitlines() if line in told] == told
+
+
+@pytest.mark.parametrize("word", ["-V", "--version"])
+def test_the_version_is_told(fedkd, word):
+    done = fedkd(word)
+    assert (done.code, done.out.startswith("fedkd-flwr ")) == (0, True)
+
+
+def test_h_is_help_everywhere(fedkd):
+    for words in ((), ("node", "egress"), ("simulate",)):
+        assert fedkd(*words, "-h").out == fedkd(*words, "--help").out
+
+
+@pytest.mark.parametrize(("old", "new"), [("ledger", "'node ledger'"), ("run", "'server run' or 'node run'")])
+def test_a_verb_that_stands_in_a_group_is_found_there(fedkd, old, new):
+    assert f"Did you mean {new}?" in fedkd(old).err
+
+
+def test_a_setting_that_is_written_as_an_option_is_told_how_to_be_given(fedkd):
+    for words in (("simulate", "--table", "x.csv"), ("server", "run", "--table=x.csv")):
+        done = fedkd(*words)
+        assert (done.code, done.err) == (
+            2,
+            "error: No such option: --table. It is a setting: write table=VALUE, without --.\n",
+        )
+    assert "`fedkd compare --help`" in fedkd("compare", "--table", "x.csv").err

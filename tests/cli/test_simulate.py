@@ -115,7 +115,7 @@ def test_json_holds_the_warnings_and_what_a_fixed_answer_reaches_and_each_key_is
     assert [run[key] for key in ("warnings", "notes", "n", "baseline")] == [
         [["useless", "useless."]], [["converged", "converged."]], {"common": 500}, {"common": 0.936},
     ]  # fmt: skip
-    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "record.md").read_text(encoding="utf-8")
     assert all(f"`{key}`" in page for key in run)
 
 

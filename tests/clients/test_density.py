@@ -1,7 +1,5 @@
 """What a party lets out for density-ratio votes, when, and how often it computes it."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -53,7 +51,7 @@ def test_ratios_leave_only_where_they_are_asked_for_and_allowed(name, payload, c
     assert answer(name, member(), rule="")[0] == "labels"
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         assert answer(name, member(allow=ALLOWED - {"density-ratio"}))[0] == "labels"
-    assert "allow does not name density-ratio: labels alone leave" in caplog.text
+    assert "allow-vote-rules does not name density-ratio: labels alone leave" in caplog.text
 
 
 def test_by_default_no_party_sends_them():

@@ -3,8 +3,6 @@
 The cases are those of ``benchmarks/silent_failures.py``, which runs many more of them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import sys
@@ -24,7 +22,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "silent_failures.py"
 L2 = {"level": "L2", "noise": "gaussian", "sigma": 1e9, "num_queries": 5, "teachers_per_student": 4}
-NFDP = {"share": "argmax", "initial_epochs": 1, "digest_epochs": 1, "subset_replacement": False}
+NFDP = {"answer_form": "argmax", "initial_epochs": 1, "distillation_epochs": 1, "subset_replacement": False}
 RESPONSE = {"label_mechanism": "randomized-response", "label_epsilon": 1e-9, "steps_per_round": 2}
 TREE = {"party": "a", "model": "decision-tree", "require-privacy": True}
 
@@ -52,7 +50,7 @@ def silo(script, laboratory, tmp_path):
 
     def ask(text, algorithm, settings, *, path=None, **node):
         case = {"algorithm": algorithm, "settings": settings, "seed": 1, "net": script.NET % "", "whose": "node"}
-        config = {**TREE, "allow": script.ALLOW, "public-path": public_path, **node}
+        config = {**TREE, "allow-algorithms": script.ALLOW, "public-path": public_path, **node}
         own = tmp_path / str(len(list(tmp_path.iterdir())))
         own.mkdir()
         made = script.Silo(own, text, config, script.run_config(case, public_path))
@@ -265,11 +263,11 @@ def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
     waits = []
     monkeypatch.setattr(client_app.time, "monotonic", lambda: 100.0 + passed)
     monkeypatch.setattr(client_app.time, "sleep", waits.append)
-    client_app.hold_back({"reply-at": 10}, 100.0)
+    client_app.hold_back({"reply-every-s": 10}, 100.0)
     assert waits == [pytest.approx(slept)]
 
 
-@pytest.mark.parametrize("node", [{}, {"reply-at": 0.0}, {"reply-at": "soon"}, {"reply-at": True}])
+@pytest.mark.parametrize("node", [{}, {"reply-every-s": 0.0}, {"reply-every-s": "soon"}, {"reply-every-s": True}])
 def test_without_reply_at_nothing_is_held_back(monkeypatch, node):
     monkeypatch.setattr(client_app.time, "sleep", lambda seconds: pytest.fail("slept"))
     client_app.hold_back(node, 0.0)

@@ -58,12 +58,12 @@ def test_ranges_and_bounds_among_numbers_are_read_as_their_middle_or_empty(texts
     column, note, read = _column(texts)
     assert column.reading.limits == "middle"
     np.testing.assert_allclose(read, numbers, atol=0.051)
-    assert "read as the middle of the range (limits=middle); limits=missing does otherwise" in note
-    column, note, read = _column(texts, Rules(limits="missing"))
+    assert "read as the middle of the range (ranges-as=middle); ranges-as=missing does otherwise" in note
+    column, note, read = _column(texts, Rules(ranges_as="missing"))
     odd = read != np.asarray(numbers, dtype=float)
     assert np.isnan(read[odd]).all()
     assert odd.sum() > 10
-    assert "read as empty (limits=missing)" in note
+    assert "read as empty (ranges-as=missing)" in note
 
 
 def test_more_other_words_than_fifty_do_not_hide_that_most_cells_are_numbers():
@@ -194,10 +194,10 @@ def test_words_for_no_value_may_be_those_of_one_column():
     others = {"smoker": AGES % 2, "a:b": ["0", "1"] * (N // 2)}
     table = pd.DataFrame({"recovered": days, **others, "y": ["0", "1"] * (N // 2)})
     note = next(
-        note for note in look(table, label="y", rules=Rules(dates="day-first")).notes if note.name == "recovered"
+        note for note in look(table, label="y", rules=Rules(date_order="day-first")).notes if note.name == "recovered"
     )
     assert "missing=recovered:0 reads them as empty" in note.note
-    found = look(table, label="y", rules=Rules(dates="day-first", missing=("recovered:0", "a:b:1", "y:9")))
+    found = look(table, label="y", rules=Rules(date_order="day-first", missing=("recovered:0", "a:b:1", "y:9")))
     assert found.classes == ("0", "1")
     assert {note.name: note.missing for note in found.notes} == {
         "": 0,
@@ -210,7 +210,7 @@ def test_words_for_no_value_may_be_those_of_one_column():
     with pytest.raises(DataError, match=r"keep two classes or more, got 1 beside 150 rows with '0', which missing"):
         look(table, label="y", rules=Rules(missing=("0",)))
     three = table.assign(y=["0", "1", "2"] * (N // 3))
-    note = look(three, label="y", rules=Rules(dates="day-first", missing=("0",))).notes[-1].note
+    note = look(three, label="y", rules=Rules(date_order="day-first", missing=("0",))).notes[-1].note
     assert "no label for 100 rows with '0', which missing calls empty; 100 rows without a label" in note
 
 

@@ -109,11 +109,11 @@ def test_few_cells_that_are_no_number_are_named_with_their_rows():
     column, note = _found(values)
     assert column.reading.limits == "number"
     assert column.reading.missing == ("clotted",)
-    assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (limits=number)" in note.note
+    assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (ranges-as=number)" in note.note
     assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=x:clotted)" in note.note
     assert "1 cell read as empty: 'k.A.' in row 12" in note.note
     assert (note.repaired, note.missing) == (118, 2)
-    emptied = _found(values, limits="missing")
+    emptied = _found(values, ranges_as="missing")
     assert emptied[0].reading.limits == "missing"
     assert emptied[1].missing == 3
 
@@ -225,8 +225,8 @@ def test_dates_that_mean_two_things_are_asked_for():
     ) as caught:
         _found(values)
     assert len(str(caught.value).splitlines()) == 3
-    assert _found(values, dates="day-first")[0].reading.dates == "day-first"
-    assert _found(values, dates="month-first")[0].reading.dates == "month-first"
+    assert _found(values, date_order="day-first")[0].reading.dates == "day-first"
+    assert _found(values, date_order="month-first")[0].reading.dates == "month-first"
 
 
 def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
@@ -236,12 +236,13 @@ def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
         look(table, label="y")
     assert str(caught.value).splitlines()[2:] == [
         "If 1,234 there means 1.234, and if the day comes first in 1/6/2020:"
-        " fedkd server schema TABLE --decimal , --dates day-first",
-        "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put dates=month-first instead.",
+        " fedkd server schema TABLE --decimal , --date-order day-first",
+        "If 1,234 means one thousand, put decimal=. instead; if the month comes first, put date-order=month-first "
+        "instead.",
     ]
     assert "column 'day'" in str(caught.value)
     assert "So have 1 more: other_day." in str(caught.value)
-    found = look(table, label="y", rules=Rules(decimal=",", dates="day-first"))
+    found = look(table, label="y", rules=Rules(decimal=",", date_order="day-first"))
     assert [column.reading.dates for column in found.columns] == ["", "day-first", "day-first"]
 
 

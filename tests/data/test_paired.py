@@ -55,7 +55,7 @@ def test_private_rows_are_six_letters_and_public_rows_digits_with_labels_of_thei
 
 
 def test_in_the_joint_label_space_digits_come_first_and_are_the_truth(root):
-    pool = load_pool("mnist-emnist", seed=1, data_root=root, label_space="joint")
+    pool = load_pool("mnist-emnist", seed=1, data_root=root, output_classes="joint")
     assert pool.public.schema.classes == (*"0123456789", *"abcdef")
     assert set(pool.y) == set(range(10, 16)) == set(pool.y_test)
     assert np.array_equal(np.rint(pool.X[:, 0] * 255), pool.y - 9)
@@ -82,10 +82,14 @@ def test_explicit_public_rows_count_in_the_public_file(root):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"label_space": "both"}, ConfigError, "label-space must be one of private, joint, got 'both'"),
-        ({"public_from": "test"}, ConfigError, "public-from must be"),
+        ({"output_classes": "both"}, ConfigError, "paper.output-classes must be one of private, joint, got 'both'"),
+        ({"public_from": "test"}, ConfigError, "paper.public-from must be"),
         ({"num_public": 61}, DataError, "be at most the 60 public rows"),
-        ({"name": "digits", "label_space": "joint"}, ConfigError, "label-space must be private for 'digits'"),
+        (
+            {"name": "digits", "output_classes": "joint"},
+            ConfigError,
+            "paper.output-classes must be private for 'digits'",
+        ),
     ],
 )
 def test_impossible_pools_are_refused(root, settings, error, message):
@@ -134,7 +138,7 @@ def test_a_silo_s_public_file_may_bring_labels_of_the_schema_or_of_their_own(tmp
     [
         ({"kind": ["x", "x", "x"]}, "kind", "column 'kind' must hold at least two classes, got 1"),
         ({"paid": ["yes", "maybe", "no"]}, "paid", "maybe"),
-        ({}, "kind", "public-label must be a column of"),
+        ({}, "kind", "public-label-column must be a column of"),
     ],
 )
 def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkd_flwr.data.partitioning import _dealing_order, partition, read_split
+from fedkd_flwr.data.partitioning import _dealing_order, by_party, partition, read_split
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError
 
 Y = np.random.default_rng(0).integers(0, 10, 2000)
@@ -31,6 +31,16 @@ def test_parts_are_disjoint_ascending_seeded_and_numerous(name, num_parties):
     assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
     if num_parties > 1:
         assert not all(np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
+
+
+def test_real_parties_are_not_counted_anew_and_each_must_keep_a_row():
+    party_of = np.array([1, 0, 1, 1])
+    assert [part.tolist() for part in by_party(party_of, ["a", "b"], 0)] == [[1], [0, 2, 3]]
+    with pytest.raises(ConfigError, match=r"num-parties must be 2 \(or 0\), the parties in the data: a, b, got 3\."):
+        by_party(party_of, ["a", "b"], 3)
+    with pytest.raises(DataError, match="must keep a row of each party, got none of c") as caught:
+        by_party(party_of, ["a", "b", "c"], 3)
+    assert caught.value.code is Code.NO_ROWS
 
 
 def test_iid_parts_are_equal_in_size_and_mixed():
@@ -130,13 +140,13 @@ def test_a_party_at_the_average_gets_no_further_class():
 
 def test_hopeless_redraws_end_with_the_numbers():
     with pytest.raises(
-        DataError, match=r"at least 19 rows \(min-party-rows\), got none such in 220 draws .* 10 parties on 200"
+        DataError, match=r"at least 19 rows \(paper.min-party-rows\), got none such in 220 draws .* 10 parties on 200"
     ):
         partition(Y[:200], name="dirichlet", num_parties=10, seed=0, alpha=0.1, min_rows=19)
 
 
 def test_too_few_rows_for_min_rows_fail_at_once_with_the_numbers():
-    with pytest.raises(DataError, match="must be at least 100 parties x 10 min-party-rows, got 900") as caught:
+    with pytest.raises(DataError, match=r"must be at least 100 parties x 10 paper\.min-party-rows, got 900") as caught:
         partition(Y[:900], name="dirichlet", num_parties=100, seed=0)
     assert caught.value.code is Code.NO_ROWS
 
@@ -163,9 +173,9 @@ def test_more_shards_than_rows_is_refused():
         ({"num_parties": 0}, "num-parties must be a whole number >= 1, got 0"),
         ({"alpha": 0.0}, "dirichlet-alpha must be finite and > 0"),
         ({"alpha": float("nan")}, "dirichlet-alpha must be finite and > 0"),
-        ({"second_alpha": -1.0}, "second-dirichlet-alpha must be finite and > 0"),
-        ({"min_rows": 0}, "min-party-rows must be a whole number >= 1"),
-        ({"class_order": "random"}, "class-order must be one of rarest-first"),
+        ({"second_alpha": -1.0}, "paper.second-dirichlet-alpha must be finite and > 0"),
+        ({"min_rows": 0}, "paper.min-party-rows must be a whole number >= 1"),
+        ({"class_order": "random"}, "paper.class-order must be one of rarest-first"),
         (
             {"name": "pathological", "classes_per_party": 11},
             "classes-per-party must be a whole number within 1",

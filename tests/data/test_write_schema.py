@@ -38,15 +38,17 @@ def test_inference_without_classes_or_label_column_is_refused(people):
 def test_the_next_command_repeats_what_was_given(tmp_path):
     path = tmp_path / "my file.csv"
     path.write_text("id;x;y\n" + "".join(f"{i};{i % 3};{i % 2}\n" for i in range(30)))
-    found, schema = look_at_file(path, label="y", rules=Rules(limits="number"), options={"output": "s.toml", "no": ""})
-    assert found.command == f"fedkd server schema '{path}' --label y --output s.toml --limits number --id-column id"
+    found, schema = look_at_file(
+        path, label="y", rules=Rules(ranges_as="number"), options={"output": "s.toml", "no": ""}
+    )
+    assert found.command == f"fedkd server schema '{path}' --label y --output s.toml --ranges-as number --id-column id"
     assert schema.id_column == "id"
 
 
 def test_a_silo_reads_its_raw_file_as_the_public_one_was_read(tmp_path):
     public = ["dose;day;y", *(f"{i},5;{i + 1:02d}.03.2021;{'no' if i % 2 else 'yes'}" for i in range(28))]
     (tmp_path / "public.csv").write_text("\n".join(public))
-    _, schema = look_at_file(tmp_path / "public.csv", label="y", rules=Rules(limits="number"))
+    _, schema = look_at_file(tmp_path / "public.csv", label="y", rules=Rules(ranges_as="number"))
     schema.write(tmp_path / "schema.toml")
     assert Schema.read(tmp_path / "schema.toml") == schema
     read = load_public(tmp_path / "public.csv")

@@ -30,7 +30,7 @@ def ran(monkeypatch, tmp_path):
     path.write_text(sample(3, 2).to_json())
 
     def simulate(self, settings, show, may_stop):
-        done.append((settings["fedct.consensus"], settings.get("dirichlet-alpha", "iid"), settings["seed"]))
+        done.append((settings["consensus"], settings.get("dirichlet-alpha", "iid"), settings["seed"]))
         return Ended(run_id="1", status="completed", record=str(path))
 
     monkeypatch.setattr(Bench, "_simulate", simulate)

@@ -73,7 +73,7 @@ def test_the_runs_without_noise_keep_everything_else(script):
 
 
 NOISY = [
-    {"algorithm": "pate", "noise": "gaussian", "epsilon": 2.0, "delta": 1e-6, "num-queries": 9, "release": "counts"},
+    {"algorithm": "pate", "noise": "gaussian", "epsilon": 2.0, "delta": 1e-6, "num-queries": 9, "learn-from": "counts"},
     {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "max-answers": 5},
     {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1, "server-epsilon-budget": 3.0},
     {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "sigma": 4.0, "fedkt.students-per-party": 2},
@@ -83,9 +83,9 @@ NOISY = [
         "epsilon": 5.0,
     },
     {"algorithm": "fedct", "label-mechanism": "auto", "label-epsilon": 2.0},
-    {"algorithm": "fedmd", "score-noise": "laplace", "score-scale": 1.0, "share": "logits", "logit-bound": 5.0},
-    {"algorithm": "fedmd", "subset-rows": 20, "subset-replacement": False, "delta": 1e-4},
-    {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "share": "argmax"},
+    {"algorithm": "fedmd", "score-noise": "laplace", "score-scale": 1.0, "answer-form": "logits", "logit-bound": 5.0},
+    {"algorithm": "fedmd", "subset-rows": 20, "paper.subset-replacement": False, "delta": 1e-4},
+    {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "answer-form": "argmax"},
 ]
 
 
@@ -112,7 +112,15 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
 
 
 def test_what_is_dropped_is_about_noise_and_nothing_else(script):
-    assert not script.noise_keys() & {"seed", "model", "ties", "fedct.consensus", "fedct.quorum", "share", "soft-bits"}
+    assert not script.noise_keys() & {
+        "seed",
+        "model",
+        "paper.ties",
+        "consensus",
+        "fedct.quorum",
+        "answer-form",
+        "score-bits",
+    }
 
 
 def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):

@@ -120,7 +120,7 @@ def test_ratios_name_the_class_that_a_row_most_looks_like_and_none_where_it_look
 
 
 NOISY = [
-    (FedCTConfig, "fedct.consensus", {"label_mechanism": "xor", "label_epsilon": 1.0}),
+    (FedCTConfig, "consensus", {"label_mechanism": "xor", "label_epsilon": 1.0}),
     (FedKTConfig, "consensus", {"level": "L1", "noise": "laplace", "gamma": 0.1}),
     (FedKTConfig, "consensus", {"level": "L2", "noise": "laplace", "gamma": 0.1}),
     (PATEConfig, "consensus", {"noise": "gaussian", "sigma": 1.0}),

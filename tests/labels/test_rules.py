@@ -56,7 +56,7 @@ def _run(rule, monkeypatch, **changes):
 
     monkeypatch.setitem(RULES, rule.name, rule)
     strategy = FedCT(
-        config=Config(node_settle_s=1e-6), public=public_set(), record=RunRecord(run_id="1", algorithm="fedct")
+        config=Config(nodes_stable_s=1e-6), public=public_set(), record=RunRecord(run_id="1", algorithm="fedct")
     )
     members = parties(3, **changes)
     strategy.start(fedct_grid(members), num_rounds=1)

@@ -146,26 +146,29 @@ def _counted(queries, runs):
     return spent([(0, cost)], np.ones((1, 1), dtype=bool), epsilon=3.3, delta=DELTA)[0]
 
 
-FIGURES = {f"docs/privacy.md, {name}": figure for name, figure in FIGURES.items()} | {
-    "docs/quickstart.md, noise of 200 queries": (
+PAGES = {"a budget's filter": "ledger", "more classes, noise": "accounting", "three classes": "accounting"}
+FIGURES = {
+    f"docs/understand/{PAGES.get(name, 'published-claims')}.md, {name}": figure for name, figure in FIGURES.items()
+} | {
+    "docs/howto/private-run.md, noise of 200 queries": (
         "standard deviation 39.8763 votes",
         f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
     ),
-    "docs/deploy.md, two runs in words": (
+    "docs/howto/budget.md, two runs in words": (
         "compose to 2.96, which",
         f"compose to {bound_text(_spent(50, 2), 3)}, which",
     ),
-    "docs/deploy.md, what its budget counts": ("counts as 3.21", f"counts as {bound_text(_counted(50, 2), 3)}"),
-    "docs/deploy.md, two runs": ("spent epsilon 2.95359 at", f"spent epsilon {spent_text(_spent(50, 2))} at"),
-    "docs/deploy.md, what a budget counts": (
+    "docs/howto/budget.md, what its budget counts": ("counts as 3.21", f"counts as {bound_text(_counted(50, 2), 3)}"),
+    "docs/howto/budget.md, two runs": ("spent epsilon 2.95359 at", f"spent epsilon {spent_text(_spent(50, 2))} at"),
+    "docs/howto/budget.md, what a budget counts": (
         "epsilon 3.20137 spent before, 2.32206 asked, 4.08067 together",
         "epsilon {} spent before, {} asked, {} together".format(*(spent_text(_counted(50, n)) for n in (2, 1, 3))),
     ),
-    "docs/deploy.md, what is left": (
+    "docs/howto/budget.md, what is left": (
         "left epsilon 0.09863 of 3.3",
         f"left epsilon {3.3 - float(spent_text(_counted(50, 2))):.5f} of 3.3",
     ),
-    "docs/quickstart.md, all of a party's 25 teachers": (
+    "docs/howto/private-run.md, all of a party's 25 teachers": (
         "everything a party holds at epsilon 131.3",
         f"everything a party holds at epsilon {bound_text(_spent(50, votes=25))}",
     ),

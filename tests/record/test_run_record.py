@@ -321,9 +321,8 @@ def test_measured_shares_of_kept_answers_are_not_told():
 def test_the_number_of_rounds_is_told_where_votes_cannot_have_decided_it():
     record, _, _ = _level("FedCT")
     assert len(record.publishable().rounds) == 1
-    for key in ("stop-when-converged", "fedct.stop-when-converged"):
-        record.config = {key: False}
-        assert len(record.publishable().rounds) == 3
+    record.config = {"paper.stop-when-converged": False}
+    assert len(record.publishable().rounds) == 3
     record.config = {}
     record.one_shot = True
     assert len(record.publishable().rounds) == 3

@@ -76,19 +76,18 @@ def test_what_noise_changed_inside_a_party_is_not_guessed():
     assert run_privacy.noise_effect(record) == ["Only the parties know how many answers the noise changed."]
 
 
-@pytest.mark.parametrize("key", ["consensus", "fedct.consensus"])
-def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels(key):
+def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels():
     record = RunRecord(run_id="7", algorithm="fedct", sends="labels", rounds=[RoundRecord(server_round=1)])
-    record.config[key] = "majority"
+    record.config["consensus"] = "majority"
     assert run_privacy.no_claim(record) == "labels are shared as they are (no noise)"
     assert "density" not in " ".join(run_privacy.unprotected(record))
-    record.config[key] = "auto"
+    record.config["consensus"] = "auto"
     record.party("a").public_fit, record.party("b").public_fit = None, 0.5
     assert run_privacy.no_claim(record).startswith("labels, class counts and density ratios are shared")
     assert "1 of 2 parties also sent how many rows of each class they hold" in run_privacy.unprotected(record)[0]
     published = record.publishable()
     assert "class counts and ratios, of who allows it" in run_privacy.no_claim(published)
-    assert "parties whose allow names density-ratio also sent" in run_privacy.unprotected(published)[0]
+    assert "parties whose allow-vote-rules names density-ratio also sent" in run_privacy.unprotected(published)[0]
 
 
 def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhaps():
@@ -96,7 +95,7 @@ def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhap
     record.rounds = [RoundRecord(server_round=1, asked=3, ended=False)]
     text = run_privacy.unprotected(record)[0]
     assert "may have sent the server labels" in text
-    assert "parties whose allow names density-ratio may also have sent how many rows" in text
+    assert "parties whose allow-vote-rules names density-ratio may also have sent how many rows" in text
 
 
 @pytest.mark.parametrize(

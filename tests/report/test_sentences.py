@@ -120,8 +120,8 @@ SAID = [
     ),
     (
         "try-consensus",
-        {"key": "fedct.consensus", "consensus": "density-ratio"},
-        'fedct.consensus="density-ratio" asks each party how well it knows each class, and may keep them.',
+        {"key": "consensus", "consensus": "density-ratio"},
+        'consensus="density-ratio" asks each party how well it knows each class, and may keep them.',
     ),
     (
         "try-consensus",

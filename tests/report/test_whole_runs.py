@@ -45,7 +45,7 @@ def _run(name, *, flipped=False):
     for party in members if flipped else []:
         party.y[:] = 0
     shared = {"public": public_set(), "record": record}
-    common = {"seed": 1, "node_settle_s": 1e-6, **settings}
+    common = {"seed": 1, "nodes_stable_s": 1e-6, **settings}
     if algorithm == "fedct":
         FedCT(config=FedCTConfig(**common), **shared).start(fedct_grid(members), num_rounds=3)
         return record

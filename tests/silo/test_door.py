@@ -177,12 +177,12 @@ def test_a_server_that_is_refused_without_end_fills_no_disk_and_all_refusals_are
 def test_the_log_names_what_made_the_reply_and_what_was_told_beside_it_and_no_visit_speaks_for_the_next(tmp_path):
     door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", versions={"fedkd-flwr": "1.2"})
     door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
-    door.let_out(Leaving(reply=StoredReply(), num_examples=3, sender={"reply-at": 7}))
+    door.let_out(Leaving(reply=StoredReply(), num_examples=3, sender={"reply-every-s": 7}))
     door.before_rows(Ask(server_round=2, algorithm="fedct", told={}))
     door.refused("internal")
     door.refused("internal")  # of a visit that ended before it had said its round
     lines = read_log(door.log.path).lines
-    assert lines[0]["output"]["sender"] == {"reply-at": 7}
+    assert lines[0]["output"]["sender"] == {"reply-every-s": 7}
     assert [line["versions"] for line in lines] == [{"fedkd-flwr": "1.2"}] * 3
     assert [line["round"] for line in lines] == [1, 2, None]
 
@@ -435,7 +435,7 @@ def test_a_broken_rule_refuses_before_anything_is_learnt(tmp_path, monkeypatch):
     _, record = _run(members)
     assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "not-allowed")]
     (rule,) = _log(members[0])[0]["rules"]
-    assert (rule["rule"], rule["kept"]) == ("hours", False)
+    assert (rule["rule"], rule["kept"]) == ("answer-hours", False)
 
 
 def test_rules_read_what_the_server_asks_for_and_not_what_its_run_config_says(tmp_path):
@@ -465,7 +465,7 @@ def test_a_reply_that_costs_more_than_the_site_lets_out_or_has_no_claim_is_refus
 
 def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
     """The run config may say 5, and 0 may stand for all: what is asked decides."""
-    limits = parse_setting_rules("public-batch<=10, num-queries<=10", {"public-batch", "num-queries"})
+    limits = parse_setting_rules("public-rows-per-round<=10, num-queries<=10", {"public-rows-per-round", "num-queries"})
 
     def told_code(client, config, indices, **said):
         member = _guarded(tmp_path, f"a{len(list(tmp_path.iterdir()))}", rules=SiteRules(settings=limits))
@@ -474,11 +474,11 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
         told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
         return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
 
-    noisy = FedMDConfig(share="argmax", label_mechanism="randomized-response", label_epsilon=1.0)
+    noisy = FedMDConfig(answer_form="argmax", label_mechanism="randomized-response", label_epsilon=1.0)
     level2 = FedKTConfig(level="L2", noise="gaussian", sigma=9.0, teachers_per_student=2)
     ten, eleven = (encode_rows(np.arange(count), num_public=60) for count in (10, 11))
-    assert told_code(FedMDClient, noisy, ten, **{"public-batch": 5}) == ""
-    assert told_code(FedMDClient, noisy, eleven, **{"public-batch": 5}) == "not-allowed"
+    assert told_code(FedMDClient, noisy, ten, **{"public-rows-per-round": 5}) == ""
+    assert told_code(FedMDClient, noisy, eleven, **{"public-rows-per-round": 5}) == "not-allowed"
     assert told_code(FedKTClient, level2.changed(num_queries=10), np.arange(10)) == ""
     assert told_code(FedKTClient, level2, np.arange(60)) == "not-allowed"
 
@@ -497,7 +497,7 @@ def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothi
 
 @pytest.mark.parametrize("noise", [{}, {"score_noise": "laplace", "score_scale": 1.0}], ids=["none", "laplace"])
 def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path, noise):
-    config = FedMDConfig(share="softmax", initial_epochs=1, digest_epochs=1, **noise)
+    config = FedMDConfig(answer_form="softmax", initial_epochs=1, distillation_epochs=1, **noise)
     told = {"algorithm": "fedmd", "fingerprint": "ab" * 32, "wire-version": 1, "payload": "indices", **config.told()}
     keys = {"allow": frozenset({"fedmd"}), "approve": "first-round", "model": _quick_net}
 
@@ -539,7 +539,7 @@ def _asked(
     door = SiloDoor(
         log, run_id="1", approve="first-round", within_s=0.0, settings=run or {"num-rounds": 5}, models=models
     )
-    told = {"share": "probs", **told}
+    told = {"answer_form": "probs", **told}
     asked = {"claim": claim, "events": events, "public": public, "rounds_left": left}
     door.before_rows(Ask(server_round=at, algorithm=algorithm, told=told, **asked))
     reply = StoredReply(arrays={"probs": np.asarray(arrays, np.float32)})
@@ -562,7 +562,7 @@ NOISE = {"unit": "party", "adversary": "server", "neighbouring_relation": "any",
         ({"rows": 11}, False),
         ({"at": 6}, False),
         ({"at": 6, "left": 5}, False),
-        ({"share": "logits"}, False),
+        ({"answer_form": "logits"}, False),
         ({"algorithm": "dsfl"}, False),
         ({"public": "cd"}, False),
         ({"run": {"num-rounds": 5, "model": "decision-tree"}}, False),

@@ -1,7 +1,5 @@
 """A dry run shows what the real run then sends, for every algorithm, and changes nothing."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,14 +36,14 @@ RUNS = {
     "dd": {"model": "decision-tree"},
     "dsfl": {"model": "decision-tree"},
     "scarlet": {"model": "decision-tree"},
-    "fedprox": {**NET, "local-epochs": 1, "solo-epochs": 1},
-    "fedavg": {**NET, "local-epochs": 1, "solo-epochs": 1},
-    "dp-fedavg": {**NET, "local-epochs": 1, "solo-epochs": 1},
-    "feddf": {**NET, "local-epochs": 1, "solo-epochs": 1, "feddf.distill-epochs": 1},
-    "pfnm": {**NET, "local-epochs": 1, "solo-epochs": 1},
-    "scaffold": {**NET, "model-params": "hidden=4,epochs=1,optimizer=sgd", "local-epochs": 1, "solo-epochs": 1},
-    "fedkt-prox": {**NET, "local-epochs": 1, "solo-epochs": 1, "fedkt.teachers-per-student": 2},
-    "privatekt": {**NET, "local-epochs": 1, "solo-epochs": 1},
+    "fedprox": {**NET, "local-epochs": 1, "paper.solo-epochs": 1},
+    "fedavg": {**NET, "local-epochs": 1, "paper.solo-epochs": 1},
+    "dp-fedavg": {**NET, "local-epochs": 1, "paper.solo-epochs": 1},
+    "feddf": {**NET, "local-epochs": 1, "paper.solo-epochs": 1, "feddf.distill-epochs": 1},
+    "pfnm": {**NET, "local-epochs": 1, "paper.solo-epochs": 1},
+    "scaffold": {**NET, "model-params": "hidden=4,epochs=1,optimizer=sgd", "local-epochs": 1, "paper.solo-epochs": 1},
+    "fedkt-prox": {**NET, "local-epochs": 1, "paper.solo-epochs": 1, "fedkt.teachers-per-student": 2},
+    "privatekt": {**NET, "local-epochs": 1, "paper.solo-epochs": 1},
 }
 NOISY = {
     "fedct": {"model": "decision-tree", "label-epsilon": 1.0, "label-mechanism": "randomized-response"},
@@ -83,7 +81,7 @@ def files(tmp_path_factory):
 def _node(files, state, name="north", **changes):
     folder = files / name
     own = {"party": name, "data-path": str(folder / "own.csv"), "public-path": str(folder / "public.csv")}
-    return {**own, "state-dir": str(state / name), "allow": ",".join(cards()), **changes}
+    return {**own, "state-dir": str(state / name), "allow-algorithms": ",".join(cards()), **changes}
 
 
 def _config(files, state, algorithm, settings):

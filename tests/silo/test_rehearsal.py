@@ -1,7 +1,5 @@
 """Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path
@@ -28,7 +26,7 @@ SCHEMA = Schema(
     label="income",
 )
 NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
-PLAIN = {"algorithm": "fedct", "num-rounds": 1, "model": "decision-tree", "fedct.consensus": "majority"}
+PLAIN = {"algorithm": "fedct", "num-rounds": 1, "model": "decision-tree", "consensus": "majority"}
 PRIVATE = {**PLAIN, "label-mechanism": "randomized-response", "label-epsilon": 0.1}
 
 
@@ -59,7 +57,7 @@ def silos(tmp_path):
 
 def _run(tmp_path, nodes, settings, *, handler=client_app):
     config = {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), **settings}
-    config = {"node-deadline-s": 1.0, "node-settle-s": 0.05, "num-parties": 2, **config}
+    config = {"node-deadline-s": 1.0, "nodes-stable-s": 0.05, "num-parties": 2, **config}
     grid = InProcessGrid(handler, list(nodes.values()), config)
     try:
         server_app(grid, Context(1, 1, {}, RecordDict(), config))
@@ -94,7 +92,7 @@ def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, s
             path.write_bytes(rows)
         return client_app(message, context)
 
-    settings = {**PLAIN, "num-rounds": 2, "fedct.stop-when-converged": False}
+    settings = {**PLAIN, "num-rounds": 2, "paper.stop-when-converged": False}
     _, record = _run(tmp_path, silos, settings, handler=mended_in_round_1)
     assert [one.answered for one in record.rounds] == [["north", "west"], sorted(NAMES)]
     left_out = [[f"{r.party}: {r.code}" for r in one.rejected] for one in record.rounds]
@@ -208,7 +206,7 @@ def test_a_rehearsal_turns_away_who_answers_under_another_name_than_its_key_has_
 @pytest.mark.parametrize("algorithm", ["fedkt", "fedmd"])
 def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorithm):
     for node in silos.values():
-        node["allow"] = algorithm
+        node["allow-algorithms"] = algorithm
     settings = {"algorithm": algorithm, "rehearsal": True, "num-parties": 3, "model": "decision-tree"}
     _, record = _run(tmp_path, silos, settings)
     assert record.rounds[0].answered == sorted(NAMES)

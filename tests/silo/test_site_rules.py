@@ -1,7 +1,5 @@
 """The rules of a site: what they read, and what keeps them."""
 
-from __future__ import annotations
-
 import math
 from datetime import datetime, time
 from statistics import NormalDist
@@ -14,7 +12,7 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.silo.site_rules import SettingRule, SiteRules, parse_hours, parse_setting_rules, refuse_broken
 
-KNOWN = {"num-rounds", "fedct.quorum", "fedmd.share", "centralised"}
+KNOWN = {"num-rounds", "fedct.quorum", "fedmd.answer-form", "centralised"}
 
 
 def _kept(text, **settings):
@@ -30,7 +28,7 @@ def test_settings_are_compared_as_numbers_or_as_words():
     assert _kept("centralised=false", centralised=True) == [False]
     assert _kept("num-rounds<=10", num_rounds=float("nan")) == [False]
     assert _kept("num-rounds<=10", num_rounds="many") == [False]
-    assert _kept("fedmd.share=argmax", num_rounds=1) == [True]  # not a setting of this run
+    assert _kept("fedmd.answer-form=argmax", num_rounds=1) == [True]  # not a setting of this run
     assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=2) == [True, True]
     assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=1) == [True, False]
     assert _kept("centralised<=1, centralised>=0", centralised=True) == [False, False]  # no number
@@ -52,7 +50,7 @@ def test_one_number_keeps_a_rule_in_every_spelling():
         ("num-rounds<=nan", "KEY<=NUMBER"),
         ("num-rounds>=inf", "KEY<=NUMBER"),
         ("rounds<=10", "name settings of runs, got 'rounds'"),
-        ("dd.share=argmax", "Did you mean fedmd.share?"),
+        ("dd.answer-form=argmax", "Did you mean fedmd.answer-form?"),
     ],
 )
 def test_a_rule_that_says_nothing_is_an_error(text, match):
@@ -127,7 +125,9 @@ def test_models_that_a_run_names_must_be_among_those_allowed():
 
 
 def test_a_broken_rule_is_a_refusal_that_names_it():
-    with pytest.raises(RefusalError, match=r"hours of this site must be kept \(08:00-09:00\), got '10:00'") as found:
+    with pytest.raises(
+        RefusalError, match=r"answer-hours of this site must be kept \(08:00-09:00\), got '10:00'"
+    ) as found:
         refuse_broken(SiteRules(hours=parse_hours("08:00-09:00")).of_round(None, datetime(2026, 1, 1, 10)))
     assert found.value.code == Code.NOT_ALLOWED
 

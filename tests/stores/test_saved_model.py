@@ -1,7 +1,5 @@
 """A model's file answers for raw rows as the model did in its run: after every algorithm, server's and parties'."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -28,7 +26,7 @@ from fedkd_flwr.stores.saved_model import load, save
 
 NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
-SCORES = {**NET, "num-rounds": 1, "initial-epochs": 1, "digest-epochs": 1, "revisit-epochs": 1}
+SCORES = {**NET, "num-rounds": 1, "initial-epochs": 1, "distillation-epochs": 1, "own-rows-epochs": 1}
 SETTINGS = {
     "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},

@@ -1,7 +1,5 @@
 """A subset is drawn once, from the operating system, and never again."""
 
-from __future__ import annotations
-
 import math
 import os
 import sqlite3
@@ -64,7 +62,7 @@ def test_the_draw_comes_from_the_operating_system(tmp_path, monkeypatch):
 )
 def test_another_subset_than_the_drawn_one_is_refused_and_nothing_changes(tmp_path, other):
     rows = _store(tmp_path).rows(FIVE)
-    with pytest.raises(RefusalError, match="Ask for subset-rows 5 and subset-replacement false") as caught:
+    with pytest.raises(RefusalError, match=r"Ask for subset-rows 5 and paper\.subset-replacement false") as caught:
         _store(tmp_path).rows(other)
     assert caught.value.code == Code.SUBSET_FIXED
     assert _store(tmp_path).rows(FIVE).tolist() == rows.tolist()
@@ -144,6 +142,7 @@ def _asked(store, n, k):
     return store.claimed(Subsampling(num_rows=n, subset_rows=k, replacement=False))
 
 
+@pytest.mark.usefixtures("no_power_cut")
 def test_a_hundred_edits_expose_no_row_beyond_those_that_were_drawn(tmp_path):
     """Today's hole: 30 of 100 rows became 65 after an edit and a rename."""
     rng = np.random.default_rng(1)
@@ -294,6 +293,7 @@ def test_the_charge_covers_a_record_that_is_added_removed_or_replaced(n, k, repl
     assert _hockey_stick(here, neighbours["replaced"], 0.0) == pytest.approx(charge.delta)
 
 
+@pytest.mark.usefixtures("no_power_cut")
 def test_rows_are_drawn_evenly(tmp_path):
     counts = np.zeros(10)
     for i in range(300):

@@ -1,7 +1,5 @@
 """Distributed distillation: the exchange of FedMD, with one joint loss at the parties."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import handler, model, party, rows
@@ -40,7 +38,7 @@ def _members(state, make=net, classes=((0, 1, 2), (0, 1, 2))):
 
 
 def _run(members, *, rounds=2, **settings):
-    fast = {"steps_per_round": 20, "node_settle_s": 1e-6, "seed": 1}
+    fast = {"steps_per_round": 20, "nodes_stable_s": 1e-6, "seed": 1}
     strategy = DD(config=DDConfig(**{**fast, **settings}), public=members[0].public)
     strategy.start(InProcessGrid(handler([DDClient(p) for p in members]), [{}] * len(members)), num_rounds=rounds)
     return strategy
@@ -49,7 +47,7 @@ def _run(members, *, rounds=2, **settings):
 @pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
 def test_nets_learn_whatever_is_shared(tmp_path, share):
     pytest.importorskip("torch")
-    strategy = _run(_members(tmp_path), share=share)
+    strategy = _run(_members(tmp_path), answer_form=share)
     assert strategy.record.mean_accuracies()["federated-common"] > 0.8
     assert all(p.notes == [] for p in strategy.record.parties)
 
@@ -102,7 +100,7 @@ def test_a_weight_of_zero_is_training_on_half_batches_of_own_rows(tmp_path):
 def test_one_round_is_local_training_for_a_round_s_steps(tmp_path):
     pytest.importorskip("torch")
     members = _members(tmp_path)
-    strategy = _run(members, rounds=1, share="logits")
+    strategy = _run(members, rounds=1, answer_form="logits")
     alone = []
     for one in members:
         seed = derive_seed(derive_seed(1, one.name), "model")

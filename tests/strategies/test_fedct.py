@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -23,7 +21,7 @@ from fedkd_flwr.wire.records import Reply
 
 def _run(members, *, rounds=3, **settings):
     grid_settings = {k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings}
-    config = FedCTConfig(seed=settings.pop("seed", 1), node_settle_s=1e-6, steps_per_round=20, **settings)
+    config = FedCTConfig(seed=settings.pop("seed", 1), nodes_stable_s=1e-6, steps_per_round=20, **settings)
     strategy = FedCT(config=config, public=public_set())
     grid = fedct_grid(members, **grid_settings)
     result = strategy.start(grid, num_rounds=rounds)
@@ -42,7 +40,7 @@ def test_a_federation_agrees_and_every_party_reports_alone_and_together():
 
 def test_one_party_alone_is_local_training():
     alone = party("only", *rows(30, seed=3))
-    config = FedCTConfig(seed=1, node_settle_s=1e-6)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
     strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
     strategy.start(fedct_grid([alone]), num_rounds=2)
     own = strategy.record.parties[0]
@@ -58,25 +56,11 @@ def alone_labels(alone):
     return alone.model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
 
 
-def test_same_seed_twice_gives_the_same_consensus_and_models():
-    first, _, _ = _run(parties(), seed=4)
-    second, _, _ = _run(parties(), seed=4)
-    assert (first.exchange.consensus == second.exchange.consensus).all()
-    assert accuracies(first) == accuracies(second)
-
-
 def test_the_order_of_parties_and_their_node_ids_change_nothing():
     first, _, _ = _run(parties())
-    shuffled, _, _ = _run(parties(), order=[3, 0, 4, 1, 2], first_node_id=77)
+    shuffled, _, _ = _run(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
     assert (first.exchange.consensus == shuffled.exchange.consensus).all()
     assert accuracies(first) == accuracies(shuffled)
-
-
-def test_parties_listed_in_another_order_change_nothing():
-    first, _, _ = _run(parties())
-    second, _, _ = _run(list(reversed(parties())), order=[2, 0, 1, 4, 3])
-    assert (first.exchange.consensus == second.exchange.consensus).all()
-    assert accuracies(first) == accuracies(second)
 
 
 def test_interpolating_learners_converge_and_the_run_stops_early():
@@ -99,7 +83,7 @@ def _round(strategy, number, *labels):
 
 
 def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_change_their_labels():
-    config = FedCTConfig(consensus="qualified-majority", quorum=0.9, informative_voters_only=False)
+    config = FedCTConfig(consensus="qualified-majority", quorum=0.9, one_class_voters="count")
     strategy = FedCT(config=config, public=public_set(4))
     strategy.roster.nodes = [1, 2]
     a, b = [0, 1, 2, 1], [0, 1, 1, 2]
@@ -109,7 +93,7 @@ def test_an_unchanged_unanimous_consensus_does_not_stop_parties_that_still_chang
 
 
 def test_a_missing_party_keeps_the_run_going():
-    strategy = FedCT(config=FedCTConfig(informative_voters_only=False), public=public_set(3))
+    strategy = FedCT(config=FedCTConfig(one_class_voters="count"), public=public_set(3))
     strategy.roster.nodes = [1, 2]
     assert not _round(strategy, 1, ([0, 1, 2], None))
     assert not _round(strategy, 2, ([0, 1, 2], [0, 1, 2]))
@@ -148,17 +132,10 @@ def _skewed():
 
 
 def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
-    strategy, _, _ = _run(
-        _skewed(), consensus="qualified-majority", quorum=1.0, informative_voters_only=False, rounds=2
-    )
+    strategy, _, _ = _run(_skewed(), consensus="qualified-majority", quorum=1.0, one_class_voters="count", rounds=2)
     assert strategy.record.rounds[0].labelled_share == 0.0
     assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 1, "quorum": 1.0})
     assert strategy.record.status == "completed"
-
-
-def test_dawid_skene_runs_as_consensus():
-    strategy, _, _ = _run(parties(), consensus="dawid-skene")
-    assert strategy.record.rounds[-1].consensus_accuracy > 0.85
 
 
 def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_count():
@@ -247,7 +224,7 @@ class TestDensityRatios:
     def test_public_rows_from_elsewhere_fall_back_to_labels_and_ask_for_no_more_ratios(self):
         far = public_set()
         far = dataclasses.replace(far, X=far.X + 40, fingerprint="cd" * 32)
-        strategy = FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6), public=far)
+        strategy = FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6), public=far)
         grid = fedct_grid(self.members(public=far))
         strategy.start(grid, num_rounds=2)
         assert strategy.record.consensus_rule in ("majority", "dawid-skene")
@@ -259,7 +236,10 @@ class TestDensityRatios:
     def test_where_no_owner_lets_ratios_out_the_labels_are_counted_and_the_record_says_why(self):
         strategy = self.run(self.members(allow=frozenset({"fedct"})))
         assert strategy.record.consensus_rule == "majority"
-        assert "6 of 6 parties sent no density ratios: a node's allow must name" in strategy.record.consensus_reason
+        assert (
+            "6 of 6 parties sent no density ratios: a node's allow-vote-rules must name"
+            in strategy.record.consensus_reason
+        )
 
     def test_a_forged_answer_is_left_out_by_its_code_and_the_round_goes_on(self):
         def forge(node, reply):

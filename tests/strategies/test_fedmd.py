@@ -35,7 +35,7 @@ def _members(count=2, *, state):
 
 
 def _run(members, *, rounds=2, client=FedMDClient, **settings):
-    fast = {"initial_epochs": 3, "digest_epochs": 1, "node_settle_s": 1e-6, "seed": 1}
+    fast = {"initial_epochs": 3, "distillation_epochs": 1, "nodes_stable_s": 1e-6, "seed": 1}
     strategy = FedMD(config=FedMDConfig(**{**fast, **settings}), public=members[0].public)
     network = InProcessGrid(handler([client(p) for p in members]), [{}] * len(members))
     strategy.start(network, num_rounds=rounds)
@@ -45,7 +45,7 @@ def _run(members, *, rounds=2, client=FedMDClient, **settings):
 @pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
 def test_nets_learn_whatever_is_shared(tmp_path, share):
     pytest.importorskip("torch")
-    strategy, _ = _run(_members(state=tmp_path), share=share, initial_epochs=12, rounds=2)
+    strategy, _ = _run(_members(state=tmp_path), answer_form=share, initial_epochs=12, rounds=2)
     assert strategy.record.status == "completed"
     assert strategy.record.mean_accuracies()["federated-common"] > 0.85
     assert strategy.record.rounds[-1].consensus_accuracy > 0.85
@@ -83,7 +83,9 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     """One published port digests the first subset for ever, another revisits first."""
     pytest.importorskip("torch")
     Watched.log = []
-    strategy, _ = _run(_members(state=tmp_path), client=Watched, rounds=3, public_batch=20, digest_order=order)
+    strategy, _ = _run(
+        _members(state=tmp_path), client=Watched, rounds=3, public_rows_per_round=20, distillation_order=order
+    )
     per_party = Watched.log[: len(Watched.log)]
     digested = [(at, asked) for at, what, asked in per_party if what == "digest"]
     expected = {2: 1, 3: 2}
@@ -98,14 +100,14 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     assert [what for _, what, _ in per_party][:2] == [first, {"digest": "revisit", "revisit": "digest"}[first]]
 
 
-@pytest.mark.parametrize("final_revisit", [True, False])
-def test_the_very_last_revisit_alone_can_be_left_out(tmp_path, final_revisit):
+@pytest.mark.parametrize("final_own_rows", [True, False])
+def test_the_very_last_revisit_alone_can_be_left_out(tmp_path, final_own_rows):
     pytest.importorskip("torch")
     Watched.log = []
-    _run(_members(2, state=tmp_path), client=Watched, rounds=2, public_batch=20, final_revisit=final_revisit)
+    _run(_members(2, state=tmp_path), client=Watched, rounds=2, public_rows_per_round=20, final_own_rows=final_own_rows)
     # round 2 at both parties, then the end at both
     taught = [what for _, what, _ in Watched.log]
-    assert taught == ["digest", "revisit"] * 2 + (["digest", "revisit"] if final_revisit else ["digest"]) * 2
+    assert taught == ["digest", "revisit"] * 2 + (["digest", "revisit"] if final_own_rows else ["digest"]) * 2
 
 
 def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
@@ -114,7 +116,7 @@ def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
     from fedkd_flwr.seeds import derive_seed
 
     members = _members(2, state=tmp_path)
-    strategy, _ = _run(members, rounds=1, share="logits")
+    strategy, _ = _run(members, rounds=1, answer_form="logits")
     nets = []
     for one in members:
         seed = derive_seed(derive_seed(1, one.name), "model")

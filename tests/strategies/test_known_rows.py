@@ -1,7 +1,5 @@
 """Whole rounds in which the server knows labels of some public rows: which rule wins, who is named, what is told."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -33,7 +31,7 @@ def _members(liars=3, allow=frozenset({"fedct"})):
 
 def _strategy(public=PUBLIC, **settings):
     settings = {"known_rows": KNOWN, **settings}
-    return FedCT(config=FedCTConfig(seed=1, node_settle_s=1e-6, steps_per_round=20, **settings), public=public)
+    return FedCT(config=FedCTConfig(seed=1, nodes_stable_s=1e-6, steps_per_round=20, **settings), public=public)
 
 
 def _run(members, rounds=2, **settings):
@@ -65,7 +63,7 @@ def test_the_server_s_model_learns_what_known_rows_find_best(client, strategy, c
     def run(**settings):
         members = _members(liars=5, allow=frozenset({"fedkt", "pate"}))
         grid = InProcessGrid(handler([client(p) for p in members]), [{}] * len(members))
-        settings = config(seed=1, node_settle_s=1e-6, **settings)
+        settings = config(seed=1, nodes_stable_s=1e-6, **settings)
         made = strategy(config=settings, public=PUBLIC, final_model=model, test=rows(80, seed=7))
         made.start(grid, num_rounds=1)
         return made.record

@@ -30,7 +30,7 @@ def members(count=5, **changes):
 
 
 def run(held, *, minimum=2, run_id="1", ledger=None, budget=None, noise_rng=None, **settings):
-    config = NoisySumsConfig(seed=1, node_settle_s=1e-6, **settings)
+    config = NoisySumsConfig(seed=1, nodes_stable_s=1e-6, **settings)
     strategy = NoisySums(
         min_train_nodes=minimum,
         config=config,
@@ -160,7 +160,7 @@ def test_counts_of_another_shape_or_size_are_turned_away():
     ):
         held = members(3)
         clients = [NoisySumsClient(held[0]), NoisySumsClient(held[1]), spoilt(change)(held[2])]
-        config = NoisySumsConfig(node_settle_s=1e-6)
+        config = NoisySumsConfig(nodes_stable_s=1e-6)
         strategy = NoisySums(min_train_nodes=2, config=config, public=public_set())
         strategy.start(InProcessGrid(handler(clients), [{}] * 3))
         assert [(one.party, one.code) for one in strategy.record.rounds[0].rejected] == [("party-002", code)]

@@ -1,7 +1,5 @@
 """One round of votes and the server's own model: what is counted, trained, sent back and said, by FedKT's settings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import fedkt, handler, model, parties, party, public_set, rows, run_fedkt
@@ -71,11 +69,11 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
             0.5,
         ),
         (
-            {"uninformative_voters": "leave-out"},
+            {"one_class_voters": "leave-out"},
             [[2, 0, 0], [0, 2, 0], [0, 0, 2]],
             0.0,
         ),
-        ({"informative_voters_only": False}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
+        ({"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
     ],
     ids=["half votes", "left out", "the paper"],
 )
@@ -113,7 +111,7 @@ def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, s
     def run(consensus, allow=frozenset({"fedkt", "pate", "density-ratio"})):
         members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), allow=allow) for i in range(6)]
         grid = InProcessGrid(handler([client(p) for p in members]), [{}] * 6)
-        settings = config(seed=1, node_settle_s=1e-6, consensus=consensus, informative_voters_only=False)
+        settings = config(seed=1, nodes_stable_s=1e-6, consensus=consensus, one_class_voters="count")
         made = strategy(config=settings, public=public_set(), final_model=model, test=rows(60, seed=7))
         made.start(grid, num_rounds=1)
         return made.record

@@ -1,7 +1,5 @@
 """PrivateKT: whole rounds in process, what crosses the wire, what it costs, and a run that continues another."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 
@@ -56,7 +54,7 @@ def names(count=5, first=1000):
 
 def make(*, clients=5, fraction=1.0, minimum=2, checkpoint=None, resume_from=None, known=True, run_id="1", **settings):
     settings = {"solo_epochs": 1, "local_epochs": 2, **settings}
-    config = PrivateKTConfig(seed=settings.pop("seed", 1), node_settle_s=1e-6, node_deadline_s=0.5, **settings)
+    config = PrivateKTConfig(seed=settings.pop("seed", 1), nodes_stable_s=1e-6, node_deadline_s=0.5, **settings)
     return PrivateKT(
         fraction,
         min_train_nodes=minimum,
@@ -120,12 +118,6 @@ def test_the_order_of_replies_changes_nothing():
     other, _ = run(round_epsilon=CLEAR, order=[3, 0, 4, 1, 2])
     assert curve(one) == curve(other)
     assert same_weights(one, other)
-
-
-def test_another_seed_gives_another_run():
-    one, _ = run(round_epsilon=CLEAR)
-    other, _ = run(round_epsilon=CLEAR, seed=2)
-    assert not same_weights(one, other)
 
 
 def test_a_group_is_drawn_by_name_and_counted():
@@ -522,13 +514,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, spoil, error, messa
         run(resume_from=tmp_path, **changes)
 
 
-def test_a_checkpoint_holds_no_pickle(tmp_path):
-    run(rounds=1, checkpoint=tmp_path)
-    with np.load(tmp_path / "checkpoint.npz", allow_pickle=False) as file:
-        assert all(file[name].dtype != object for name in file.files)
-    assert (tmp_path / "checkpoint.npz").stat().st_mode & 0o777 == 0o600
-
-
 # ---------------------------------------------------------------------------------------------------- bad settings
 
 
@@ -563,7 +548,7 @@ def test_memory_does_not_grow_with_rounds(tmp_path):
     def wide(*, seed):
         return net(seed=seed, hidden=(5000,))
 
-    config = PrivateKTConfig(node_settle_s=1e-6, buffer_rounds=2, solo_epochs=1, local_epochs=1)
+    config = PrivateKTConfig(nodes_stable_s=1e-6, buffer_rounds=2, solo_epochs=1, local_epochs=1)
     strategy = PrivateKT(
         config=config,
         public=public_set(),

@@ -1,7 +1,5 @@
 """A run that is lost in the middle of each of its rounds, and at its end, ends as if nothing had happened."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -45,20 +43,20 @@ COMMON = {
     "num-rounds": 2,
     "centralised": False,
     "node-deadline-s": 1.0,
-    "node-settle-s": 0.001,
+    "nodes-stable-s": 0.001,
 }
 CLEAR = {"label-mechanism": "randomized-response", "label-epsilon": 40.0}  # no label is ever changed
 FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
 NET = {"model": "mlp", "model-params": '{"hidden": [4], "batch_size": 64, "epochs": 1}'}
-ON = {"fedct.stop-when-converged": False}
-SCORES = {**NET, "initial-epochs": 1, "public-batch": 15}
+ON = {"paper.stop-when-converged": False}
+SCORES = {**NET, "initial-epochs": 1, "public-rows-per-round": 15}
 SOME = {"num-parties": 3, "fraction-parties": 0.6, "local-epochs": 1}
 RUNS = {
-    "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "fedct.consensus": "majority", **ON},
+    "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "consensus": "majority", **ON},
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
-    "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "fedct.consensus": "auto", **ON},
-    "fedmd": {**SCORES, "delta-coding": True, "share": "softmax", "soft-bits": 8},
-    "dd": {**NET, "steps-per-round": 2, "public-batch": 15},
+    "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
+    "fedmd": {**SCORES, "send-changes": True, "answer-form": "softmax", "score-bits": 8},
+    "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "dsfl": SCORES,
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
@@ -371,7 +369,7 @@ def test_a_node_that_comes_late_is_asked_from_the_next_round_on(tmp_path):
         return answer(message, context)
 
     grid.handler = handler
-    config = FedCTConfig(consensus="majority", stop_when_converged=False, node_settle_s=1e-6)
+    config = FedCTConfig(consensus="majority", stop_when_converged=False, nodes_stable_s=1e-6)
     strategy = FedCT(config=config, public=public_set())
     strategy.start(grid, num_rounds=2)
     assert [len(one.answered) for one in strategy.record.rounds] == [2, 3]
@@ -392,7 +390,7 @@ def test_a_silo_that_comes_back_as_another_node_takes_its_place_only_with_its_no
         return reply
 
     grid.handler = restart
-    config = FedCTConfig(consensus="majority", stop_when_converged=False, node_settle_s=1e-6)
+    config = FedCTConfig(consensus="majority", stop_when_converged=False, nodes_stable_s=1e-6)
     strategy = FedCT(config=config, public=public_set(600))
     strategy.start(grid, num_rounds=3)
     came_back = ["party-002"] if secret else []

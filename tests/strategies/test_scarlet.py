@@ -1,7 +1,5 @@
 """SCARLET and DS-FL in whole rounds through the real door: what travels, and that all parties keep one cache."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -34,7 +32,7 @@ def _members(folder, name, count=3):
 
 def _run(name, members, *, rounds=4, tamper=None, **settings):
     strategy_of, config_of, client_of = KINDS[name]
-    config = config_of(seed=1, node_settle_s=1e-6, public_batch=60, **settings)
+    config = config_of(seed=1, nodes_stable_s=1e-6, public_rows_per_round=60, **settings)
     strategy = strategy_of(config=config, public=public_set(), min_train_nodes=2)
     clients = [client_of(member) for member in members]
     grid = InProcessGrid(handler(clients), [{}] * len(members), tamper=tamper)
@@ -108,11 +106,11 @@ def test_a_party_without_memory_learns_what_comes_and_goes_on(caplog):
 
 @pytest.mark.parametrize("name", ["fedmd", "dsfl", "scarlet"])
 def test_fewer_bits_and_changes_alone_take_fewer_bytes_and_end_in_much_the_same(tmp_path, name):
-    floats, _, _ = _run(name, _members(tmp_path / "a", name), soft_bits=16)
+    floats, _, _ = _run(name, _members(tmp_path / "a", name), score_bits=16)
     for bits in (8, 2, 1):
-        steps, _, _ = _run(name, _members(tmp_path / f"b{bits}", name), soft_bits=bits, average_bits=16)
+        steps, _, _ = _run(name, _members(tmp_path / f"b{bits}", name), score_bits=bits, average_bits=16)
         folder = tmp_path / f"c{bits}"
-        changes, _, _ = _run(name, _members(folder, name), soft_bits=bits, average_bits=16, delta_coding=True)
+        changes, _, _ = _run(name, _members(folder, name), score_bits=bits, average_bits=16, send_changes=True)
         up = [sum(r.bytes_up for r in s.record.rounds) for s in (floats, steps, changes)]
         assert up[1] < up[0]
         assert np.array_equal(
@@ -134,7 +132,7 @@ def test_a_party_that_lost_its_state_sends_full_answers_and_both_ends_begin_anew
                 members[1].state.remove()
         return reply
 
-    strategy, _, _ = _run("fedmd", members, soft_bits=4, average_bits=16, delta_coding=True, tamper=forget)
-    plain, _, _ = _run("fedmd", _members(tmp_path / "b", "fedmd"), soft_bits=4, average_bits=16)
+    strategy, _, _ = _run("fedmd", members, score_bits=4, average_bits=16, send_changes=True, tamper=forget)
+    plain, _, _ = _run("fedmd", _members(tmp_path / "b", "fedmd"), score_bits=4, average_bits=16)
     assert all(r.rejected == [] for r in strategy.record.rounds)
     assert np.array_equal(strategy.exchange.average, plain.exchange.average)

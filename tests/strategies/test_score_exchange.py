@@ -56,7 +56,7 @@ def _members(count=2, *, state=None, ledger=False, make=net, **changes):
 
 def _run(members, *, rounds=2, client=FedMDClient, noise=False, grid=None, strategy=None, **settings):
     public = members[0].public
-    fast = {"initial_epochs": 3, "digest_epochs": 1, "node_settle_s": 1e-6, "seed": 1}
+    fast = {"initial_epochs": 3, "distillation_epochs": 1, "nodes_stable_s": 1e-6, "seed": 1}
     sizes = settings.pop("party_rows", ())
     strategy = FedMD(config=FedMDConfig(**{**fast, **settings}), public=public, party_rows=sizes)
     rng = np.random.default_rng(5) if noise else None
@@ -75,14 +75,14 @@ def _accuracies(strategy):
 
 @pytest.mark.parametrize("share", ["softmax", "argmax"])
 def test_any_learner_takes_part_where_no_logits_are_asked(share):
-    strategy, _ = _run(_members(make=model), share=share)
+    strategy, _ = _run(_members(make=model), answer_form=share)
     assert strategy.record.mean_accuracies()["federated-common"] > 0.7
     assert all(p.notes == [] for p in strategy.record.parties)
 
 
 def test_a_learner_without_logits_refuses_to_share_them(caplog):
     with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(Exception, match="wrong-config"):
-        _run(_members(make=model), share="logits")
+        _run(_members(make=model), answer_form="logits")
     assert "model must be a torch net to share logits" in caplog.text
 
 
@@ -92,7 +92,7 @@ def test_no_party_takes_part_by_default():
 
 
 def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
-    strategy, network = _run(_members(make=model), rounds=2, public_batch=20)
+    strategy, network = _run(_members(make=model), rounds=2, public_rows_per_round=20)
     by_round = {}
     for message in network.sent:
         if message.metadata.message_type != "train":
@@ -102,7 +102,7 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
         by_round.setdefault(config["server-round"], []).append(named["indices"].tobytes())
     assert [len(set(found)) for found in by_round.values()] == [1, 1]
     assert by_round[1][0] != by_round[2][0]
-    again, _ = _run(_members(make=model), rounds=2, public_batch=20)
+    again, _ = _run(_members(make=model), rounds=2, public_rows_per_round=20)
     for server_round in (1, 2):
         rows = strategy.exchange.rows(server_round).tolist()
         assert rows == sorted(set(rows)) == again.exchange.rows(server_round).tolist()
@@ -126,7 +126,7 @@ def test_a_party_that_lost_its_state_starts_again_and_says_so(tmp_path):
 
 
 def test_logits_with_infinities_leave_their_party_out():
-    strategy = FedMD(config=FedMDConfig(share="logits", public_batch=4), public=public_set(4))
+    strategy = FedMD(config=FedMDConfig(answer_form="logits", public_rows_per_round=4), public=public_set(4))
     spec = strategy.exchange.spec
     payload = encode_scores(np.ones((4, 3)), public=spec, server_round=1, kind="logits").copy()
     clean = strategy.exchange.read(Reply(node_id=1, party="a", arrays={"logits": payload}), 1)
@@ -152,7 +152,7 @@ def test_one_party_of_huge_logits_is_left_out_and_ends_no_run():
     """Else the others' nets learn the averages, diverge, and no party has an answer in the next round."""
     members = _members(3)
     clients = [FedMDClient(members[0]), FedMDClient(members[1]), Shouts(members[2])]
-    settings = {"initial_epochs": 1, "digest_epochs": 1, "node_settle_s": 1e-6, "share": "logits"}
+    settings = {"initial_epochs": 1, "distillation_epochs": 1, "nodes_stable_s": 1e-6, "answer_form": "logits"}
     strategy = FedMD(config=FedMDConfig(**settings), public=members[0].public)
     strategy.start(InProcessGrid(handler(clients), [{}] * 3), num_rounds=2)
     for one in strategy.record.rounds:
@@ -182,7 +182,7 @@ def test_pretrained_parties_start_from_one_body_and_need_labels():
     from dataclasses import replace
 
     known = replace(public, labels=labelled)
-    strategy, _ = _run(_members(public=known), rounds=1, pretrain_epochs=20, initial_epochs=1, share="logits")
+    strategy, _ = _run(_members(public=known), rounds=1, pretrain_epochs=20, initial_epochs=1, answer_form="logits")
     assert strategy.record.rounds[0].consensus_accuracy > 0.9
     with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows, got 1"):
         FedMD(config=FedMDConfig(pretrain_epochs=1), public=public)
@@ -252,7 +252,7 @@ def test_nfdp_shows_the_net_no_other_row(tmp_path):
 def _asked(member, server_round, **settings):
     """Let a server ask one party whatever it likes."""
     config = {
-        **FedMDConfig(initial_epochs=3, digest_epochs=1, digest_loss="cross-entropy").told(),
+        **FedMDConfig(initial_epochs=3, distillation_epochs=1, distillation_loss="cross-entropy").told(),
         "algorithm": "fedmd",
         "privacy": "party",
         "fingerprint": member.public.fingerprint,
@@ -321,7 +321,7 @@ def test_a_party_that_drew_one_subset_refuses_another(tmp_path, caplog, other):
     again = [_at_run(m, tmp_path, "2") for m in members]
     with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(Exception, match="subset-fixed"):
         _run(again, rounds=1, **other)
-    assert "Ask for subset-rows 5 and subset-replacement true" in caplog.text
+    assert "Ask for subset-rows 5 and paper.subset-replacement true" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_budget_with_room_for_its_delta_lets_a_subset_pass(tmp_path):
 def test_changes_refer_to_an_answer_only_where_it_was_paid_for_and_left(tmp_path):
     """Else a server finds out what a refused answer was: by whether its guess is met with changes or with all."""
     asked = _members(state=tmp_path / "others", ledger=True, make=model)
-    _, network = _run(asked, rounds=1, subset_rows=5, soft_bits=4, delta_coding=True)
+    _, network = _run(asked, rounds=1, subset_rows=5, score_bits=4, send_changes=True)
     arrays, config = open_instruction(network.sent[0].content)
     member = _members(state=tmp_path, ledger=True, make=model)[0]
     FedMDClient(member).fit(arrays, config)
@@ -379,16 +379,16 @@ def test_changes_refer_to_an_answer_only_where_it_was_paid_for_and_left(tmp_path
 @pytest.mark.parametrize(
     "settings",
     [
-        {"share": "softmax", "score_noise": "laplace", "score_scale": 0.01},
-        {"share": "softmax", "score_noise": "gaussian", "score_scale": 0.01},
-        {"share": "logits", "score_noise": "laplace", "score_scale": 0.01},
-        {"share": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 20.0},
+        {"answer_form": "softmax", "score_noise": "laplace", "score_scale": 0.01},
+        {"answer_form": "softmax", "score_noise": "gaussian", "score_scale": 0.01},
+        {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.01},
+        {"answer_form": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 20.0},
     ],
 )
 def test_a_little_noise_changes_little_and_is_charged_for_every_row_and_round(tmp_path, settings):
     pytest.importorskip("torch")
     members = _members(state=tmp_path, ledger=True)
-    strategy, _ = _run(members, rounds=2, initial_epochs=12, public_batch=20, noise=True, **settings)
+    strategy, _ = _run(members, rounds=2, initial_epochs=12, public_rows_per_round=20, noise=True, **settings)
     assert strategy.record.rounds[-1].consensus_accuracy > 0.85
     (claim,) = strategy.claims
     assert (claim.unit, claim.adversary) == ("party", "server")
@@ -401,10 +401,10 @@ def test_a_little_noise_changes_little_and_is_charged_for_every_row_and_round(tm
 def test_noise_for_a_target_keeps_to_it_over_all_rounds(tmp_path):
     strategy, _ = _run(
         _members(make=model),
-        share="softmax",
+        answer_form="softmax",
         score_noise="gaussian",
         epsilon=2.0,
-        public_batch=20,
+        public_rows_per_round=20,
         rounds=2,
     )
     (claim,) = strategy.claims
@@ -418,7 +418,9 @@ def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_p
         ({"subset_rows": 5}, "probs"),
     ):
         folder = tmp_path / name
-        _, network = _run(_members(state=folder, ledger=True, make=model), rounds=1, public_batch=20, **settings)
+        _, network = _run(
+            _members(state=folder, ledger=True, make=model), rounds=1, public_rows_per_round=20, **settings
+        )
         for reply in network.replies:
             content = reply.content
             assert set(content.config_records["reply"]) == {"party", "wire-version"}
@@ -428,12 +430,7 @@ def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_p
                 assert content.metric_records["metrics"]["num-examples"] == 20
 
 
-def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):
-    with pytest.raises(Exception, match="privacy-required"):
-        _run(_members(make=model, require_privacy=True))
-
-
 def test_more_rows_a_round_than_there_are_is_refused():
-    with pytest.raises(ConfigError, match=r"public-batch must be at most 60 \(public rows\), got 61"):
-        FedMD(config=FedMDConfig(public_batch=61), public=public_set(60))
+    with pytest.raises(ConfigError, match=r"public-rows-per-round must be at most 60 \(public rows\), got 61"):
+        FedMD(config=FedMDConfig(public_rows_per_round=61), public=public_set(60))
     assert FedMD(config=FedMDConfig(), public=public_set(60)).exchange.batch == 60

@@ -78,15 +78,15 @@ def test_parties_that_give_one_class_are_named_with_it():
     assert none == Note(NoteCode.ONE_CLASS_VOTES, {**said, "weight": 0.0, "bounded": False})  # no vote has no bound
     (bounded,) = uninformative_parties(labels, config=FedKTConfig(), classes=CLASSES, weighed=True)
     assert bounded.values["bounded"]
-    assert not [*uninformative_parties(labels, config=VotersConfig(informative_voters_only=False), classes=CLASSES)]
+    assert not [*uninformative_parties(labels, config=VotersConfig(one_class_voters="count"), classes=CLASSES)]
 
 
 def test_where_nobody_tells_classes_apart_nobody_is_said_to_cast_no_vote():
     labels = _labels([1, 1], [1, 1])
-    for config in (FedCTConfig(), FedKTConfig(), FedKTConfig(uninformative_voters="leave-out")):
+    for config in (FedCTConfig(), FedKTConfig(), FedKTConfig(one_class_voters="leave-out")):
         (note,) = uninformative_parties(labels, config=config, classes=CLASSES)
         assert note == Note(NoteCode.ALL_ONE_CLASS, {"parties": {"party-000": "cold", "party-001": "cold"}})
-    noisy = PATEConfig(noise="laplace", gamma=0.1, uninformative_voters="leave-out")
+    noisy = PATEConfig(noise="laplace", gamma=0.1, one_class_voters="leave-out")
     (note,) = uninformative_parties(labels, config=noisy, classes=CLASSES)  # the noise decides
     assert (note.code, note.values["weight"]) == (NoteCode.ONE_CLASS_VOTES, 0.0)
 
@@ -97,7 +97,7 @@ def _advised(config, num_classes):
 
 def test_advice_fits_the_algorithm_the_noise_and_the_number_of_classes():
     majority = FedCTConfig(consensus="majority")
-    assert _advised(majority, 2) == _advised(majority, 3) == [("fedct.consensus", "density-ratio")]  # as it is written
+    assert _advised(majority, 2) == _advised(majority, 3) == [("consensus", "density-ratio")]  # as it is written
     assert _advised(FedKTConfig(consensus="majority"), 3) == [("consensus", "density-ratio")]
     assert _advised(FedCTConfig(), 3) == []  # auto has chosen already
     assert _advised(FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0), 3) == []

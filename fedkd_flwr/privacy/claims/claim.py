@@ -1,7 +1,7 @@
 """Privacy claims: what is promised to whom, against whom, how far, and on what basis. Never a bare epsilon.
 
-A claim covers what it was computed for and nothing else (docs/privacy.md). The functions here write the right claim for
-each place noise is added.
+A claim covers what it was computed for and nothing else (docs/understand/privacy.md). The functions here write the
+right claim for each place noise is added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 SERVER = "server"
 EVERYONE = "everyone who sees the result"
 SEEDED = "none: seeded"
-NOT_COVERED = "how long a party takes to answer, but for what reply-at hides; and whether its machine answers at all"
+NOT_COVERED = "how long a party takes to answer, but for what reply-every-s hides; and whether its node answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
 NOT_COVERED_AT_SERVER = "when the result comes; and who answered, if the operator tells it (a publishable record does)"

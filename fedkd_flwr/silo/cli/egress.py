@@ -168,7 +168,7 @@ def reject(
 ) -> None:
     """Keep a reply that waits in the house: only the code `held-back` leaves, and the run goes on without this party.
 
-    Where the ledger was charged for its noise, the charge stays (docs/privacy.md says why).
+    Where the ledger was charged for its noise, the charge stays (docs/understand/beside-a-claim.md says why).
 
     Examples
     --------

@@ -30,7 +30,7 @@ def net(
     Examples
     --------
     fedkd dev net 3
-    fedkd dev net 2 --table patients.csv --label outcome --node allow=fedct,density-ratio
+    fedkd dev net 2 --table patients.csv --label outcome --node allow-vote-rules=density-ratio
     """
     import time
 

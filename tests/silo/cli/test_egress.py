@@ -1,7 +1,5 @@
 """The commands `fedkd node egress ...`: what a steward sees, and what the exit codes say."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -53,7 +51,7 @@ def log(tmp_path):
                 "left": i < 2,
                 "code": "" if i < 2 else "held-back",
                 "claim": None,
-                "rules": [{"rule": "hours", "wanted": "08:00-18:00", "seen": "19:00", "kept": i < 2}],
+                "rules": [{"rule": "answer-hours", "wanted": "08:00-18:00", "seen": "19:00", "kept": i < 2}],
                 "output": output_of(REPLY),
                 "approval": {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"},
             }
@@ -187,7 +185,7 @@ def test_the_log_comes_as_a_table_as_csv_and_as_json(fedkd, log, tmp_path):
     assert "only the code held-back" in text
     assert "rejected by Ada: a, b" in text
     rows = list(csv.DictReader(fedkd("node", "egress", "log", tmp_path, "--csv").out.splitlines()))
-    assert [row["noted"] for row in rows] == ["", "", "hours (19:00)"]
+    assert [row["noted"] for row in rows] == ["", "", "answer-hours (19:00)"]
     lines = read_log(log.path).lines
     assert [json.loads(row["json"]) for row in rows] == lines
     assert json.loads(fedkd("node", "egress", "log", log.path, "--json", "--run", "monday").out) == lines
@@ -261,7 +259,7 @@ def test_a_dry_run_of_a_run_that_the_silo_refuses_says_which_code_would_leave(fe
 
 
 def test_a_wrong_word_is_said_before_anything_is_computed(fedkd, silo):
-    done = fedkd("node", "egress", "dry-run", "--node-config", silo, "--node", "hours=8-18")
-    assert (done.code, "hours must be two times of the day" in done.err) == (2, True)
+    done = fedkd("node", "egress", "dry-run", "--node-config", silo, "--node", "answer-hours=8-18")
+    assert (done.code, "answer-hours must be two times of the day" in done.err) == (2, True)
     done = fedkd("node", "egress", "dry-run", "modle=knn", "--node-config", silo)
     assert (done.code, "Did you mean" in done.err) == (2, True)

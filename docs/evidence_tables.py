@@ -1,0 +1,122 @@
+"""The tables of ``docs/evidence/``, from the figures on record: votes, liars, and what an audit proves."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from fedkd_flwr.privacy.rounding import bound_text, least_text
+
+__all__ = ["claim_table", "liar_rows", "liar_table", "vote_rows", "vote_table"]
+
+_FEDERATIONS = (
+    ("digits, iid", "density-votes", "digits:iid:forest300"),
+    ("digits, 0.5", "density-votes", "digits:0.5:forest300"),
+    ("digits, 0.1", "density-votes", "digits:0.1:forest300"),
+    ("Adult (a9a), 0.5", "density-votes", "a9a:0.5:shallow"),
+    ("Adult (a9a), 0.1", "density-votes-bytes", "a9a:0.1:shallow"),
+    ("cod-rna, 0.5", "density-votes", "cod-rna:0.5:shallow"),
+    ("synthetic, 5 classes, iid", "density-votes-bytes", "made5:iid"),
+    ("synthetic, 5 classes, 0.1", "density-votes", "made5:0.1"),
+    ("synthetic, 6 imbalanced classes, 0.1", "density-votes", "made6i:0.1"),
+    ("EMNIST letters (50 columns), 26 classes, 0.5", "density-votes-bytes", "emnist-letters:0.5"),
+    ("Fashion-MNIST (50 columns), 0.01", "density-votes-more", "fashion-mnist:0.01"),
+    ("Fashion-MNIST, one class a party", "density-votes-more", "fashion-mnist:one"),
+    ("synthetic fraud 1 : 200, 0.1, 5 parties", "density-votes-fraud", "fraud:0.1"),
+    ("digits, 0.1, networks", "density-votes-more", "digits:0.1:mlp"),
+    ("digits, 0.1, logistic regression", "density-votes-more", "digits:0.1:logistic"),
+    ("wine type, 0.5", "density-votes-bytes", "wine-type:0.5"),
+    ("digits, 0.5, public rows with noise", "density-votes-more", "digits:0.5:forest:noise"),
+    ("digits, 0.1, public pixels x 0.7", "density-votes-more", "digits:0.1:forest:scaled"),
+    ("MNIST, 0.1, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:0.1:forest:digits"),
+    ("MNIST, 0.5, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:0.5:forest:digits"),
+    ("MNIST, iid, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:iid:forest:digits"),
+    ("Adult, 0.5, other public class shares", "density-votes-more", "a9a:0.5:shallow:marginal"),
+)
+_RULES = ("majority", "dawid-skene", "density-ratio")
+_OF_A_RECORD, _AT_THE_SERVER = ("FedKT L2", "FedMD, NFDP"), ("FedKT L1, counts", "PATE")
+_OWN_LIES = ("flip", "target", "all but one", "most", "random")
+
+
+def _found(root: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
+    return found
+
+
+def vote_rows(root: Path) -> list[tuple[str, dict[str, Any], str]]:
+    """Return for each kind of federation: its name, means over its seeds by rule and key, and what `auto` takes."""
+    rows = []
+    for name, file, case in _FEDERATIONS:
+        seeds = list(_found(root, file)[case].values())
+        means: dict[str, Any] = {"seeds": len(seeds), "coverage": statistics.fmean(one["coverage"] for one in seeds)}
+        for rule in (*_RULES, "unbounded sum"):
+            means[rule] = [statistics.fmean(one[rule][i] for one in seeds) for i in range(2)]
+        (auto,) = {one["auto"] for one in seeds}
+        rows.append((name, means, auto))
+    return rows
+
+
+def vote_table(root: Path) -> str:
+    """Return the share of public rows that each rule labels right, and balanced accuracy in brackets."""
+    lines = ["| parties' data, Dirichlet alpha | seeds | majority | Dawid-Skene | density ratio | coverage | auto |"]
+    lines.append("|---" * 7 + "|")
+    for name, means, auto in vote_rows(root):
+        cells = [f"{means[rule][0]:.3f} ({means[rule][1]:.3f})".replace("0.", ".") for rule in _RULES]
+        lines.append(f"| {name} | {means['seeds']} | {' | '.join(cells)} | {means['coverage']:.2f} | {auto} |")
+    return "\n".join(lines)
+
+
+def liar_rows(root: Path) -> list[tuple[str, dict[str, dict[str, float]], dict[str, float]]]:
+    """Return for each federation: mean share right by rule and lie, and of the seven honest parties alone by rule."""
+    rows = []
+    for case, by_seed in _found(root, "liars").items():
+        seeds = list(by_seed.values())
+        right: dict[str, dict[str, float]] = {}
+        for lie, rules in seeds[0].items():
+            for rule in (rule for rule, figures in rules.items() if isinstance(figures, dict)):
+                right.setdefault(rule, {})[lie] = statistics.fmean(one[lie][rule]["right auto"] for one in seeds)
+        seven = {
+            rule: statistics.fmean(one["none"][rule]["right seven"] for one in seeds)
+            for rule, figures in seeds[0]["none"].items()
+            if isinstance(figures, dict) and "right seven" in figures
+        }
+        rows.append((case.replace("a9a", "Adult"), right, seven))
+    return rows
+
+
+def liar_table(root: Path) -> str:
+    """Return what three liars of ten cost, as a loss of the share of public rows that is labelled right."""
+    columns = (
+        ("ratios, each for itself", "density-ratio", _OWN_LIES),
+        ("ratios, *together*", "density-ratio", ("together",)),
+        ("ratios, *scattered*", "density-ratio", ("scattered",)),
+        ("FedKT majority, worst", "fedkt majority", (*_OWN_LIES, "together", "scattered")),
+        ("FedCT majority, worst", "fedct majority", (*_OWN_LIES, "together", "scattered")),
+        ("ratios with known rows, worst", "density-ratio known-rows", (*_OWN_LIES, "together", "scattered")),
+    )
+    lines = ["| data, skew | ratios, nobody lies | three stay away | " + " | ".join(c[0] for c in columns) + " |"]
+    lines.append("|---" * (3 + len(columns)) + "|")
+    for case, right, seven in liar_rows(root):
+        honest = right["density-ratio"]["none"]
+        cells = [f"{honest:.3f}", f"{max(honest - seven['density-ratio'], 0):.2f}"]
+        for _, rule, lies in columns:
+            cells.append(f"{max(right[rule]['none'] - min(right[rule][lie] for lie in lies), 0):.2f}")
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def claim_table(root: Path) -> str:
+    """Return each claim beside what an attack proves: claims rounded up, what is proven down."""
+    levels = json.loads((root / "benchmarks" / "results" / "audit-claims.json").read_text())["levels"]
+    head = ["level", "protects", "against", "claimed epsilon", "delta", "proven, all runs", "proven, most of one run"]
+    lines = ["| " + " | ".join([*head, "runs above the claim"]) + " |", "|---" * 8 + "|"]
+    for one in levels:
+        unit = "one record" if one["level"] in _OF_A_RECORD else "a party"
+        against = "who sees the result" if one["level"] in _AT_THE_SERVER else "the server"
+        proven = [one["proven, all runs together"], max(one["proven, by run"])]
+        cells = [bound_text(one["claimed"], 3), f"{one['delta']:g}", *(least_text(value, 3) for value in proven)]
+        above = f"{one['runs above the claim']} of {one['runs']}"
+        lines.append("| " + " | ".join([one["level"], unit, against, *cells, above]) + " |")
+    return "\n".join(lines)

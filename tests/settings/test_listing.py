@@ -1,0 +1,24 @@
+"""The rows that ``fedkd settings`` prints."""
+
+from __future__ import annotations
+
+from fedkd_flwr.settings.listing import node_settings, run_settings
+
+
+def test_24_settings_of_a_run_and_11_of_a_node_are_shown_first():
+    assert sum(row.first for row in run_settings()) == 24
+    assert sum(row.first for row in node_settings()) == 11
+
+
+def test_each_setting_is_there_once_and_those_of_papers_come_last():
+    keys = [row.key for row in run_settings()]
+    assert len({*keys}) == len(keys)
+    papers = [key.startswith("paper.") for key in keys]
+    assert papers == sorted(papers)
+    assert any(papers)
+
+
+def test_an_algorithm_s_list_holds_what_it_reads_and_nothing_that_commands_set():
+    pate = {row.key for row in run_settings("pate")}
+    assert {"noise", "model", "seed"} <= pate
+    assert not {"fedct.quorum", "answer-form", "rehearsal"} & pate

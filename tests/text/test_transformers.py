@@ -1,0 +1,399 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import shutil
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import tiny_text
+from sklearn.tree import DecisionTreeClassifier
+
+pytest.importorskip("transformers")
+import torch
+from safetensors.torch import load, save
+
+from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, ModelBytesError
+from fedkd_flwr.models import Classifier, make_model, serialize
+from fedkd_flwr.text.transformers import TextTransformer
+
+X, Y = tiny_text.rows(80)
+X_PUBLIC, Y_PUBLIC = tiny_text.rows(40, seed=1)
+X_TEST, Y_TEST = tiny_text.rows(100, seed=2)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_text.tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+def make(folder, seed=1, num_classes=2, **params):
+    params = {"path": str(folder), "train": "all", "lr": 2e-3, "max_length": 16, **params}
+    return make_model("transformer", num_classes=num_classes, num_features=1, seed=seed, params=params)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.estimator.net_.module.state_dict().items()}
+
+
+def changed(before, after):
+    return {name for name in before if not torch.equal(before[name], after[name])}
+
+
+# ----------------------------------------------------------------------------------------------------- learning
+
+
+def test_it_learns_repeats_itself_and_leaves_torch_s_own_generator_alone(bert):
+    first = make(bert, seed=5, epochs=10).fit(X, Y)
+    torch.rand(1)
+    state = torch.get_rng_state()
+    again, other = (make(bert, seed=seed, epochs=10).fit(X, Y) for seed in (5, 6))
+    assert (first.predict(X_TEST) == Y_TEST).mean() > 0.95
+    assert np.array_equal(first.predict_proba(X_TEST), again.predict_proba(X_TEST))
+    assert not np.array_equal(first.predict_proba(X_TEST), other.predict_proba(X_TEST))
+    assert np.allclose(first.predict_proba(X_TEST).sum(axis=1), 1, atol=1e-6)
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_head_trains_the_head_alone_and_learns_something(bert):
+    model = make(bert, train="head", lr=3e-2).update(X, Y, steps=1)
+    before = weights(model)
+    model.update(X, Y, steps=100)
+    assert changed(before, weights(model)) == {"classifier.weight", "classifier.bias"}
+    assert (model.predict(X) == Y).mean() > 0.65
+
+
+def test_all_trains_every_layer(bert):
+    model = make(bert).update(X, Y, steps=1)
+    before = weights(model)
+    touched = changed(before, weights(model.update(X, Y, X_PUBLIC, Y_PUBLIC, steps=2)))
+    assert len(touched) > 30
+    assert any(name.startswith("bert.encoder.layer.0.") for name in touched)
+
+
+def test_public_rows_are_half_of_a_batch(bert, monkeypatch):
+    seen = []
+    tokenize = TextTransformer._forward
+    monkeypatch.setattr(TextTransformer, "_forward", lambda net, tokens: seen.append(tokens) or tokenize(net, tokens))
+    public = np.array([["evening"]], dtype=object)
+    make(bert, batch_size=5).update(X, Y, public, np.array([1]), steps=3)
+    assert [[len(row) == 3 for row in batch].count(True) for batch in seen] == [2, 2, 2]
+    assert all(len(batch) == 5 for batch in seen)
+
+
+def test_weights_of_classes_are_learnt_from(bert):
+    targets = np.where(np.eye(2)[Y] > 0, 0.8, 0.2)
+    probs = make(bert, epochs=15).fit_soft(X, targets).predict_proba(X_TEST)
+    right = probs[np.arange(100), Y_TEST]
+    assert abs(float(np.median(right)) - 0.8) < 0.1  # hard labels give 0.99 and more
+
+
+def test_a_party_of_one_class_and_absent_classes_keep_the_label_space(bert):
+    assert make(bert, num_classes=4).fit(X, np.full(80, 3)).predict(X_TEST).tolist() == [3] * 100
+    probs = make(bert, num_classes=4, epochs=1).fit(X, Y * 3).predict_proba(X_TEST)
+    assert probs.shape == (100, 4)
+
+
+def test_empty_and_long_texts_and_unknown_words_are_answered(bert):
+    model = make(bert).update(X, Y, steps=2)
+    strange = np.array([[""], ["good " * 500], ["日本語 🎬"]], dtype=object)
+    assert model.predict(strange).shape == (3,)
+    # what lies behind max_length is not read
+    longer = np.array([["good " * 500 + "bad " * 500]], dtype=object)
+    assert np.array_equal(model.predict_proba(longer), model.predict_proba(strange[1:2]))
+
+
+def test_an_answer_hangs_on_the_text_not_on_its_neighbours(bert):
+    model = make(bert).update(X, Y, steps=5)
+    longer = np.array([["film " * 30]], dtype=object)  # in one batch with them, which it makes twice as long
+    together = model.predict_proba(np.concatenate([X_TEST[:5], longer]))[:5]
+    alone = np.concatenate([model.predict_proba(row[None]) for row in X_TEST[:5]])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_a_tokenizer_without_special_tokens_may_meet_an_empty_text(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    parts = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps({**parts, "post_processor": None}))
+    model = make(folder).update(X, Y, steps=1)
+    assert model.predict(np.array([["film"], [""]], dtype=object)).shape == (2,)
+    assert model.predict(np.array([[""]], dtype=object)).shape == (1,)
+
+
+def test_loading_prints_nothing(bert, capfd):
+    make(bert).update(X, Y, steps=1)
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""
+
+
+# ---------------------------------------------------------------------------------------------- between rounds
+
+
+@pytest.mark.parametrize("train", ["head", "all"])
+def test_a_reloaded_model_continues_as_the_unsaved_one_would_without_its_directory(bert, tmp_path, train):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    model = make(folder, train=train).update(X, Y, X_PUBLIC, Y_PUBLIC, steps=6)
+    data = serialize.dumps(model)
+    again, bare = serialize.loads(data), serialize.loads(serialize.dumps(model, training_state=False))
+    shutil.rmtree(folder)
+    assert np.array_equal(model.predict_proba(X_TEST), again.predict_proba(X_TEST))
+    probs = [m.update(X, Y, X_PUBLIC, Y_PUBLIC, steps=6).predict_proba(X_TEST) for m in (model, again, bare)]
+    assert np.array_equal(probs[0], probs[1])
+    assert not np.array_equal(probs[0], probs[2])  # without the state it is another continuation
+    assert changed(weights(model), weights(again)) == set()
+
+
+def test_the_optimiser_is_kept_between_updates(bert):
+    model = make(bert).update(X, Y, steps=3)
+    model.update(X, Y, steps=4)
+    steps = {float(state["step"]) for state in model.estimator.optimizer_.state.values()}
+    assert steps == {7.0}
+
+
+def test_an_upload_weighs_the_weights_without_the_optimiser(bert):
+    model = make(bert).update(X, Y, steps=1)
+    values = sum(value.numel() for value in weights(model).values())
+    assert 4 * values < serialize.weigh(model) < 4 * values + 30_000
+    assert len(serialize.dumps(model)) > 3 * 4 * values
+
+
+def test_unfitted_and_constant_ones_are_kept_by_their_settings(bert):
+    unfitted = serialize.loads(serialize.dumps(make(bert, epochs=1)))
+    assert not unfitted.is_fitted
+    assert unfitted.takes_text
+    constant = serialize.loads(serialize.dumps(make(bert).fit(X, np.ones(80, dtype=int))))
+    assert constant.predict(X_TEST).tolist() == [1] * 100
+
+
+def test_one_too_large_to_be_read_back_is_not_written(bert, monkeypatch):
+    model = make(bert).update(X, Y, steps=1)
+    monkeypatch.setattr(serialize, "MAX_BYTES", 100_000)
+    with pytest.raises(ModelBytesError, match=r'A model must fit into 100000 bytes.* train = "head"'):
+        serialize.dumps(model)
+
+
+def forged(model, edit):
+    """Return the model's bytes with other tensors, and a digest that fits them."""
+    import hashlib
+
+    with zipfile.ZipFile(io.BytesIO(serialize.dumps(model))) as archive:
+        meta, tensors = json.loads(archive.read("meta.json")), load(archive.read("payload"))
+    edit(tensors)
+    payload = save(tensors)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("meta.json", json.dumps({**meta, "sha256": hashlib.sha256(payload).hexdigest()}))
+        archive.writestr("payload", payload)
+    return buffer.getvalue()
+
+
+def described(**changes):
+    def edit(tensors):
+        parts = json.loads(tensors["description"].numpy().tobytes())
+        parts["config"] |= changes
+        tensors["description"] = torch.frombuffer(bytearray(json.dumps(parts).encode()), dtype=torch.uint8)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (described(num_hidden_layers=10**9), "num_hidden_layers is 1000000000"),
+        (described(hidden_size=64), "other names or shapes"),
+        (described(model_type="no-such"), "no-such"),
+        (described(model_type="vit"), "must be of a kind that transformers classifies texts with"),
+        (described(id2label={"0": "a", "1": "b", "2": "c"}), "the net has 3 outputs"),
+        (lambda t: t.pop("model.classifier.bias"), "other names or shapes"),
+        (lambda t: t.update({"description": torch.zeros(3)}), "the description is no text"),
+        (lambda t: t.pop("optimizer.0.exp_avg"), "state is incomplete"),
+        (lambda t: t.update({"optimizer.0.code": torch.zeros(())}), "'optimizer.0.code' is not part"),
+        (lambda t: t.update({"optimizer.999.step": torch.zeros(())}), "'optimizer.999.step' is not part"),
+        (lambda t: t.update({"optimizer.0.exp_avg": torch.zeros(3)}), r"'optimizer.0.exp_avg' has shape \(3,\)"),
+        (lambda t: t.update({"rng": torch.zeros(3, dtype=torch.uint8)}), "RNG state"),
+    ],
+)
+def test_bytes_of_no_single_net_are_refused(bert, edit, match):
+    with pytest.raises((ModelBytesError, ConfigError), match=match):
+        serialize.loads(forged(make(bert).update(X, Y, steps=1), edit))
+
+
+def test_no_bytes_name_code_to_be_fetched(bert):
+    """An attention implementation may be a repository of kernels, which the library would fetch and run."""
+    edit = described(attn_implementation="evil/kernel", auto_map={"AutoModel": "evil--model.py"})
+    model = serialize.loads(forged(make(bert).update(X, Y, steps=1), edit))
+    assert model.estimator.net_.module.config._attn_implementation == "sdpa"
+
+
+# ------------------------------------------------------------------------------------------- pretrained models
+
+
+def test_a_head_for_as_many_classes_is_kept_and_one_for_others_replaced(tmp_path):
+    folder = tiny_text.tiny_bert(tmp_path, head=True, num_labels=3)
+    kept = weights(make(folder, num_classes=3, lr=1e-12).update(X, Y, steps=1))
+    stored = load((folder / "model.safetensors").read_bytes())
+    torch.testing.assert_close(kept["classifier.weight"], stored["classifier.weight"])
+    model = make(folder, num_classes=2, train="head").update(X, Y, steps=1)
+    assert weights(model)["classifier.weight"].shape == (2, 32)
+    assert changed(stored, {**stored, **weights(model)}) == {"classifier.weight", "classifier.bias"}
+
+
+def test_what_the_pretrained_model_lacks_is_trained_with_the_head_and_said(bert, tmp_path, caplog):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    file = folder / "model.safetensors"
+    tensors = {k: v for k, v in load(file.read_bytes()).items() if not k.startswith("pooler")}
+    file.write_bytes(save(tensors, metadata={"format": "pt"}))
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        model = make(folder, train="head").update(X, Y, steps=1)
+    assert "lacks bert.pooler.dense.bias, bert.pooler.dense.weight: trained from fresh weights" in caplog.text
+    assert "bert.pooler.dense.weight" in model.estimator.net_.head
+    again = serialize.loads(serialize.dumps(model))
+    assert again.estimator.net_.head == model.estimator.net_.head
+
+
+def test_weights_of_another_architecture_are_refused(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    tensors = load((folder / "model.safetensors").read_bytes())
+    (folder / "model.safetensors").write_bytes(save({f"x.{k}": v for k, v in tensors.items()}, {"format": "pt"}))
+    with pytest.raises(ConfigError, match="hold the weights of its base model, got none of them"):
+        make(folder).update(X, Y, steps=1)
+
+
+def test_pickled_weights_are_refused_before_anything_is_read(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"weights as safetensors, got only pytorch_model.bin. Pickled") as caught:
+        make(folder)
+    assert caught.value.code is Code.MISSING_FILE
+
+
+def test_a_model_s_own_code_is_never_run(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    marker = tmp_path / "was-here"
+    (folder / "modeling_own.py").write_text(f"open({str(marker)!r}, 'w')\n", encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text())
+    own = {"AutoConfig": "modeling_own.Own", "AutoModelForSequenceClassification": "modeling_own.Own"}
+    config |= {"model_type": "own", "auto_map": own}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match="be loadable by transformers"):
+        make(folder).update(X, Y, steps=1)
+    assert not marker.exists()
+
+
+def test_a_directory_names_no_kernels_to_be_fetched(bert, tmp_path):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "attn_implementation": "evil/kernel"}))
+    model = make(folder).update(X, Y, steps=1)
+    assert model.estimator.net_.module.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "match"),
+    [
+        (lambda f: shutil.rmtree(f), "be a directory with a model, got no directory"),
+        (lambda f: (f / "config.json").unlink(), "hold config.json"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"damaged"), "be loadable by transformers"),
+        (
+            lambda f: [(f / name).unlink() for name in ("tokenizer.json", "tokenizer_config.json")],
+            "hold a fast tokenizer",
+        ),
+    ],
+)
+def test_an_incomplete_directory_is_refused(bert, tmp_path, spoil, match):
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    spoil(folder)
+    with pytest.raises(ConfigError, match=match):
+        make(folder).update(X, Y, steps=1)
+
+
+def test_a_tokenizer_of_another_model_is_refused(bert, tmp_path):
+    folder = tiny_text.tiny_bert(tmp_path, vocab_size=6)
+    with pytest.raises(ConfigError, match="The tokenizer must give tokens below the model's 6, got 15"):
+        make(folder).update(X, Y, steps=1)
+
+
+def test_roberta_s_reserved_positions_are_not_promised(bert, tmp_path):
+    import transformers
+
+    folder = shutil.copytree(bert, tmp_path / "roberta")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.RobertaConfig(vocab_size=16, max_position_embeddings=32, pad_token_id=0, **sizes)
+    transformers.RobertaModel(config).save_pretrained(folder)
+    long = np.array([["good " * 100]] * 2, dtype=object)
+    model = make(folder, max_length=31).update(long, np.array([0, 1]), steps=1)
+    assert model.predict(long).shape == (2,)
+    with pytest.raises(ConfigError, match="max_length must be at most the model's 31 positions, got 32"):
+        make(folder, max_length=32).update(long, np.array([0, 1]), steps=1)
+
+
+def test_more_tokens_than_positions_are_refused(bert):
+    with pytest.raises(ConfigError, match="max_length must be at most the model's 64 positions, got 65"):
+        make(bert, max_length=65).update(X, Y, steps=1)
+
+
+# ----------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"path": ""}, "path must name a pretrained model"),
+        ({"train": "half"}, "train must be one of head, all"),
+        ({"device": "tpu"}, "device must be one of cpu, auto"),
+        ({"max_length": 7}, "max_length must be a whole number >= 8"),
+        ({"batch_size": 1}, "batch_size must be a whole number >= 2"),
+        ({"epochs": True}, "epochs must be a whole number >= 1"),
+        ({"lr": 0.0}, "lr must be finite and > 0"),
+        ({"lr": float("nan")}, "lr must be finite and > 0"),
+        ({"weight_decay": -1}, "weight_decay must be finite and >= 0"),
+        ({"hidden": 3}, "A parameter of transformer must be among .*path.*, got 'hidden'"),
+    ],
+)
+def test_a_wrong_setting_is_found_before_any_training(bert, params, match):
+    with pytest.raises(ConfigError, match=match):
+        make(bert, **params)
+
+
+def test_a_rate_that_diverges_is_said(bert):
+    with pytest.raises(ConfigError, match=r"Training must keep the loss finite, got lr=1e\+30 .*Lower lr"):
+        make(bert, lr=1e30).update(X, Y, steps=20)
+
+
+@pytest.mark.parametrize("library", ["transformers", "torch"])
+def test_a_missing_library_names_its_extra(library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "fedkd-flwr\[text\]"'):
+        make("/nowhere")
+
+
+# --------------------------------------------------------------------------------------------------------- rows
+
+
+def test_a_model_of_numbers_refuses_texts_and_says_who_takes_them():
+    model = Classifier(DecisionTreeClassifier(), num_classes=2)
+    with pytest.raises(DataError, match=r"X must hold float32 or float64, got dtype object\. Raw texts need a model"):
+        model.fit(X, Y)
+    assert not model.takes_text
+
+
+class Longest:
+    """A user's own model of texts."""
+
+    takes_text = True
+
+    def fit(self, X, y):
+        self.length_ = float(np.mean([len(text) for text in X[:, 0]]))
+        return self
+
+    def predict(self, X):
+        return np.array([int(len(text) > self.length_) for text in X[:, 0]])
+
+
+def test_a_user_s_own_model_may_read_texts():
+    model = Classifier(Longest(), num_classes=2).fit(X, Y)
+    assert model.takes_text
+    assert model.predict(np.array([["a"], ["a" * 900]], dtype=object)).tolist() == [0, 1]
