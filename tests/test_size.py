@@ -19,7 +19,7 @@ LIMITS = {
     "checks": 141,
     "cli": 1_323,
     "clients": 3_389,
-    "data": 5_630,
+    "data": 5_631,
     "errors": 257,
     "files": 225,
     "labels": 2_191,

@@ -109,7 +109,7 @@ class Bins:
 
     def cells(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the cells that rows are counted in: each column's bins follow the last column's."""
-        return codes + np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        return codes + np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
 
     def by_threshold(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a score of each cell (cells, classes) as weights of the thresholds, and what no threshold decides."""
@@ -126,7 +126,8 @@ class Bins:
         """Return how many rows are in each bin with each class: (bins of all columns, num_classes), int64."""
         flat = self.cells(self.codes(X)) * num_classes + np.asarray(y, dtype=np.int64)[:, None]
         shape = sum(self.sizes), num_classes
-        return np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        counts: NDArray[np.int64] = np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        return counts
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield the column and the bin of each cell, in words."""
