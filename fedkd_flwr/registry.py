@@ -49,6 +49,7 @@ COMMANDS = {
     "server rehearse": f"{_SILO}.rehearse:rehearse",
     "server bundle": f"{_SILO}.bundle:bundle",
     "server schema": f"{_CLI}.schema:schema",
+    "server public": f"{_CLI}.public:public",
     **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},
     "node list": f"{_SILO}.node:list_approved",
     "node ledger": f"{_SILO}.ledger:ledger",

@@ -43,7 +43,7 @@ class NoisySumsConfig(EpsilonConfig):
 
     noise_at: Literal["party", "server"] = setting("party", told=True)
     """Who adds the noise. party: each party, to its own counts, and nobody is trusted. server: once, to the sum; the
-    server is trusted with exact counts, and a silo sends them only if its allow names exact-sums."""
+    server is trusted with exact counts, and a silo sends them only if its allow-vote-rules names exact-sums."""
     noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True)
     """Standard deviation of the noise, in units of what one record moves; 0: found from epsilon, which is 1 where
     neither is given."""

@@ -58,7 +58,7 @@ def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") 
     server = folder / "model.fedkd"
     if not (found := [server] if server.is_file() else parties):
         way_out = (
-            "The server has one after fedkt, pate, privatekt and where weights are sent. Parties of a simulation keep "
+            "The server has one after fedkt, pate, privatekt, noisy-sums and with weights. Simulated parties keep "
             f"theirs unless save-party-models=false; a silo's are in its state-dir's runs/{folder.name}/parties."
         )
         raise DataError(explain(f"run {folder}", "have left a model", "none", way_out))

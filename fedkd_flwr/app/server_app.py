@@ -22,6 +22,7 @@ from fedkd_flwr.app.live_run import LiveRun
 from fedkd_flwr.app.model_cards import write_cards
 from fedkd_flwr.app.output import continued, output_root
 from fedkd_flwr.app.parent_watch import end_with_parent
+from fedkd_flwr.app.public_rows import cost_of
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.app.try_models import try_final_model, try_models
 from fedkd_flwr.app.versions import installed_versions
@@ -30,6 +31,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
@@ -162,8 +164,24 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         raise
     if (model := getattr(strategy.exchange, "model", None)) is not None:
         _keep_model(model, public, record, folder / "model.fedkd")
+    if cost := cost_of(config.public_rows or config.public_path):
+        _note(record, _of_drawn_rows(cost, record))
     if record.simulation:
         _measure(model, config, record, len(nodes))
+
+
+def _of_drawn_rows(cost: dict[str, Any], record: RunRecord) -> Note:
+    """Return what public rows drawn from noisy sums cost, alone or with what this run claims for a record.
+
+    Epsilons and deltas add up: a bound for any two releases about the same record, against the same adversary.
+    """
+    told = {"epsilon": bound_text(cost["epsilon"]), "delta": bound_text(cost["delta"])}
+    same = [one for one in record.claims if (one["unit"], one["adversary"]) == (cost["unit"], cost["adversary"])]
+    own = next((one for one in same if one["epsilon"] is not None and one["publishable"]), None)
+    if own is None or cost["epsilon"] is None:
+        return Note(NoteCode.DRAWN_ROWS, told)
+    total = {f"total{end}": bound_text(cost[key] + own[key]) for end, key in (("", "epsilon"), ("_delta", "delta"))}
+    return Note(NoteCode.DRAWN_ROWS_TOO, told | total)
 
 
 def _start_parties(grid: Grid, config: RunConfig, nodes: list[int], live: LiveRun) -> dict[int, str]:

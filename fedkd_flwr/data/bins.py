@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,18 +34,16 @@ class Bins:
     ----------
     schema : Schema
         The columns.
-    edges : sequence of ndarray
-        Of each numeric column the edges of its bins, ascending, in the raw unit, one more than there are bins; empty
-        for a column of categories.
-    values : sequence of ndarray
-        Of a numeric column with few values in public, those; its bins lie around them. Else empty.
+    lows, highs : sequence of ndarray
+        Of each numeric column the least and the largest value that is drawn for each bin, ascending, in the raw unit; a
+        bin begins at its least value. Empty for a column of categories.
     columns, thresholds : ndarray of shape (num_thresholds,)
         A row is at or above threshold i if its feature ``columns[i]`` is: these answers decide all of its bins.
     """
 
     schema: Schema
-    edges: Sequence[NDArray[np.float64]]
-    values: Sequence[NDArray[np.float64]]
+    lows: Sequence[NDArray[np.float64]]
+    highs: Sequence[NDArray[np.float64]]
     columns: NDArray[np.int64]
     thresholds: NDArray[np.float32]
 
@@ -61,28 +58,27 @@ class Bins:
         """
         require_table(public.schema)
         state: dict[str, Any] = public.preprocessor.state() if isinstance(public.preprocessor, Preprocessor) else {}
-        edges, values, columns, thresholds = [], [], [], []
-        at, nothing = 0, np.zeros(0)
+        lows, highs, columns, thresholds = [], [], [], []
+        at = 0
         for column in public.schema.columns:
+            low = high = np.zeros(0)
             if column.kind == "categorical":
                 width = len(column.categories)
                 columns.append(np.arange(at, at + width))
                 thresholds.append(np.full(width, 0.5))
-                edges.append(nothing)
-                values.append(nothing)
                 at += width
-                continue
-            _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
-            own, few = _edges(column, public.X[:, at].astype(np.float64) * deviation + mean, most)
-            edges.append(own)
-            values.append(few)
-            columns.append(np.full(len(own) - 2, at))
-            thresholds.append((own[1:-1] - mean) / deviation)
-            at += 1
+            else:
+                _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
+                low, high = _ends(column, public.X[:, at].astype(np.float64) * deviation + mean, most)
+                columns.append(np.full(len(low) - 1, at))
+                thresholds.append((low[1:] - mean) / deviation)
+                at += 1
+            lows.append(low)
+            highs.append(high)
         return cls(
             schema=public.schema,
-            edges=edges,
-            values=values,
+            lows=lows,
+            highs=highs,
             columns=np.concatenate(columns).astype(np.int64),
             thresholds=np.concatenate(thresholds).astype(np.float32),
         )
@@ -90,13 +86,13 @@ class Bins:
     def arrays(self) -> dict[str, Any]:
         """Return all but the schema as a model keeps it; ``Bins(schema=..., **arrays)`` makes the bins again."""
         plain = {"columns": self.columns, "thresholds": self.thresholds}
-        return {**plain, "edges": list(self.edges), "values": list(self.values)}
+        return {**plain, "lows": list(self.lows), "highs": list(self.highs)}
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """How many bins each column has."""
-        pairs = zip(self.schema.columns, self.edges, strict=True)
-        return tuple(len(c.categories) + 1 if c.kind == "categorical" else len(own) - 1 for c, own in pairs)
+        pairs = zip(self.schema.columns, self.lows, strict=True)
+        return tuple(len(c.categories) + 1 if c.kind == "categorical" else len(low) for c, low in pairs)
 
     def codes(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """Return the bin of each column for each row of features: (rows, columns), each within its column's bins."""
@@ -113,7 +109,7 @@ class Bins:
 
     def cells(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the cells that rows are counted in: each column's bins follow the last column's."""
-        return codes + np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        return codes + np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
 
     def by_threshold(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a score of each cell (cells, classes) as weights of the thresholds, and what no threshold decides."""
@@ -130,37 +126,32 @@ class Bins:
         """Return how many rows are in each bin with each class: (bins of all columns, num_classes), int64."""
         flat = self.cells(self.codes(X)) * num_classes + np.asarray(y, dtype=np.int64)[:, None]
         shape = sum(self.sizes), num_classes
-        return np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        counts: NDArray[np.int64] = np.bincount(flat.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
+        return counts
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield the column and the bin of each cell, in words."""
-        for column, own, few in zip(self.schema.columns, self.edges, self.values, strict=True):
+        for column, low, high in zip(self.schema.columns, self.lows, self.highs, strict=True):
             if column.kind == "categorical":
                 words = [*column.categories, "(missing or another)"]
-            elif len(few):
-                words = [f"{value:g}" for value in few]
             else:
-                words = [f"{low:g} to {high:g}" for low, high in pairwise(own)]
+                words = [f"{a:g}" if a == b else f"{a:g} to {b:g}" for a, b in zip(low, high, strict=True)]
             for word in words:
                 yield column.name, word
 
     def rows(self, codes: NDArray[np.int64], *, rng: np.random.Generator) -> pd.DataFrame:
         """Return raw rows with these bins: a number is drawn evenly within its bin, the last bin of categories empty.
 
-        Numbers are whole where all edges of a column are.
+        Numbers are whole where the ends of all bins of a column are.
         """
         table: dict[str, Any] = {}
-        for j, (column, own, few) in enumerate(zip(self.schema.columns, self.edges, self.values, strict=True)):
-            code = codes[:, j]
+        for column, code, low, high in zip(self.schema.columns, codes.T, self.lows, self.highs, strict=True):
             if column.kind == "categorical":
                 table[column.name] = np.array([*column.categories, ""], dtype=object)[code]
-            elif len(few):
-                table[column.name] = few[code]
+            elif all((ends == np.floor(ends)).all() for ends in (low, high)):
+                table[column.name] = rng.integers(low[code], high[code], endpoint=True, dtype=np.int64)
             else:
-                whole = bool((own == np.floor(own)).all())
-                high = np.append(own[1:-1], own[-1] + whole)
-                drawn = own[code] + rng.random(len(code)) * (high[code] - own[code])
-                table[column.name] = np.floor(drawn).astype(np.int64) if whole else drawn
+                table[column.name] = rng.uniform(low[code], high[code])
         return pd.DataFrame(table)
 
 
@@ -198,18 +189,21 @@ def require_bins(schema: Schema) -> None:
         raise DataError(explain("bins", "be given for every numeric column", f"none of {short_list(without)}", way_out))
 
 
-def _edges(column: Column, values: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the edges of a numeric column's bins, and its values where they are few."""
+def _ends(column: Column, values: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the largest value of each bin of a numeric column."""
     if column.bins:
-        return np.array(column.bins, dtype=np.float64), np.zeros(0)
+        edges = np.array(column.bins, dtype=np.float64)
+        whole = bool((edges == np.floor(edges)).all())  # the last bin has its end too
+        return edges[:-1], np.append(edges[1:-1] - whole, edges[-1])
     # as the raw file has them: features hold seven digits
     largest = float(np.abs(values).max())
     values = np.round(values, 7 - int(np.ceil(np.log10(largest)))) if largest > 0 else values
-    few = np.unique(values)
-    if len(few) <= most:
-        return np.array([few[0], *(few[:-1] + few[1:]) / 2, few[-1]]), few
-    cuts = np.unique(np.quantile(values, np.arange(1, most) / most))
-    if left := most - 1 - len(cuts):  # where most rows hold one value, the others need bins too
-        cuts = np.union1d(cuts, np.quantile(few, np.arange(1, left + 1) / (left + 1)))
-    inner = cuts[(cuts > few[0]) & (cuts < few[-1])]
-    return np.array([few[0], *inner, few[-1]]), np.zeros(0)
+    few, rows = np.unique(values, return_counts=True)
+    starts = few
+    if len(few) > most:
+        often = rows > len(values) / most  # a value that many rows hold is a bin of its own
+        cuts = np.quantile(values, np.arange(1, most) / most, method="higher")
+        cuts = np.unique([*cuts, *few[often], *few[1:][often[:-1]]])
+        left = max(most - 1 - len(cuts), 0)  # the rarer values need bins too
+        starts = np.unique([few[0], *cuts, *np.quantile(few, np.arange(1, left + 1) / (left + 1), method="higher")])
+    return starts, few[np.append(np.searchsorted(few, starts[1:]), len(few)) - 1]

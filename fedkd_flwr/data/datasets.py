@@ -20,6 +20,7 @@ from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
 from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic, with_tables
+from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
@@ -78,6 +79,7 @@ def load_pool(
     num_test: int = 0,
     num_private: int = 0,
     public_from: str = "train",
+    public_rows: str = "",
     synthetic_rows: int = 2000,
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
@@ -99,6 +101,8 @@ def load_pool(
         How many rows of each kind; 0 for the default (docs/howto/your-data.md).
     public_from : {"train", "test"}
         With "test", public rows are taken from the official test file, and all training rows are private.
+    public_rows : str
+        A file of public rows, with ``schema.toml`` beside it, in place of the set's own; those are used for nothing.
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
@@ -120,7 +124,7 @@ def load_pool(
         split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
     else:
         split = _explicit_split(source, name, rows, public_from)
-    pool = _make_pool(source, split, public_from)
+    pool = _make_pool(source, split, public_from, public_rows)
     if not own_parties or source.parties is None:
         return pool
     names = sorted_texts(source.parties)
@@ -153,7 +157,7 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     return "other" if other else public_from
 
 
-def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
+def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str, file: str) -> Pool:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
@@ -169,6 +173,8 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
     if known is not None:
         public = replace(public, labels=replace(known, y=known.y[rows]))
+    if file:
+        public = load_public(file, scale=source.scale)
     private, test = _take(source.table, split["private"]), _take(test_table, split["test"])
     reader = TextRows(public.schema) if public.schema.text_columns else None
     return Pool(

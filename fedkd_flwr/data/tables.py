@@ -302,7 +302,11 @@ def load_party_table(
 
 
 def load_public(
-    path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
+    path: str | os.PathLike[str],
+    schema_path: str | os.PathLike[str] | None = None,
+    *,
+    labels: str = "",
+    scale: bool = True,
 ) -> PublicSet:
     """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 
@@ -314,7 +318,7 @@ def load_public(
     schema = Schema.read(schema_path or path.parent / "schema.toml")
     table = read_table(path, schema)
     y = _truth(table[schema.label], schema) if schema.label in table.columns else None
-    public = make_public_set(table, schema, y=y)
+    public = make_public_set(table, schema, y=y, scale=scale)
     return replace(public, labels=_public_labels(table, schema, labels, path)) if labels else public
 
 

@@ -29,7 +29,7 @@ class BinnedLinear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # skl
         The released counts that the scores were made from: rows can be drawn from them.
     noises : int
         How often noise was added to what they are the sum of.
-    edges, values : list of ndarray
+    lows, highs : list of ndarray
         The bins of each column, as in `fedkd_flwr.data.bins.Bins`.
     """
 
@@ -39,8 +39,8 @@ class BinnedLinear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # skl
     intercept: Any = None
     sums: Any = None
     noises: int = 0
-    edges: Any = None
-    values: Any = None
+    lows: Any = None
+    highs: Any = None
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Take note of the classes and the number of features; the scores are given."""

@@ -112,6 +112,11 @@ class RunConfig(Config):
     """Test rows; 0: the data set's usual share."""
     num_private: int = setting(0, ge=0)
     """Private rows; 0: the data set's usual share."""
+    public_rows: str = setting("", path=True)
+    """In simulation: a file of public rows, with schema.toml beside it, that takes the place of the data set's own."""
+    draw_public_epsilon: float = setting(0.0, ge=0)
+    """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
+    this epsilon at 1e-5, for one record against the server. 0: the data set's own (docs/public-rows-drawn.md)."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Sets with an official test file: where public rows come from."""
     public_label_column: str = setting("")
@@ -223,6 +228,10 @@ class RunConfig(Config):
             raise ConfigError(
                 explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
             )
+        if self.public_path and (self.draw_public_epsilon or self.public_rows):
+            way_out = "Draw them from a run of noisy-sums: fedkd server public RUN."
+            keys = "draw-public-epsilon and public-rows"
+            raise ConfigError(explain(keys, "not be given with public-path", self.public_path, way_out))
         parse_tools(self.tracking)
         if self.num_parties and self.min_parties > self.num_parties:
             rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."

@@ -47,7 +47,8 @@ class NodeConfig(Config):
     simulation the run decides."""
     allow_vote_rules: str = setting("")
     """Vote rules that get more than labels from this node, with commas, in runs without noise. density-ratio gets its
-    class counts and how typical each public row is of its rows. In simulation the run decides."""
+    class counts and how typical each public row is of its rows. exact-sums: a server that runs noisy-sums with noise of
+    its own gets exact counts. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""

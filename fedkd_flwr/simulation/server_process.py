@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -112,11 +113,21 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.find_run import LOG
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.app.server_app import federate
-    from fedkd_flwr.errors import explain
+    from fedkd_flwr.errors import FedkdError, explain
     from fedkd_flwr.settings.config import parse_run_config
+    from fedkd_flwr.simulation.drawn_rows import draw_rows
     from fedkd_flwr.simulation.parties import ProcessGrid, write_to
 
     config = parse_run_config(values)
+    if config.draw_public_epsilon and not config.public_rows:
+        say("step", text=f"drawing public rows from noisy sums of epsilon {config.draw_public_epsilon:g}")
+        try:
+            drawn = draw_rows(config, values, partial(ProcessGrid, processes, config.num_parties))
+        except (FedkdError, OSError) as error:
+            say("refused", text=f"public rows could not be drawn: {error}")
+            raise _RefusedError from error
+        values = {**values, "public-rows": str(drawn)}
+        config = parse_run_config(values)
     folder = output_root(config.output_dir) / "runs" / run_id
     log = folder / LOG
     try:
