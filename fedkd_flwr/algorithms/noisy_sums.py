@@ -238,7 +238,7 @@ def _by_public_rows(
 CARD = Card(
     name="noisy-sums",
     title="Noisy sums",
-    paper="docs/public-rows-drawn.md",
+    paper="docs/howto/draw-public-rows.md",
     config=NoisySumsConfig,
     strategy="fedkd_flwr.strategies.noisy_sums:NoisySums",
     client="fedkd_flwr.clients.noisy_sums:NoisySumsClient",
