@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["BUG", "INTERRUPTED", "NOBODY_READS", "TERMINATED"]
+__all__ = ["BUG", "INTERRUPTED", "NOBODY_READS", "NOT_READY", "TERMINATED"]
+
+NOT_READY = 3
+"""This silo or this server cannot take part in a run yet."""
 
 BUG = 70
 """An error in this package: EX_SOFTWARE."""

@@ -32,6 +32,7 @@ Exit codes:
   0    done
   1    not done, and that is the answer: refused at a question, or the run failed
   2    something given is wrong; the message says what, and what to do
+  3    not ready for a run, as `fedkd doctor` and `fedkd node run` find
   70   an error in fedkd itself
   130  interrupted (Ctrl-C)
   141  nobody reads the output any more, as in `fedkd runs list | head -1`
@@ -83,11 +84,11 @@ def _command(words: str) -> click.Command:
     alone.command(words.rpartition(" ")[2], help=text, epilog=epilog)(called)
     made = typer.main.get_command(alone)
     if hasattr(made, "format_arguments"):  # click 8.5 would list what typer lists already
-        made.format_arguments = lambda *_: None
+        made.format_arguments = lambda *_: None  # type: ignore[method-assign]
     declared = get_params_from_function(called)
     for param in made.params:  # click 8.5 takes the help of arguments from typer 0.20
         if isinstance(param, click.Argument) and param.name in declared:
-            param.help = getattr(declared[param.name].default, "help", None)  # type: ignore[attr-defined]
+            param.help = getattr(declared[param.name].default, "help", None)
     return made
 
 
@@ -164,6 +165,9 @@ def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
         where = (
             error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else _command_path(arguments)
         )
+        if setting := _setting_of(error):
+            _say(f"error: No such option: --{setting}. It is a setting: write {setting}=VALUE, without --.")
+            return 2
         _say(f"error: {error.format_message()}\n`{where} --help` shows what it takes, and examples.")
         return 2
     if isinstance(error, FedkdError):
@@ -179,6 +183,19 @@ def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
         return 2
     _bug(error)
     return BUG
+
+
+def _setting_of(error: click.ClickException) -> str:
+    """Return the setting that was written as an option, to a command that takes settings; "" for anything else."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    if not {"settings", "words"} & {param.name for param in error.ctx.command.params}:
+        return ""
+    from fedkd_flwr.settings.listing import node_settings, run_settings
+
+    name = error.option_name.lstrip("-").partition("=")[0]
+    known = run_settings() + (node_settings() if error.ctx.info_name == "doctor" else [])
+    return name if name in {row.key for row in known} else ""
 
 
 def _command_path(arguments: Sequence[str] | None) -> str:

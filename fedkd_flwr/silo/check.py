@@ -22,11 +22,11 @@ __all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_
 
 
 class Level(IntEnum):
-    """How bad a finding is; the worst one is the exit code."""
+    """How bad a finding is; the worst one is the exit code. 2 is that of a command given wrongly."""
 
     READY = 0
     WARNING = 1
-    FAULT = 2
+    FAULT = 3
 
 
 WHY = {
@@ -101,7 +101,7 @@ def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bo
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """Return 0 where all is ready, 1 where there are warnings, 2 where there is a fault."""
+    """Return 0 where all is ready, 1 where there are warnings, 3 where there is a fault."""
     return int(max((one.level for one in findings), default=Level.READY))
 
 
@@ -128,7 +128,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     yield {
         0: f"Ready: {looked}",
         1: f"Ready, with {warnings}: {looked}",
-        2: f"Not ready: {faults}, {warnings}; {looked}",
+        3: f"Not ready: {faults}, {warnings}; {looked}",
     }[exit_code(findings)]
 
 

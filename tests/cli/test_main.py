@@ -435,3 +435,13 @@ def test_h_is_help_everywhere(fedkd):
 @pytest.mark.parametrize(("old", "new"), [("ledger", "'node ledger'"), ("run", "'server run' or 'node run'")])
 def test_a_verb_that_stands_in_a_group_is_found_there(fedkd, old, new):
     assert f"Did you mean {new}?" in fedkd(old).err
+
+
+def test_a_setting_that_is_written_as_an_option_is_told_how_to_be_given(fedkd):
+    for words in (("simulate", "--table", "x.csv"), ("server", "run", "--table=x.csv")):
+        done = fedkd(*words)
+        assert (done.code, done.err) == (
+            2,
+            "error: No such option: --table. It is a setting: write table=VALUE, without --.\n",
+        )
+    assert "`fedkd compare --help`" in fedkd("compare", "--table", "x.csv").err

@@ -250,7 +250,7 @@ def test_a_planted_fault_is_named_with_its_cause_and_its_way_out(silo, tmp_path,
     assert cause in fault.what
     assert way_out in f"{fault.what} {fault.way_out}"
     assert fault.why
-    assert exit_code(findings) == 2
+    assert exit_code(findings) == 3
     # what private rows decide must not show as a node that stays away
     assert may_start(findings) is private
     assert not list(tmp_path.glob(".fedkd-check*"))
@@ -366,7 +366,7 @@ def test_an_address_where_nobody_listens_is_named(tls):
 def test_findings_as_json_say_what_why_and_what_to_do(silo):
     silo["public-path"] = silo["public-path"].replace("public", "pubic")
     told = json.loads(json.dumps(as_json(check_silo(silo))))
-    assert told["exit_code"] == 2
+    assert told["exit_code"] == 3
     (fault,) = (one for one in told["findings"] if one["level"] == "fault")
     assert fault["subject"] == "public file"
     assert "pubic.csv" in fault["what"]

@@ -39,7 +39,7 @@ def doctor(
     """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
 
     A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd server run` and `fedkd
-    simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 2 if not ready.
+    simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from fedkd_flwr.cli.exit_codes import NOT_READY
 from fedkd_flwr.cli.options import AsJson, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.terminal import one_line
@@ -34,7 +35,7 @@ def run(
 ) -> None:
     """Run a SuperNode that answers approved bundles only, with the code installed here.
 
-    It first prints what `fedkd doctor` finds. A node that could answer nobody does not start (exit code 2).
+    It first prints what `fedkd doctor` finds. A node that could answer nobody does not start (exit code 3).
 
     Examples
     --------
@@ -44,7 +45,7 @@ def run(
     from fedkd_flwr.silo.node import run_node
 
     if checked and not _ready(supernode):
-        sys.exit(2)
+        sys.exit(NOT_READY)
     sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
 
 

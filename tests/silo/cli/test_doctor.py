@@ -51,7 +51,7 @@ def test_the_exit_code_is_that_of_the_worst_finding(fedkd, files):
     done = fedkd("doctor", "--node-config", few)
     assert (done.code, "warning    rows          24 rows to learn from" in done.out) == (1, True)
     done = fedkd("doctor", "--node-config", few.replace("few.csv", "fex.csv"))
-    assert done.code == 2
+    assert done.code == 3
     assert "did you mean few.csv?" in done.out
     assert "Do: Correct data-path" in done.out
 
@@ -69,7 +69,7 @@ def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_do
     config = _node(files)[0]
     run = ["node", "run", "--approved", files / "approved", "--"]
     done = fedkd(*run, "--node-config", config.replace("own.csv", "gone.csv"))
-    assert (done.code, started) == (2, [])
+    assert (done.code, started) == (3, [])
     assert "NOT READY  private file" in done.out
     assert done.err.count("\n") == 1
     assert "--no-check starts it anyway" in done.err
