@@ -131,7 +131,10 @@ def main() -> None:
             one = {"data": name, "model": model_name, **_compared(saved, _raw(pool, saved.encoder))}
             print(json.dumps(one), file=sys.stderr, flush=True)
             found.append(one)
-    versions = {name: version(name) for name in ("onnx", "onnxruntime", "skl2onnx", "scikit-learn", "torch", "xgboost")}
+    versions = {
+        name: version(name)
+        for name in ("onnx", "onnxruntime", "skl2onnx", "onnxmltools", "scikit-learn", "torch", "xgboost")
+    }
     print(json.dumps({"versions": versions, "results": found}, indent=1))
 
 

@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -184,12 +185,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(name)
             else:
                 stack.callback(shutil.rmtree, name, ignore_errors=True)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             how, last, seconds = (
                 quick(seed, Path(name), processes) if asked.quick else run(seed, Path(name), asked.limit)
             )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             made = settings(seed, Path(name))
             told = {k: v for k, v in made.items() if k not in ("table", "label", "dataset", "output-dir", "seed")}
-            print(f"{seed:4d} {how:<9} {seconds:5.1f} s  {' '.join(f'{k}={v}' for k, v in told.items())}", flush=True)
+            words = " ".join(f"{key}={value}" for key, value in told.items())
+            print(f"{seed:4d} {how:<9} {seconds:5.1f} s ({computed:.1f} of CPU)  {words}", flush=True)
             if last:
                 print(f"     {last[:400]}", flush=True)
             good &= how in ("ended", "failed", "refused")

@@ -459,7 +459,7 @@ def run(out: Path, places: Mapping[str, str], only: str) -> int:
 
 # Fields of a record that two equal runs need not share, wherever they stand.
 IGNORED = ("seconds", "startup_seconds", "started", "versions", "run_id", "schema_version", "sends", "one_shot")
-IGNORED += ("last_word", "process", "asked_at", "doing", "num_rounds", "ended", "final_asked")
+IGNORED += ("last_word", "process", "asked_at", "doing", "num_rounds", "ended", "final_asked", "digest")
 IGNORED_OF_PARTY = ("model_bytes",)  # skops varies it by a few bytes
 PLACES = ("output-dir", "data-root", "partition-path")
 

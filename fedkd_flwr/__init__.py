@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedkd_flwr.api.classifier import FederatedClassifier
+    from fedkd_flwr.api.result import FederationResult
+    from fedkd_flwr.api.simulate import simulate
+    from fedkd_flwr.api.tables import choose, compare, runs
     from fedkd_flwr.stores.saved_model import SavedModel, load
 
-__all__ = ["SavedModel", "load"]
+__all__ = ["FederatedClassifier", "FederationResult", "SavedModel", "choose", "compare", "load", "runs", "simulate"]
 __version__ = "0.2.0"
+
+_ROOMS = {"FederatedClassifier": "api.classifier", "FederationResult": "api.result", "simulate": "api.simulate"}
+_ROOMS |= dict.fromkeys(("choose", "compare", "runs"), "api.tables")
+_ROOMS |= dict.fromkeys(("SavedModel", "load"), "stores.saved_model")
 
 
 def __getattr__(name: str) -> Any:  # importing the package imports nothing but Python
-    if name in __all__:
-        from fedkd_flwr.stores import saved_model
+    if name in _ROOMS:
+        from importlib import import_module
 
-        return getattr(saved_model, name)
+        return getattr(import_module(f"fedkd_flwr.{_ROOMS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -183,10 +183,7 @@ def imbalanced(counts: Iterable[int]) -> bool:
 def check_names(names: Collection[str]) -> frozenset[str]:
     """Return the names of metrics that may leave a party.
 
-    Raises
-    ------
-    ConfigError
-        If a name is unknown.
+    Raises `ConfigError` if a name is unknown.
     """
     if isinstance(names, str | bool):  # a text is a collection too: of letters
         raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
@@ -210,7 +207,8 @@ def measure(
 
     The expected calibration error (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation 3) has
     `BINS` bins ((k-1)/15, k/15] of confidence, which is the probability that a model gives to the class it predicts:
-    the sum over bins of ``count / n * |share right - mean confidence|``.
+    the sum over bins of ``count / n * |share right - mean confidence|``. Raises `DataError` if there are no rows, or
+    the shapes differ.
 
     Parameters
     ----------
@@ -221,13 +219,6 @@ def measure(
     probs : ndarray of shape (n, num_classes), float, optional
         Probability of each class. None, or a value is negative or NaN, or a row does not sum to 1 to 0.001: what needs
         them is left out, and ``no_probabilities`` is True.
-    num_classes : int
-        C.
-
-    Raises
-    ------
-    DataError
-        If there are no rows, or the shapes differ.
 
     Examples
     --------

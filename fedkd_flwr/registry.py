@@ -18,6 +18,7 @@ __all__ = [
     "OWNERS_PAGE",
     "REHEARSAL",
     "SITE_RULES",
+    "TEXT_MODEL",
     "load",
 ]
 
@@ -32,6 +33,9 @@ OWNERS_PAGE = "fedkd_flwr.silo.owner:owners_page"
 CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
+
+#: The pretrained nets that read texts.
+TEXT_MODEL = "fedkd_flwr.text.transformers:TextTransformer"
 
 _CLI, _SILO = "fedkd_flwr.cli", "fedkd_flwr.silo.cli"
 #: The commands of ``fedkd`` by their words, in the order of the help, as ``module:function``.

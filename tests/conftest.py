@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.payloads import import_skops
 
 # Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

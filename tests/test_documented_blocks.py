@@ -34,11 +34,11 @@ BLOCKS = [
     )
 ]
 RUN_ELSEWHERE = {
-    "README.md": "docs/test_python_door.py",
+    "README.md": "docs/test_readme.py",
     "docs/howto/export.md": "test_documented_use.py",
     "docs/howto/flower-project.md": "app/test_plug_in.py",
     "docs/howto/predict.md": "test_documented_use.py",
-    "docs/howto/python.md": "docs/test_python_door.py",
+    "docs/howto/python.md": "api/test_python_page.py",
     "docs/howto/your-algorithm.md": "app/test_your_algorithm.py",
     "docs/howto/your-model.md": "app/test_own_models.py",
 }

@@ -10,33 +10,35 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
-    "__init__": 19,
-    "algorithms": 2_301,
-    "app": 3_545,
-    "audit": 952,
-    "baselines": 1_560,
+    "__init__": 27,
+    "algorithms": 2_355,
+    "api": 960,
+    "app": 3_657,
+    "audit": 932,
+    "baselines": 1_504,
     "checks": 141,
-    "cli": 1_239,
-    "clients": 3_504,
-    "data": 5_006,
+    "cli": 1_251,
+    "clients": 3_389,
+    "data": 5_627,
     "errors": 257,
     "files": 225,
-    "labels": 2_443,
-    "metrics": 362,
-    "models": 4_492,
-    "onnx_graphs": 844,
-    "privacy": 4_530,
-    "processes": 480,
-    "record": 954,
-    "registry": 69,
-    "report": 4_979,
+    "labels": 2_191,
+    "metrics": 353,
+    "models": 3_893,
+    "onnx_graphs": 811,
+    "privacy": 4_612,
+    "processes": 456,
+    "record": 946,
+    "registry": 73,
+    "report": 4_838,
     "seeds": 39,
-    "settings": 699,
-    "silo": 4_479,
-    "simulation": 1_167,
-    "stores": 2_660,
-    "strategies": 3_866,
-    "wire": 1_312,
+    "settings": 736,
+    "silo": 4_208,
+    "simulation": 1_131,
+    "stores": 2_502,
+    "strategies": 3_895,
+    "text": 447,
+    "wire": 1_210,
 }
 
 KINDS = (".py", ".md")  # of code: templates of pages are code too
@@ -62,21 +64,9 @@ def test_every_room_has_a_limit():
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
 # what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = {
-    "report.accuracy_plot:_plot",
-    "report.rounds_plot:rounds_plot",
-    "silo.cli.doctor:doctor",
-}
-LARGE_MODULES = {
-    "models.classifier",
-    "models.serialize",
-    "stores.egress_log",
-    "strategies.loop",
-}
-LARGE_CLASSES = {
-    "models.classifier:Classifier",
-    "strategies.label_exchange:LabelExchange",
-}
+LARGE_FUNCTIONS = {"silo.cli.doctor:doctor"}
+LARGE_MODULES = set[str]()
+LARGE_CLASSES = set[str]()
 
 
 def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:

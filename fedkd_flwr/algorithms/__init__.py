@@ -39,10 +39,7 @@ def allowed_by_default() -> frozenset[str]:
 def find_card(name: str) -> Card:
     """Return the card of an algorithm: one of this package by its name, or anybody's as ``package.module:CARD``.
 
-    Raises
-    ------
-    ConfigError
-        If there is none of that name, it cannot be imported, or it is no `Card`.
+    Raises `ConfigError` if there is none of that name, it cannot be imported, or it is no `Card`.
     """
     if name in cards():
         return cards()[name]

@@ -88,10 +88,8 @@ def setting(
 class Config(BaseModel):
     """Settings that cannot change: keyword-only, of plain types, checked when they are made.
 
-    Raises
-    ------
-    ConfigError
-        Naming every setting that is unknown, of the wrong type, out of range, impossible beside another, or not read.
+    Raises `ConfigError`, naming every setting that is unknown, of the wrong type, out of range, impossible beside
+    another, or not read.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
@@ -184,10 +182,7 @@ class Config(BaseModel):
     def from_told(cls, words: Mapping[str, Any]) -> Self:
         """Return what a party was told, as settings that have nothing else: what it is not told, it cannot read.
 
-        Raises
-        ------
-        PayloadError
-            If a setting is missing, or what is told breaks a rule.
+        Raises `PayloadError` if a setting is missing, or what is told breaks a rule.
         """
         names = cls._told_names()
         if missing := [kebab(name) for name in names if kebab(name) not in words]:
@@ -318,12 +313,7 @@ class ExchangeConfig(Config):
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: defaults that depend on the run, and noise, are found.
 
-        Parameters
-        ----------
-        num_public, num_classes : int
-            Rows and classes of the public set.
-        num_rounds : int
-            Rounds that a party may be asked in.
+        ``num_rounds`` are the rounds that a party may be asked in.
         """
         return self
 
@@ -349,7 +339,7 @@ class Card:
         Its settings: a subclass of `ExchangeConfig`.
     strategy, client : str
         The server's and the party's class, as ``package.module:Class``: only what runs is imported.
-    sends : {"labels", "scores", "weights"}
+    sends : {"labels", "scores", "sums", "weights"}
         What leaves a party.
     default_rounds : int
         Rounds where the run names no number.
@@ -378,7 +368,7 @@ class Card:
     config: type[ExchangeConfig]
     strategy: str
     client: str
-    sends: Literal["labels", "scores", "weights"]
+    sends: Literal["labels", "scores", "sums", "weights"]
     default_rounds: int
     returns: Literal["", "labels", "scores", "weights"] = ""
     one_shot: bool = False

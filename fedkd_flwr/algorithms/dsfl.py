@@ -31,22 +31,8 @@ class DSFLConfig(DigestConfig):
 
 
 def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:
-    """Return ``softmax(probs / temperature)`` of each row.
+    """Return ``softmax(probs / temperature)`` of each row, float64; the temperature is > 0.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes)
-        Probabilities.
-    temperature : float
-        T, > 0.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        Each row of sum 1.
-
-    Examples
-    --------
     At T = 1 / ln 2 a lead of one whole probability doubles the weight:
 
     >>> entropy_reduction(np.array([[1.0, 0.0], [0.5, 0.5]]), 1 / np.log(2)).round(6).tolist()
@@ -63,8 +49,6 @@ def aggregate(
 ) -> tuple[NDArray[np.float64], ScoreFacts]:
     """Return the sharpened average of the parties' answers. Parameters and result as `score_exchange.aggregate`'s.
 
-    Examples
-    --------
     >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]
     >>> config = DSFLConfig(answer_form="argmax", temperature=0.5)
     >>> aggregate(answers, config=config, num_classes=2)[0].round(3).tolist()

@@ -156,12 +156,7 @@ class LabelNoiseConfig(EpsilonConfig):
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
 
-        Parameters
-        ----------
-        num_classes : int
-            Number of classes.
-        num_labels : int
-            Labels that ``epsilon`` covers together: those of all rounds.
+        ``num_labels`` are those that ``epsilon`` covers together: of all rounds.
         """
         if self.label_mechanism == "none":
             return NoNoise()
@@ -269,8 +264,6 @@ class VoterWeights(NamedTuple):
 def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
     """Return what each party's votes count: by what its own labels tell, and by how far others confirm them.
 
-    Examples
-    --------
     >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
     >>> answers = [good, good, good, nearly_alike]
     >>> weigh_voters(answers, config=VotersConfig(), num_classes=3).units.tolist()
@@ -298,10 +291,6 @@ def tally(
     ----------
     answers : sequence of ndarray of shape (num_arrays, num_public), int16
         Each party's label arrays: one for each of its students.
-    config : VotersConfig
-        Settings.
-    num_classes : int
-        Number of classes.
     consistent : bool
         Count a party only where all its arrays agree; it then casts a vote for each of them.
 

@@ -94,19 +94,10 @@ def aggregate(
         them one-hot bits.
     config : FedCTConfig
         Settings whose noise is found (`FedCTConfig.resolved`).
-    num_classes : int
-        Number of classes.
-    rng : Generator
-        Breaks ties.
     rule : ConsensusRule, optional
         In place of the one that ``config`` names.
     parties, beside
         As in `Ballot`; parties are numbered where they have no names.
-
-    Returns
-    -------
-    consensus : Consensus
-    facts : VoteFacts
 
     Examples
     --------

@@ -87,10 +87,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         ----------
         votes : int
             Votes that one neighbouring change moves.
-        num_public : int
-            Rows of the public set.
-        num_classes : int
-            With two, Laplace noise and labels alone released, a query costs less.
+        num_public, num_classes : int
+            Of the public set; with two classes, Laplace noise and labels alone released, a query costs less.
         times : int
             How many such votes on the same data the run makes: ``epsilon`` covers them together.
         unit : int
@@ -146,23 +144,18 @@ def aggregate(
 ) -> NoisyAnswers:
     """Return what the server learns from: the winner of each asked row, or noisy counts.
 
+    Without noise the answers are of all rows, ``ABSTAIN`` where a row has no vote.
+
     Parameters
     ----------
     votes : ndarray of shape (num_public, num_classes), int32
         As `fedkd_flwr.algorithms.exchange.tally` counts them.
-    config : OneShotVoteConfig
-        Settings.
     rng : Generator
         Breaks ties where there is no noise.
     queries : ndarray of shape (num_queries,), int64, optional
         The rows asked where the server adds noise, chosen before any vote was seen.
     noise_rng : Generator, optional
         For tests: seeded noise protects nothing.
-
-    Returns
-    -------
-    NoisyAnswers
-        Of the queries; of all rows without noise, ``ABSTAIN`` where a row has no vote.
 
     Examples
     --------
@@ -177,15 +170,8 @@ def aggregate(
 def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | None:
     """Return the share of answered queries whose winner the noise left as it was; None where none is answered.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (num_queries, num_classes), integer
-        The true votes.
-    answers : NoisyAnswers
-        What was answered.
+    ``counts``, (num_queries, num_classes), are the true votes.
 
-    Examples
-    --------
     >>> kept(np.array([[2, 1], [0, 3]]), NoisyAnswers(labels=np.array([0, 0], np.int16)))
     0.5
     """
@@ -196,19 +182,10 @@ def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | Non
 
 
 def fit_as_long(model: Any, X: NDArray[Any], y: NDArray[Any], *, num_rows: int) -> Any:
-    """Fit a model; a net takes at least the steps that it would take over ``num_rows`` rows.
+    """Fit a model; a net takes at least the steps that it would take over the ``num_rows`` rows of another model.
 
     A net makes a number of passes, so over few rows it takes few steps, and what a model of more rows gains on it would
     partly be longer training.
-
-    Parameters
-    ----------
-    model : Classifier
-        Unfitted.
-    X, y
-        As in `Classifier.fit`.
-    num_rows : int
-        Rows of the model that it is compared with.
     """
     steps_of_fit = getattr(model.template, "steps_of_fit", None)  # a user's own net need not say it
     if num_rows > len(X) and steps_of_fit is not None:

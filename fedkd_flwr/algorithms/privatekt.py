@@ -70,28 +70,12 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
 def aggregate(
     answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Labels]:
-    """Return what the server learns of a round's rows.
+    """Return what the server learns of a round's rows: targets and labels.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (transfer_rows,), int16
-        The parties' privatised labels.
-    config : PrivateKTConfig
-        Settings.
-    num_classes : int
-        Number of classes.
-    rng : Generator
-        Breaks ties.
+    Targets, (transfer_rows, num_classes) float64, are one-hot, or probabilities with ``targets="soft"``; labels,
+    (transfer_rows,) int16, are the likeliest classes. ``answers`` are the parties' privatised labels, (transfer_rows,)
+    int16; ``rng`` breaks ties.
 
-    Returns
-    -------
-    targets : ndarray of shape (transfer_rows, num_classes), float64
-        One-hot, or probabilities with ``targets="soft"``.
-    labels : ndarray of shape (transfer_rows,), int16
-        The likeliest class of each row.
-
-    Examples
-    --------
     With hardly any noise the estimate is the share of the parties that gave each class:
 
     >>> answers = [np.array([0, 1], np.int16), np.array([0, 1], np.int16), np.array([0, 0], np.int16)]
@@ -109,12 +93,8 @@ def aggregate(
 def estimate(answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int) -> NDArray[np.float64]:
     """Return the unbiased estimate of the mean one-hot label of each row, equation (3).
 
-    Parameters as in `aggregate`.
-
-    Returns
-    -------
-    ndarray of shape (transfer_rows, num_classes), float64
-        Each row of sum 1; numbers may be negative or above 1.
+    Float64 of shape (transfer_rows, num_classes), each row of sum 1; numbers may be negative or above 1. Parameters as
+    in `aggregate`.
     """
     counter = VoteCounter(num_public=len(answers[0]), num_classes=num_classes)
     for labels in answers:
@@ -125,18 +105,6 @@ def estimate(answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes:
 def entropy(probs: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the entropy of each row's class probabilities, in nats: how uncertain a model is of the row.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes)
-        Probabilities; 0 counts as 0.
-
-    Returns
-    -------
-    ndarray of shape (num_rows,), float64
-        Within 0..ln(num_classes).
-
-    Examples
-    --------
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
     [0.0, 0.693]
     """
@@ -151,30 +119,9 @@ def draw_by_entropy(
     """Draw different rows one after the other, each with weight exp(entropy) or exp(-entropy) among those left.
 
     Equations (4) and (5): rows to ask parties about are uncertain ones, rows to train oneself on are certain ones.
+    ``probs``, (num_rows, num_classes), are the model's; ``prefer`` is "uncertain" or "certain". The row numbers come in
+    the order drawn, int64. Raises `ConfigError` if there are fewer rows than ``count``, or ``prefer`` is unknown.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes)
-        The model's class probabilities of each row.
-    count : int
-        How many, 1 to num_rows.
-    prefer : {"uncertain", "certain"}
-        Weight exp(+entropy), or exp(-entropy).
-    rng : Generator
-        Where the draw comes from.
-
-    Returns
-    -------
-    ndarray of shape (count,), int64
-        Row numbers, in the order drawn.
-
-    Raises
-    ------
-    ConfigError
-        If there are fewer rows, or ``prefer`` is unknown.
-
-    Examples
-    --------
     >>> rows = draw_by_entropy(np.full((5, 2), 0.5), 5, prefer="uncertain", rng=np.random.default_rng(1))
     >>> sorted(rows.tolist())
     [0, 1, 2, 3, 4]
@@ -190,21 +137,11 @@ def draw_by_entropy(
 
 
 def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return each row's largest estimate as one-hot: the argmax that the published code learns from.
+    """Return each row's largest estimate as one-hot, float64: the argmax that the published code learns from.
 
-    Parameters
-    ----------
-    estimates : ndarray of shape (num_rows, num_classes)
-        Estimated shares of the classes: of sum 1, so that the largest is above 0.
-    ties, rng
-        As in `fedkd_flwr.labels.majority.majority`; estimates equal up to rounding are a tie.
+    Estimated shares are of sum 1, so that the largest is above 0. ``ties`` and ``rng`` are as in
+    `fedkd_flwr.labels.majority.majority`; estimates equal up to rounding are a tie.
 
-    Returns
-    -------
-    ndarray of the same shape, float64
-
-    Examples
-    --------
     >>> hard_targets(np.array([[-0.2, 1.2], [0.5, 0.5]]), ties="lowest", rng=np.random.default_rng(0)).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
@@ -215,15 +152,7 @@ def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge:
-    """What one round taught: public rows and what to learn on them.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (num_rows,), int64
-        Public row numbers.
-    targets : ndarray of shape (num_rows, num_classes), float64
-        Probabilities of the classes.
-    """
+    """What one round taught: public row numbers, (num_rows,), and class probabilities, (num_rows, num_classes)."""
 
     rows: NDArray[np.int64]
     targets: NDArray[np.float64]
@@ -235,15 +164,8 @@ class Knowledge:
 
 
 class KnowledgeBuffer:
-    """The knowledge of the last rounds; the oldest leaves first.
+    """The knowledge of the last rounds, ``num_rounds`` at most (the paper's B); the oldest leaves first.
 
-    Parameters
-    ----------
-    num_rounds : int
-        How many rounds it holds, the paper's B: 1 or more.
-
-    Examples
-    --------
     >>> buffer = KnowledgeBuffer(2)
     >>> for row in (4, 7, 4):
     ...     buffer.push(Knowledge(rows=np.array([row]), targets=np.array([[0.0, 1.0]])))

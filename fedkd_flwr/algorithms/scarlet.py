@@ -47,21 +47,8 @@ class ScarletConfig(DigestConfig):
 
 
 def enhanced_entropy_reduction(probs: NDArray[np.floating[Any]], exponent: float) -> NDArray[np.float64]:
-    """Return ``probs ** exponent``, each row divided by its sum.
+    """Return ``probs ** exponent``, each row divided by its sum, float64: above 1 it makes rows more certain.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes)
-        Probabilities.
-    exponent : float
-        b, > 0: above 1 it makes rows more certain, 1 leaves them as they are.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-
-    Examples
-    --------
     >>> enhanced_entropy_reduction(np.array([[0.75, 0.25], [0.5, 0.5]]), 2.0).round(6).tolist()
     [[0.9, 0.1], [0.5, 0.5]]
     """
@@ -76,8 +63,6 @@ def aggregate(
 ) -> tuple[NDArray[np.float64], ScoreFacts]:
     """Return the sharpened average of the parties' answers. Parameters and result as `score_exchange.aggregate`'s.
 
-    Examples
-    --------
     Three of four parties say class 1: 0.75 and 0.25, squared, are 9 to 1.
 
     >>> answers = [np.array([label], np.int16) for label in (1, 0, 1, 1)]

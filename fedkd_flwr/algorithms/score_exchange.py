@@ -145,13 +145,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             raise ConfigError(explain(keys["aggregation_weights"], rule, self.aggregation_weights, way_out))
 
     def batch(self, num_public: int) -> int:
-        """Return how many public rows a round asks.
-
-        Raises
-        ------
-        ConfigError
-            If there are fewer.
-        """
+        """Return how many public rows a round asks; raise `ConfigError` if there are fewer."""
         rows = self.public_rows_per_round or min(USUAL_BATCH, num_public)
         if not rows <= num_public:
             way_out = "Lower public-rows-per-round, or 0 for the usual number."
@@ -161,12 +155,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     def mechanism(self, *, num_classes: int, num_answers: int = 0) -> Mechanism:
         """Return what a party does to one row's answer.
 
-        Parameters
-        ----------
-        num_classes : int
-            Number of classes.
-        num_answers : int
-            Rows answered in all rounds, which ``epsilon`` covers together.
+        ``num_answers`` are the rows answered in all rounds, which ``epsilon`` covers together.
         """
         if self.label_mechanism != "none":
             found = self.label_noise(num_classes=num_classes, num_labels=num_answers)
@@ -240,14 +229,10 @@ def with_answers(
     ----------
     base : ndarray of shape (num_public, num_classes), uint8, or None
         The answers before it; None where there are none, or the other end does not hold them.
-    rows : ndarray of shape (num_rows,), int64
-        The rows answered now.
-    probs : ndarray of shape (num_rows, num_classes)
-        The answers.
+    rows, probs : ndarray of shape (num_rows,) and (num_rows, num_classes)
+        The rows answered now, and the answers.
     bits : int
         1 to 8.
-    num_public : int
-        Rows of the public set.
     """
     steps = np.zeros((num_public, probs.shape[1]), dtype=np.uint8) if base is None else base.copy()
     steps[rows] = quantise(probs, bits)
@@ -266,28 +251,12 @@ def aggregate(
     num_classes: int,
     rng: np.random.Generator | None = None,
 ) -> tuple[NDArray[np.float64], ScoreFacts]:
-    """Return the average of the parties' answers.
+    """Return the average of the parties' answers: logits, or probabilities of sum 1, float64 (num_rows, num_classes).
 
-    Parameters
-    ----------
-    answers : sequence of ndarray
-        In party-name order: logits or probabilities of shape (num_rows, num_classes), float, or labels of shape
-        (num_rows,), int16, without `ABSTAIN`.
-    config : ScoreExchangeConfig
-        Settings whose noise is found.
-    num_classes : int
-        Number of classes.
-    rng : Generator, optional
-        Not used: averages have no ties to break.
+    ``answers``, in party-name order, are logits or probabilities of shape (num_rows, num_classes), float, or labels of
+    shape (num_rows,), int16, without `ABSTAIN`. The noise of ``config`` is found. ``rng`` is not used: averages have no
+    ties.
 
-    Returns
-    -------
-    average : ndarray of shape (num_rows, num_classes), float64
-        Logits, or probabilities of sum 1.
-    facts : ScoreFacts
-
-    Examples
-    --------
     Labels average to shares:
 
     >>> answers = [np.array(labels, np.int16) for labels in ([0, 1], [0, 0], [0, 1], [0, 1])]

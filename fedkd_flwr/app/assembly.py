@@ -30,7 +30,8 @@ from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import NAMES
-from fedkd_flwr.models.serialize import import_skops
+from fedkd_flwr.models.given import is_given
+from fedkd_flwr.models.payloads import import_skops
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
@@ -85,10 +86,8 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
 
-    Raises
-    ------
-    RefusalError
-        If ``allow-algorithms`` does not hold its import string, or the node demands privacy: no claim is proven for it.
+    Raises `RefusalError` if ``allow-algorithms`` does not hold its import string, or the node demands privacy: no
+    claim is proven for it.
     """
     if node.simulated or ":" not in str(name):
         return
@@ -134,7 +133,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
     named, params = own_model(config, node)
-    name, index = node.party or party_name(node.partition_id), node.partition_id
+    name, index = node.party or party_name(node.partition_id, config), node.partition_id
     pool = simulated_pool(config)
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
@@ -239,7 +238,8 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
 
     Other visits end with Ray's actors.
     """
-    own = any(":" in config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles))
+    specs = [config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles)]
+    own = any(":" in one and not is_given(one) for spec in specs for one in spec.split(","))
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)
@@ -278,19 +278,10 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
     """Return this node's client for the run's algorithm.
 
-    Parameters
-    ----------
-    config, node, run_id
-        The run, and the node.
-    door : Door
-        The door through which its replies leave.
+    ``config``, ``node``, ``run_id``: the run, and the node. ``door``: the door through which its replies leave.
 
-    Raises
-    ------
-    ConfigError, DataError, MissingExtraError
-        If its data, model or settings do not fit.
-    RefusalError
-        If the run breaks a rule of the site; no file was read then.
+    Raises `ConfigError`, `DataError` or `MissingExtraError` if its data, model or settings do not fit. Raises
+    `RefusalError` if the run breaks a rule of the site; no file was read then.
     """
     door.check_run()
     party, index = _party(config, node, run_id)

@@ -6,12 +6,14 @@ differences are compared seed by seed, with Student's t and Bonferroni's correct
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from flwr.app import Context, RecordDict
@@ -19,7 +21,9 @@ from flwr.app import Context, RecordDict
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.choose_runs import about_seconds, kept_file
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.files import write_atomic
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
@@ -27,10 +31,11 @@ from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 
-__all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
+__all__ = ["ALONE", "FIGURES", "FIXED", "QUICK", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
 
 ALONE, FIXED = "each party alone", "one fixed answer"
 Whose = Literal["parties", "home", "server"]
+QUICK = ("fedct:auto", "fedkt:auto")  # candidates unless all are asked for
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
 WHOSE = {
     "parties": "the parties' models on common test rows",
@@ -83,6 +88,7 @@ class Comparison:
     fixed: Outcome | None = None  # what always answering the commonest class of the test rows has; None: not known
     test_rows: dict[str, list[int]] = field(default_factory=dict)  # whose -> test rows of each seed
     alone_of: str = ""  # with which candidate parties alone were trained as shown; empty: alike with all
+    stopped: str = ""  # how many runs were done when it was stopped; empty: all
 
     @property
     def ranked(self) -> list[Outcome]:
@@ -129,6 +135,7 @@ class Comparison:
             "test_rows": self.test_rows,
             "one_fixed_answer": _figures_by_name(self.fixed) if self.fixed else None,
             "alone_as_trained_with": self.alone_of or None,
+            "stopped": self.stopped or None,
             "candidates": [
                 {
                     "name": one.name,
@@ -164,7 +171,8 @@ def choose(
     values: Mapping[str, Any],
     *,
     names: Sequence[str] = (),
-    seeds: int = 5,
+    thorough: bool = False,
+    seeds: int = 0,
     whose: Whose = "parties",
     figure: str = "",
     progress: Callable[[str], None] = lambda _: None,
@@ -176,16 +184,21 @@ def choose(
     values : mapping
         Settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties.
     names : sequence of str
-        Which of `candidates`; all by default.
+        Which of `candidates`. By default `QUICK` ones, or all if ``thorough``.
+    thorough : bool
+        Whether all candidates run, with five seeds.
     seeds : int
-        How many seeds, 1 or more, from ``values["seed"]`` (1 by default) on. Of one seed nothing can be said about
-        noise.
+        How many seeds, from ``values["seed"]`` (1 by default) on. 0: one, or five if ``thorough``. Of one seed nothing
+        can be said about noise.
     whose : {"parties", "home", "server"}
         Whose model counts.
     figure : {"", "accuracy", "balanced_accuracy"}
         What candidates are ranked by; by default balanced accuracy where the classes are imbalanced, else accuracy.
     progress : callable
-        Called with a line after each run.
+        Called with a line before the first run and after each.
+
+    Runs that ended are kept in the folder ``choose`` of ``output-dir``, and are not repeated. A `KeyboardInterrupt`
+    ends it with what is known; `Comparison.stopped` says so.
 
     Raises
     ------
@@ -194,27 +207,17 @@ def choose(
     DataError
         If the data cannot be loaded.
     """
-    from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
-
-    first = parse_run_config({**values, "algorithm": "fedct"})
-    if first.public_path or first.num_parties < 2:
-        rule = "be a simulation of at least 2 parties"
-        raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
-    check_simulation(first, first.num_parties)
-    known = candidates(simulated_pool(first).public.num_classes)
-    for name in names:
-        if name not in known:
-            raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
-    chosen = {name: known[name] for name in names} or known
-    kept = list(range(first.seed, first.seed + seeds))
-    configs = {  # all settings are checked before the first run
-        (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
-        for name, settings in chosen.items()
-        for seed in kept
-    }
-    outcomes = {name: Outcome(name) for name in chosen}
-    records = _records(configs, outcomes, progress)
+    configs = _configs(values, names, thorough, seeds)
+    kept = list(dict.fromkeys(seed for _, seed in configs))
+    outcomes = {name: Outcome(name) for name, _ in configs}
+    records, stopped = _records(configs, outcomes, progress)
     ran = [record for by_seed in records.values() for record in by_seed.values()]
+    if stopped:
+        whole = [seed for seed in kept if all(seed in records[one.name] or one.failed for one in outcomes.values())]
+        kept = whole or kept[:1]
+        records = {name: {s: one for s, one in by_seed.items() if s in kept} for name, by_seed in records.items()}
+    if not ran and stopped:
+        raise KeyboardInterrupt
     if not ran:
         raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
     lead = figure or results.figure_used(ran[0], "own" if whose == "home" else "common")
@@ -239,25 +242,72 @@ def choose(
         fixed=fixed,
         test_rows=test_rows,
         alone_of=of if differs else "",
+        stopped=stopped,
     )
+
+
+def _configs(
+    values: Mapping[str, Any], names: Sequence[str], thorough: bool, seeds: int
+) -> dict[tuple[str, int], RunConfig]:
+    """Return the checked settings of each run by candidate and seed, as for `choose`."""
+    from fedkd_flwr.simulation.rows import check_simulation, count_parties, simulated_pool
+
+    first = parse_run_config({**values, "algorithm": "fedct"})
+    if first.public_path or (count := count_parties(first)) < 2:
+        rule = "be a simulation of at least 2 parties"
+        raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
+    values = {**values, "num-parties": count}
+    check_simulation(first, count)
+    known = candidates(simulated_pool(first).public.num_classes)
+    for name in names:
+        if name not in known:
+            raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
+    chosen = {name: known[name] for name in names or (known if thorough else QUICK)}
+    return {  # all settings are checked before the first run; one seed of all candidates after another
+        (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
+        for seed in range(first.seed, first.seed + (seeds or (5 if thorough else 1)))
+        for name, settings in chosen.items()
+    }
 
 
 def _records(
     configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
-) -> dict[str, dict[int, RunRecord]]:
-    """Run what is given by candidate and seed; return the records, and write down who failed, who runs no more."""
+) -> tuple[dict[str, dict[int, RunRecord]], str]:
+    """Run what is given by candidate and seed, or take it from an earlier call; note who failed, who runs no more.
+
+    Returns the records by candidate and seed, and how many runs were done if it was stopped, else "".
+    """
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
+    files = {one: kept_file(config) for one, config in configs.items()}
+    todo = [one for one in configs if not files[one].is_file()]
+    seconds = sum(map(about_seconds, (configs[one] for one in todo)))
+    earlier = f", {len(configs) - len(todo)} of them done earlier" if len(todo) < len(configs) else ""
+    told = f": about {max(round(seconds / 60), 1)} min" if todo else ""
+    progress(f"{len(configs)} runs ({len(outcomes)} candidates){earlier}{told}. Ctrl-C shows what is known by then.")
     began = time.monotonic()
-    for number, ((name, seed), config) in enumerate(configs.items(), 1):
-        outcome = outcomes[name]
-        if not outcome.failed:
-            try:
-                records[name][seed] = _run(config)
-            except (FedkdError, RuntimeError) as error:
-                outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
-        told = f"failed, {outcome.failed}" if outcome.failed else "done"
-        progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
-    return records
+    try:
+        for number, ((name, seed), config) in enumerate(configs.items(), 1):
+            outcome = outcomes[name]
+            if not outcome.failed:
+                try:
+                    records[name][seed] = _read_or_run(config, files[name, seed])
+                except (FedkdError, RuntimeError) as error:
+                    outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
+            told = f"failed, {outcome.failed}" if outcome.failed else "done"
+            progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
+    except KeyboardInterrupt:
+        return records, f"{sum(map(len, records.values()))} of {len(configs)} runs"
+    return records, ""
+
+
+def _read_or_run(config: RunConfig, file: Path) -> RunRecord:
+    """Return the record of a run, from the file where it is kept if it can be read."""
+    with contextlib.suppress(FedkdError, OSError, ValueError):
+        return RunRecord.load(file)
+    record = _run(config)
+    with contextlib.suppress(OSError):  # a full disk is no reason to lose the comparison
+        write_atomic(file, record.to_json().encode())
+    return record
 
 
 def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
@@ -331,6 +381,6 @@ def _run(config: RunConfig) -> RunRecord:
     with tempfile.TemporaryDirectory() as folder, captured_log():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
-        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)]
         grid = InProcessGrid(client_app.app, nodes, scalars)
         return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)

@@ -25,7 +25,8 @@ def comparison_text(found: Comparison) -> str:
     titles = "".join(f"  {_title(whose, name, first=name == figures[0]):>16}" for whose, name in columns)
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
     which = f"{found.seeds[0]} to {found.seeds[-1]}" if len(found.seeds) > 1 else f"{found.seeds[0]}"
-    lines = [f"mean (standard deviation) over {seeds}, {which}{_rows_text(found)}"]
+    lines = [f"Stopped after {found.stopped}. The same command goes on there."] if found.stopped else []
+    lines += [f"mean (standard deviation) over {seeds}, {which}{_rows_text(found)}"]
     lines.append(f"{'':<{width}}{titles}  {'KB up':>8}  {'s':>6}")
     for one in outcomes:
         if one.failed:
@@ -100,7 +101,7 @@ def _finding(found: Comparison, best: Outcome) -> list[str]:
         return [f"No candidate is above {_fixed_words(found)}."]
     if seeds < LEAST_PAIRS:
         few = "One seed says nothing" if seeds == 1 else f"{seeds} seeds say too little"
-        return [f"{few} about noise: no best candidate is named. Give --seeds 5 or more."]
+        return [f"{few} about noise: no best candidate is named. Give --thorough, or --seeds 5 or more."]
     if above and not above.clear:
         return [f"No candidate is above {_fixed_words(found)} by more than noise."]
     equal = [one.name for one in found.within_noise()]

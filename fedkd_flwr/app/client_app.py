@@ -49,6 +49,8 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
         node = parse_node_config(given)
         refuse_foreign_algorithm(context.run_config.get("algorithm"), node)
         config = parse_run_config(context.run_config)
+        if node.simulated and not node.party:
+            name = party_name(node.partition_id or 0, config)
         door = load(DOOR)(config, node, str(context.run_id))
         if not node.simulated:
             require_writable(output_root(node.state_dir, "state-dir"))

@@ -54,13 +54,8 @@ class LegacyStrategy(Strategy):
         ``when_done(strategy)`` is called once, when the run has ended or failed and ``strategy.record`` is complete:
         behind a ``server_fn`` there is no other place to keep it from.
 
-    Raises
-    ------
-    ConfigError
-        If the strategy cannot be wrapped, has run already, or cannot run so many rounds.
+    Raises `ConfigError` if the strategy cannot be wrapped, has run already, or cannot run so many rounds.
 
-    Notes
-    -----
     Clients are waited for as everywhere in this package: ``min_available_nodes`` of the strategy, or until their
     number is stable, up to its deadline. An error of a strategy's ends the project's run, as Flower passes it on.
     """
@@ -81,7 +76,7 @@ class LegacyStrategy(Strategy):
         if at.finished_round is not None or at.rounds_done >= num_rounds:
             way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
             raise ConfigError(explain("num_rounds", f"be above {at.rounds_done}", num_rounds, way_out))
-        strategy.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
+        strategy.outbox.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done
         self._prepared = self._ended = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,18 +14,14 @@ from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.saved_model import SavedModel
 
-__all__ = ["find_model", "model_files", "notes", "predictions", "read_rows"]
+__all__ = ["find_models", "notes", "predictions", "read_rows"]
 
 
-def model_files(folder: Path) -> list[Path]:
-    """Return the models in a run's folder, or in a silo's folder of a run: the server's first, then the parties'."""
-    return [path for path in [folder / "model.fedkd", *sorted(folder.glob("parties/*.model"))] if path.is_file()]
-
-
-def find_model(text: str, output_dir: str | Path = OUTPUT) -> Path:
-    """Return the file of a model: a path, or a run, whose server's model is meant, or the only one it left.
+def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") -> list[Path]:
+    """Return the files of the models that are meant: the one of a path, or of a run its server's, else its parties'.
 
     Parameters
     ----------
@@ -32,30 +29,40 @@ def find_model(text: str, output_dir: str | Path = OUTPUT) -> Path:
         A model's file; a folder with models; or a run, as `fedkd_flwr.app.find_run.find_run` takes it.
     output_dir : path
         The folder of results whose ``runs`` are searched.
+    party : str
+        The party whose model is meant; "" for the server's.
+
+    Returns
+    -------
+    list of Path
+        One file; or, where the run's server has no model, one of each party, learnt with the federation.
 
     Raises
     ------
     DataError
-        If there is none, or several parties' and no server's; the message lists them.
+        If there is none; the message lists those that are there.
     """
     path = Path(text).expanduser()
     if path.is_file() and path.suffix != ".json":
-        return path
+        return [path]
     if path.suffix in (".fedkd", ".model") and not path.exists():
         raise DataError(explain("model", "be a file", f"no file {path}", "Check the path."))
     folder = path if path.is_dir() else find_run(text, output_dir).parent
-    found = model_files(folder)
-    if not found:
+    parties = sorted(one for one in folder.glob("parties/*.model") if not one.stem.endswith(".alone"))
+    if party:
+        wanted = [one for one in parties if one.stem in (party, file_name(party))]
+        if not wanted:
+            seen, known = party, short_list([one.stem for one in parties], 6) or "none"
+            raise DataError(explain("--party", f"be a party whose model run {folder} left", seen, f"There: {known}."))
+        return wanted[:1]
+    server = folder / "model.fedkd"
+    if not (found := [server] if server.is_file() else parties):
         way_out = (
             "The server has one after fedkt, pate, privatekt and where weights are sent. Parties of a simulation keep "
-            f"theirs with save-party-models=true; a silo's are in its state-dir's runs/{folder.name}/parties."
+            f"theirs unless save-party-models=false; a silo's are in its state-dir's runs/{folder.name}/parties."
         )
         raise DataError(explain(f"run {folder}", "have left a model", "none", way_out))
-    if len(found) > 1 and found[0].name != "model.fedkd":
-        way_out = f"Name one, such as {found[0]}."
-        names = short_list([one.name for one in found], 6)
-        raise DataError(explain(f"run {folder}", "have left one model", f"{len(found)} of parties: {names}", way_out))
-    return found[0]
+    return found
 
 
 def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
@@ -76,19 +83,27 @@ def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
 
 
 def predictions(
-    model: SavedModel, table: pd.DataFrame, *, id_column: str = "", probabilities: bool = True
+    models: Sequence[SavedModel],
+    table: pd.DataFrame,
+    *,
+    id_column: str = "",
+    probabilities: bool = True,
+    threshold: float | None = None,
 ) -> pd.DataFrame:
     """Return a table of answers, one row for each raw row.
 
     Parameters
     ----------
-    model : SavedModel
+    models : sequence of SavedModel
+        One, or several of one run, whose probabilities are averaged.
     table : DataFrame
         Raw rows.
     id_column : str
         A column to carry through, as it stands in the table. "" takes the schema's id column, where the table has it.
     probabilities : bool
         Whether ``probability_<class>`` stands there for each class.
+    threshold : float or None
+        With two classes: the second one is the answer from this probability on; None: the more probable one.
 
     Returns
     -------
@@ -99,17 +114,26 @@ def predictions(
     ------
     DataError
         If a column is missing, a value is no number where the schema says so, the label column holds a class that
-        the model does not know, or the id column has the name of an answer; the message names it.
+        the model does not know, or the id column has the name of an answer; the message names it. With a threshold
+        and other than two classes.
     """
+    model, *others = models
     schema = model.encoder.schema
+    if threshold is not None and len(schema.classes) != 2:
+        raise DataError(explain("--threshold", "be given for two classes", f"{len(schema.classes)} classes"))
     if id_column and id_column not in table.columns:
         way_out = f"Its columns are {short_list(list(table.columns))}."
         raise DataError(explain("--id-column", "be a column of the rows", id_column, way_out))
     _refuse_other_classes(model, table)
-    X = model.encoder.features(table)  # `notes` says which categories are not known
-    answers = pd.DataFrame({"prediction": np.array(schema.classes)[model.classifier.predict(X)]})
+    # not `SavedModel.predict_proba`, which warns of unknown categories: `notes` says which
+    features = [one.encoder.features(table) for one in models]  # two models may read other texts of a row
+    known = np.mean([one.classifier.predict_proba(X) for one, X in zip(models, features, strict=True)], axis=0)
+    if threshold is not None:
+        labels = (known[:, 1] >= threshold).astype(np.int64)
+    else:
+        labels = known.argmax(axis=1) if others else model.classifier.predict(features[0])
+    answers = pd.DataFrame({"prediction": np.array(schema.classes)[labels]})
     if probabilities:
-        known = model.classifier.predict_proba(X)
         names = [f"probability_{name}" for name in schema.classes]
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
     carried = _carried(model, table, id_column)

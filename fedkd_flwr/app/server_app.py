@@ -95,13 +95,17 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
 
 
 def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> None:
-    """Mark a run that has its result, and forget what simulated parties kept to go on with."""
+    """Mark a run that has its result, and forget what simulated parties kept to go on with; not their models."""
     from fedkd_flwr.strategies.resuming import finish
 
     finish(folder / "checkpoint")
-    if record.simulation and not config.save_party_models:
-        for run_id in Lineage.load(folder / "checkpoint").runs:
-            shutil.rmtree(folder.parent / run_id / "parties", ignore_errors=True)
+    for run_id in Lineage.load(folder / "checkpoint").runs if record.simulation else ():
+        parties = folder.parent / run_id / "parties"
+        for path in parties.glob("*") if config.save_party_models else ():
+            if path.suffix not in (".model", ".md"):
+                path.unlink(missing_ok=True)
+        if not config.save_party_models or not any(parties.glob("*")):
+            shutil.rmtree(parties, ignore_errors=True)
 
 
 def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:

@@ -23,6 +23,7 @@ from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -58,7 +59,7 @@ def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     for role in ("model", *config.card.roles):
         spec, params = config.model_of(role)
         picked = [pick_model(spec, i) for i in range(num_parties if spec else 0)]
-        named |= {(one, params): None for one in picked if ":" in one}
+        named |= {(one, params): None for one in picked if ":" in one and not is_given(one)}
     return [note for spec, params in named for note in _tried(config, spec, params, simulated_pool(config))]
 
 

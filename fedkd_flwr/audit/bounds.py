@@ -27,7 +27,8 @@ def one_run_epsilon(
     Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023), Theorem 5.2: each of m
     canaries is put in or not (or one of two is) by a fair coin of its own; whoever sees what was sent guesses r of
     them, by any rule, and abstains on the rest. If the run is (epsilon, delta)-DP for each canary, then Pr[v or more
-    are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)).
+    are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)). Raises
+    `ConfigError` if a number is out of range.
 
     Parameters
     ----------
@@ -42,11 +43,6 @@ def one_run_epsilon(
     -------
     float
         0 where nothing is proven; at most 50.
-
-    Raises
-    ------
-    ConfigError
-        If a number is out of range.
 
     Examples
     --------

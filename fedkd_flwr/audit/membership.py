@@ -54,11 +54,6 @@ def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64
 class Answers:
     """What one party said of the public rows: the first, the last and the mean answer on each.
 
-    Parameters
-    ----------
-    num_public, num_classes : int
-        Rows and classes of the public set.
-
     Attributes
     ----------
     first, last, total : ndarray of shape (num_public, num_classes), float64
@@ -123,9 +118,10 @@ def likelihood_ratios(
 
     Gaussian laws for each row, one covariance for all rows (LiRA's "fixed variance", for few shadow runs), half of it
     shrunk to none between features: first, last and mean answers are nearly the same, and with few shadow runs their
-    exact inverse finds less than one of them alone. What
-    membership shifts is estimated per row and drawn towards the mean shift of all rows, by as much as the rows' shifts
-    scatter no more than chance (an empirical Bayes estimate): few shadow runs then do no worse than none.
+    exact inverse finds less than one of them alone. What membership shifts is estimated per row and drawn towards the
+    mean shift of all rows, by as much as the rows' shifts scatter no more than chance (an empirical Bayes estimate):
+    few shadow runs then do no worse than none. Raises `DataError` if shapes do not fit, or a row was in all shadow runs
+    or in none.
 
     Parameters
     ----------
@@ -139,11 +135,6 @@ def likelihood_ratios(
     Returns
     -------
     ndarray of shape (num_rows,), float64
-
-    Raises
-    ------
-    DataError
-        If shapes do not fit, or a row was in all shadow runs or in none.
     """
     if shadows.shape[1:] != evidence.shape or member.shape != shadows.shape[:2]:
         seen = f"{evidence.shape}, {shadows.shape}, {member.shape}"

@@ -35,7 +35,8 @@ def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> E
     """Return the area under the ROC curve with DeLong's interval.
 
     DeLong, DeLong and Clarke-Pearson (Biometrics 1988), by midranks as Sun and Xu (IEEE SPL 2014). The interval takes
-    rows for independent. Where members and fresh rows are apart completely it has no width.
+    rows for independent. Where members and fresh rows are apart completely it has no width. Raises `DataError` if there
+    are fewer scores, or one is not finite.
 
     Parameters
     ----------
@@ -43,11 +44,6 @@ def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> E
         Scores, two or more of each; a member's should be the larger.
     confidence : float
         Two-sided.
-
-    Raises
-    ------
-    DataError
-        If there are fewer scores, or one is not finite.
 
     Examples
     --------

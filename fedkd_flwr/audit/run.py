@@ -123,8 +123,6 @@ class _Run:
 
     Parameters
     ----------
-    config : RunConfig
-        Its settings.
     run_id : int
         Its number, under which results are kept.
     final : bool
@@ -135,7 +133,9 @@ class _Run:
         self.config, self.run_id, self.final = config, run_id, final
         self.scalars = config.as_scalars()
         count = config.num_parties
-        self.nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i)} for i in range(count)]
+        self.nodes = [
+            {"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)
+        ]
         self.transcripts: list[Transcript] = []
 
     @property

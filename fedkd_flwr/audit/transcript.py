@@ -57,10 +57,7 @@ class Transcript:
     def add(self, reply: Reply, *, asked: dict[str, NDArray[Any]], server_round: int) -> None:
         """Open one reply to an instruction that brought the arrays ``asked``.
 
-        Raises
-        ------
-        PayloadError
-            If the reply cannot be opened, or is of a kind that this audit cannot read.
+        Raises `PayloadError` if the reply cannot be opened, or is of a kind that this audit cannot read.
         """
         if reply.code:
             self.refused.append(reply.code)

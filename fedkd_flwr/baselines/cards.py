@@ -142,89 +142,47 @@ def _but_the_first_round(
     return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1, num_public=num_public)
 
 
-FEDAVG = Card(
-    name="fedavg",
-    title="FedAvg",
-    paper='McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017',
-    config=FedAvgConfig,
-    strategy="fedkd_flwr.baselines.fedavg:FedAvg",
-    client="fedkd_flwr.baselines.fedavg:FedAvgClient",
-    sends="weights",
-    default_rounds=10,
-    samples=True,
-    train_pooled=epochs_on_pooled,
+def _card(title: str, config: type[LocalEpochsConfig], paper: str, **more: Any) -> Card:
+    """Return the card of a baseline; its file and its two classes are named after its title."""
+    name = title.lower()
+    strategy = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
+    usual = {"default_rounds": 10, "samples": True, "train_pooled": epochs_on_pooled}
+    ways = {"strategy": strategy, "client": f"{strategy}Client", "sends": "weights"}
+    return Card(name=name, title=title, paper=paper, config=config, **{**ways, **usual, **more})
+
+
+FEDAVG = _card(
+    "FedAvg", FedAvgConfig, 'McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017'
 )
-FEDPROX = Card(
-    name="fedprox",
-    title="FedProx",
-    paper='Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020',
-    config=FedProxConfig,
-    strategy="fedkd_flwr.baselines.fedprox:FedProx",
-    client="fedkd_flwr.baselines.fedprox:FedProxClient",
-    sends="weights",
-    default_rounds=10,
-    samples=True,
-    train_pooled=epochs_on_pooled,
+FEDPROX = _card("FedProx", FedProxConfig, 'Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020')
+SCAFFOLD = _card(
+    "SCAFFOLD",
+    SCAFFOLDConfig,
+    'Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
 )
-SCAFFOLD = Card(
-    name="scaffold",
-    title="SCAFFOLD",
-    paper='Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
-    config=SCAFFOLDConfig,
-    strategy="fedkd_flwr.baselines.scaffold:SCAFFOLD",
-    client="fedkd_flwr.baselines.scaffold:SCAFFOLDClient",
-    sends="weights",
-    default_rounds=10,
-    samples=True,
-    train_pooled=epochs_on_pooled,
+FEDDF = _card(
+    "FedDF",
+    FedDFConfig,
+    'Lin et al., "Ensemble Distillation for Robust Model Fusion in Federated Learning", NeurIPS 2020',
 )
-FEDDF = Card(
-    name="feddf",
-    title="FedDF",
-    paper='Lin et al., "Ensemble Distillation for Robust Model Fusion in Federated Learning", NeurIPS 2020',
-    config=FedDFConfig,
-    strategy="fedkd_flwr.baselines.feddf:FedDF",
-    client="fedkd_flwr.baselines.feddf:FedDFClient",
-    sends="weights",
-    default_rounds=10,
-    samples=True,
-    train_pooled=epochs_on_pooled,
-)
-PFNM = Card(
-    name="pfnm",
-    title="PFNM",
-    paper='Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
-    config=PFNMConfig,
-    strategy="fedkd_flwr.baselines.pfnm:PFNM",
-    client="fedkd_flwr.baselines.pfnm:PFNMClient",
-    sends="weights",
+PFNM = _card(
+    "PFNM",
+    PFNMConfig,
+    'Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
     default_rounds=1,
     one_shot=True,
-    train_pooled=epochs_on_pooled,
+    samples=False,
 )
-DP_FEDAVG = Card(
-    name="dp-fedavg",
-    title="DP-FedAvg",
-    paper='McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018',
-    config=DPFedAvgConfig,
-    strategy="fedkd_flwr.baselines.dp_fedavg:DPFedAvg",
-    client="fedkd_flwr.baselines.dp_fedavg:DPFedAvgClient",
-    sends="weights",
-    default_rounds=10,
+DP_FEDAVG = _card(
+    "DP-FedAvg",
+    DPFedAvgConfig,
+    'McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018',
     noise=("server",),
-    samples=True,
-    train_pooled=epochs_on_pooled,
 )
-FEDKT_PROX = Card(
-    name="fedkt-prox",
-    title="FedKT-Prox",
-    paper='Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Section 4.3',
-    config=FedKTProxConfig,
-    strategy="fedkd_flwr.baselines.fedkt_prox:FedKTProx",
-    client="fedkd_flwr.baselines.fedkt_prox:FedKTProxClient",
-    sends="weights",
-    default_rounds=10,
+FEDKT_PROX = _card(
+    "FedKT-Prox",
+    FedKTProxConfig,
+    'Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Section 4.3',
     roles=("teacher", "student"),
-    samples=True,
     train_pooled=_but_the_first_round,
 )

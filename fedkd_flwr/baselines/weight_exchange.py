@@ -50,21 +50,12 @@ _LARGEST = 1e12  # of a weight: with a unit that is silent at its sender it woul
 
 @dataclass(frozen=True, kw_only=True)
 class PartyWeights(PartyAnswer):
-    """One party's weights of one round, checked.
+    """One party's weights of one round, checked."""
 
-    Parameters
-    ----------
-    node_id : int
-        The node that sent it.
-    parts : mapping of str to list of ndarray
-        Its arrays by what they are: ``model``, and what else the algorithm exchanges; float32.
-    num_rows : int
-        Rows of its own that it says it learnt from; 0 where the algorithm does not ask.
-    """
-
-    node_id: int
+    node_id: int  # the node that sent it
+    # its arrays by what they are: ``model``, and what else the algorithm exchanges; float32
     parts: Mapping[str, Sequence[NDArray[np.float32]]]
-    num_rows: int = 0
+    num_rows: int = 0  # rows of its own that it says it learnt from; 0 where the algorithm does not ask
 
 
 class WeightExchange(Exchange[PartyWeights]):
@@ -198,11 +189,6 @@ class FlowerMean(WeightExchange):
     """Base of the exchanges in which one of Flower's own strategies takes the mean of the weights by rows.
 
     That is Flower's FedAvg, unless a subclass names another: `flower_strategy`. Parameters as in `WeightExchange`.
-
-    Attributes
-    ----------
-    flower : flwr.serverapp.strategy.FedAvg
-        What averages.
     """
 
     def __init__(self, **keywords: Any) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, OutputDir, print_json
-from fedkd_flwr.cli.predict import ModelName, Trust, read_model
+from fedkd_flwr.cli.predict import ModelName, Trust, read_models
+from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["export"]
 
@@ -18,6 +19,7 @@ def export(
     model: ModelName,
     onnx: Annotated[Path, typer.Option("--onnx", metavar="FILE", help="Write the model to this file as ONNX.")],
     check: Annotated[str, typer.Option(metavar="ROWS", help="Raw rows to compare on; default: 256 made-up ones.")] = "",
+    party: Annotated[str, typer.Option(help="Of a run: this party's model.")] = "",
     trust: Trust = False,
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
@@ -36,7 +38,10 @@ def export(
     from fedkd_flwr.files import write_atomic
     from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, to_onnx
 
-    loaded = read_model(model, output_dir, trust=trust)
+    loaded, *others = read_models(model, output_dir, party=party, trust=trust)
+    if others:
+        seen = f"{len(others) + 1}, of parties"
+        raise DataError(explain(f"run {model}", "have left one model", seen, "Name one with --party NAME."))
     data = to_onnx(loaded)
     found = check_onnx(loaded, data, read_rows(check, loaded) if check else None)
     write_atomic(onnx, data)

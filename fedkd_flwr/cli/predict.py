@@ -14,7 +14,7 @@ from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_js
 if TYPE_CHECKING:
     from fedkd_flwr.stores.saved_model import SavedModel
 
-__all__ = ["ModelName", "Trust", "predict", "read_model"]
+__all__ = ["ModelName", "Trust", "predict", "read_models"]
 
 ModelName = Annotated[
     str,
@@ -33,6 +33,10 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")
     ] = True,
+    party: Annotated[str, typer.Option(help="Of a run: answer with this party's model.")] = "",
+    threshold: Annotated[
+        float | None, typer.Option(help="Two classes: answer the second one from this probability on.", min=0, max=1)
+    ] = None,
     id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
     trust: Trust = False,
     as_json: AsJson = False,
@@ -41,12 +45,14 @@ def predict(
     """Label raw rows with a model that a run left, the server's or a party's, and write them as CSV.
 
     The rows are as in the training files: columns are found by name, in any order, and further ones are not used. The
-    file of the model says how they are encoded. Missing columns and other classes are refused by name.
+    file of the model says how they are encoded. Missing columns and other classes are refused by name. Where a run's
+    server has no model, the answer is the mean of its parties' probabilities; --party takes one of them.
 
     Examples
     --------
     fedkd predict ~/.fedkd/runs/15725786395049560637/model.fedkd rows.csv > out.csv
     fedkd predict last rows.csv --id-column patient --output out.csv
+    fedkd predict last rows.csv --party north --threshold 0.3
     fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
     cat rows.csv | fedkd predict model.fedkd - --json
     """
@@ -54,11 +60,14 @@ def predict(
     from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
 
-    loaded = read_model(model, output_dir, trust=trust)
-    table = read_rows(rows, loaded)
+    models = read_models(model, output_dir, party=party, trust=trust)
+    table = read_rows(rows, models[0])
     id_column = column_name(id_column)
-    found = predictions(loaded, table, id_column=id_column, probabilities=proba)
-    for line in notes(loaded, table, id_column=id_column):
+    found = predictions(models, table, id_column=id_column, probabilities=proba, threshold=threshold)
+    if len(models) > 1:
+        said = f"the server has no model: the mean of the probabilities of {len(models)} parties' models"
+        typer.echo(f"note: {said}. --party NAME takes one.", err=True)
+    for line in notes(models[0], table, id_column=id_column):
         typer.echo(f"note: {line}", err=True)
     if as_json:
         print_json([{key: _plain(value) for key, value in row.items()} for row in found.to_dict("records")])
@@ -69,14 +78,14 @@ def predict(
         typer.echo(found.to_csv(index=False, lineterminator="\n").encode(), nl=False)  # UTF-8, as in a file
 
 
-def read_model(model: str, output_dir: Path, *, trust: bool) -> SavedModel:
-    """Read the model that a user names; a type of the user's own may lie in the current folder, as in its run."""
-    from fedkd_flwr.app.predict import find_model
+def read_models(model: str, output_dir: Path, *, party: str = "", trust: bool) -> list[SavedModel]:
+    """Read the models that a user names; a type of the user's own may lie in the current folder, as in its run."""
+    from fedkd_flwr.app.predict import find_models
     from fedkd_flwr.stores.saved_model import load
 
-    path = find_model(model, output_dir)
+    paths = find_models(model, output_dir, party=party)
     find_own_modules()
-    return load(path, trust=trust)
+    return [load(path, trust=trust) for path in paths]
 
 
 def _plain(value: Any) -> Any:

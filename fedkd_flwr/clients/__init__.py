@@ -6,6 +6,7 @@ from fedkd_flwr.clients.dsfl import DSFLClient as DSFLClient
 from fedkd_flwr.clients.fedct import FedCTClient as FedCTClient
 from fedkd_flwr.clients.fedkt import FedKTClient as FedKTClient
 from fedkd_flwr.clients.fedmd import FedMDClient as FedMDClient
+from fedkd_flwr.clients.noisy_sums import NoisySumsClient as NoisySumsClient
 from fedkd_flwr.clients.pate import PATEClient as PATEClient
 from fedkd_flwr.clients.privatekt import PrivateKTClient as PrivateKTClient
 from fedkd_flwr.clients.scarlet import SCARLETClient as SCARLETClient

@@ -37,25 +37,13 @@ def answer_columns(
 ) -> dict[str, list[Any]]:
     """Return what a reply says of each public row asked, by column; {} for a reply that has no such rows.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The reply's wire arrays.
-    public : PublicSpec
-        The public rows asked.
-    classes : sequence of str
-        Names of the classes.
-    server_round : int
-        The round.
-    base : mapping of str to ndarray
-        What replies of changes refer to: ``labels``, ``ratios``, or ``answered`` for the rows asked.
-    students : int
-        How many label arrays come, where ratios bring the first.
+    ``arrays``: the reply's wire arrays.
+    ``public``: the public rows asked.
+    ``classes``: names of the classes.
+    ``base``: what replies of changes refer to: ``labels``, ``ratios``, or ``answered`` for the rows asked.
+    ``students``: how many label arrays come, where ratios bring the first.
 
-    Raises
-    ------
-    PayloadError
-        If the bytes cannot be read.
+    Raises `PayloadError` if the bytes cannot be read.
     """
     columns: dict[str, list[Any]] = {}
     given: list[NDArray[Any]] = []
@@ -94,14 +82,9 @@ def answer_table(
 ) -> Iterator[list[object]]:
     """Yield a header, and then a line for each public row.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (num_rows,), int64
-        Numbers of the public rows, from 0, as they stand in the public file.
-    public_columns : (names, values)
-        Names of the public columns, and all public rows' values, row by row; ([], []) where there are none to show.
-    columns : mapping
-        As `answer_columns` returns them.
+    ``rows`` of shape (num_rows,), int64, are numbers of public rows, from 0, as they stand in the public file.
+    ``public_columns`` are names of the public columns, and all public rows' values; ([], []) where none are shown.
+    ``columns`` are as `answer_columns` returns them.
     """
     names, values = public_columns
     shown = len(names[:MAX_PUBLIC_COLUMNS])

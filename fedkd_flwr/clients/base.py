@@ -23,6 +23,8 @@ class PartyClient(PartyExchange, NumPyClient):
     ----------
     party : Party
         What it holds and allows.
+    noise_rng : Generator, optional
+        For tests: seeded noise, and a seeded subset, protect nothing.
     """
 
     def fit(

@@ -22,63 +22,32 @@ _SIGNATURE = {"party", "wire-version", "payload"}
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What one visit asks of a party, as far as it is known before a private row is read.
+    """What one visit asks of a party, as far as it is known before a private row is read."""
 
-    Parameters
-    ----------
-    server_round : int or "final"
-        The round; "final" for the final visit, in which metrics may leave.
-    algorithm : str
-        The algorithm.
-    told : mapping
-        The settings that came with the instruction, by key: they decide, whatever the run config says.
-    claim : mapping, optional
-        What the reply claims, in words; None without noise at this party.
-    events : sequence of (event, int), optional
-        What it releases, for one record.
-    public : str
-        The fingerprint of the public set that it is about.
-    rounds_left : int
-        Rounds that the server plans from this one on.
-    least : mapping of str to int
-        Settings, by key, that are no less than so much, because the instruction asks for that.
-    notes : sequence of str
-        What whoever reads the party's own log should know of this visit.
-    """
-
-    server_round: int | str
-    algorithm: str
+    server_round: int | str  # the round; "final" for the final visit, in which metrics may leave
+    algorithm: str  # the algorithm
+    # the settings that came with the instruction, by key: they decide, whatever the run config says
     told: Mapping[str, Any]
-    claim: Mapping[str, str] | None = None
-    events: Sequence[tuple[Any, int]] | None = None
-    public: str = ""
-    rounds_left: int = 1
+    claim: Mapping[str, str] | None = None  # what the reply claims, in words; None without noise at this party
+    events: Sequence[tuple[Any, int]] | None = None  # what it releases, for one record
+    public: str = ""  # the fingerprint of the public set that it is about
+    rounds_left: int = 1  # rounds that the server plans from this one on
+    # settings, by key, that are no less than so much, because the instruction asks for that
     least: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what whoever reads the party's own log should know of this visit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """One reply that is to leave.
+    """One reply that is to leave."""
 
-    Parameters
-    ----------
-    reply : StoredReply
-        The exact reply, charged already where it has a claim.
-    num_examples : int
-        The number that is told beside it.
-    table : callable
-        Returns it as a table for whoever approves, beside the public columns that it is given.
-    sender : mapping
-        What is told of this node beside it, which nothing learnt decides.
-    note : callable
-        Called once the reply may leave, before the door writes that it left; what it raises holds the reply back.
-    """
-
-    reply: StoredReply
-    num_examples: int
+    reply: StoredReply  # the exact reply, charged already where it has a claim
+    num_examples: int  # the number that is told beside it
+    # returns it as a table for whoever approves, beside the public columns that it is given
     table: Callable[[Shown], Table] = lambda shown: None
+    # what is told of this node beside it, which nothing learnt decides
     sender: Mapping[str, object] = field(default_factory=dict)
+    # called once the reply may leave, before the door writes that it left; what it raises holds the reply back
     note: Callable[[], None] = lambda: None
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.clients.answer import Answer, Finished
+from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.labels.rules import RULES
@@ -31,18 +32,16 @@ __all__ = ["PartyExchange"]
 class PartyExchange(ABC):
     """One algorithm's part of a run at a party.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows; in a run that continues another one, with that run's id and state.
+    ``party``: what it holds and allows; in a run that continues another one, with that run's id and state.
+    ``noise_rng``, for tests: seeded noise, and a seeded subset, protect nothing.
     """
 
     card: ClassVar[Card]
     heard: ClassVar[frozenset[str]] = frozenset()
     """Which of the arrays that it keeps hold nothing but what the server said, or has heard."""
 
-    def __init__(self, party: Party) -> None:
-        self.party = party
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        self.party, self.noise_rng = party, noise_rng
 
     @abstractmethod
     def learn(self, instruction: Instruction) -> Answer:
@@ -99,6 +98,10 @@ class PartyExchange(ABC):
             base=instruction.held,
             rule=RULES.get(instruction.rule),
         )
+
+    def table(self, arrays: Mapping[str, NDArray[Any]], instruction: Instruction) -> Table:
+        """Return a reply's wire arrays as a table for whoever approves, its header first; None: a line a public row."""
+        return None
 
     def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Return what a reply of changes may refer to: here the values of the last reply, but what is said once."""

@@ -17,7 +17,6 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
-from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import LabelNoise
@@ -31,19 +30,10 @@ class FedCTClient(PartyClient):
     Gradient learners continue from the state they kept (``steps-per-round`` minibatch steps, half of each batch
     private, half public rows); the others refit on private and labelled public rows together.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    Parameters as in `PartyClient`.
     """
 
     card = CARD
-
-    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
 
     def learn(self, instruction: Instruction) -> Answer:
         """Train on private rows and the consensus so far; return this party's labels."""
@@ -90,8 +80,9 @@ class FedCTClient(PartyClient):
         model, _ = self._restore(instruction)
         self._train(model, instruction)
         saved = instruction.saved
-        # where models are kept, the one trained alone is made again: only its figures were saved in round 1
-        if not party.keep_model and not model.continues and saved is not None and "alone" in saved.meta:
+        # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
+        asked = party.keep_model and not party.simulated
+        if not asked and not model.continues and saved is not None and "alone" in saved.meta:
             return Finished(model=model, solo=unpack_metrics(saved.meta["alone"]))
         alone = party.model(seed=instruction.seed("model"))
         told = {"config": instruction.config, "rounds": instruction.server_round}

@@ -58,8 +58,7 @@ class FedKTClient(OneShotVoteClient):
         student: ModelFactory | None = None,
         noise_rng: np.random.Generator | None = None,
     ) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
+        super().__init__(party, noise_rng=noise_rng)
         self.teacher, self.student = (
             classifiers(make, party.public.num_classes) if make else party.model for make in (teacher, student)
         )

@@ -19,51 +19,22 @@ __all__ = ["Charge", "Instruction"]
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """One opened instruction.
+    """One opened instruction."""
 
-    Parameters
-    ----------
-    server_round : int
-        The round, from 1.
-    config : Config
-        The algorithm's settings, checked, as far as parties are told them; others have their defaults.
-    last_round : int
-        The last round in which the server got a valid answer of this party; 0: in none.
-    rounds_left : int
-        Rounds that this party is going to be asked in from this one on, as planned.
-    base : str
-        Digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none.
-    rule : str
-        The vote rule whose needs the server asks for beside labels; "" for labels alone.
-    arrays : mapping of str to ndarray
-        What it brings, by name.
-    labels : ndarray of shape (num_public,), int16, optional
-        The consensus it brings.
-    saved : Saved, optional
-        What this party kept in earlier rounds.
-    held : mapping of str to ndarray
-        What this party said before, by name, where the server holds it: its answer may be told as changes to it.
-    mark : str
-        What the state of this exchange is marked with; "" where the server keeps none of its own.
-    earlier : tuple of str
-        Ids of the runs that this one says it continues.
-    party_seed : int
-        Where this party's random streams in this run start.
-    """
-
-    server_round: int
-    config: Any
-    last_round: int = 0
-    rounds_left: int = 1
-    base: str = ""
-    rule: str = ""
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    labels: Labels | None = None
-    saved: Saved | None = None
+    server_round: int  # the round, from 1
+    config: Any  # the algorithm's settings, checked, as far as parties are told them; others have their defaults
+    last_round: int = 0  # the last round in which the server got a valid answer of this party; 0: in none
+    rounds_left: int = 1  # rounds that this party is going to be asked in from this one on, as planned
+    base: str = ""  # digests, in hexadecimal, of the answer that the server holds and changes may refer to; "" for none
+    rule: str = ""  # the vote rule whose needs the server asks for beside labels; "" for labels alone
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # what it brings, by name
+    labels: Labels | None = None  # (num_public,), int16, optional: The consensus it brings
+    saved: Saved | None = None  # what this party kept in earlier rounds
+    # what this party said before, by name, where the server holds it: its answer may be told as changes to it
     held: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    mark: str = ""
-    earlier: tuple[str, ...] = ()
-    party_seed: int = 0
+    mark: str = ""  # what the state of this exchange is marked with; "" where the server keeps none of its own
+    earlier: tuple[str, ...] = ()  # ids of the runs that this one says it continues
+    party_seed: int = 0  # where this party's random streams in this run start
 
     def seed(self, *names: str | int) -> int:
         """Return the seed of this party's stream called ``names``."""
@@ -87,26 +58,16 @@ class Instruction:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What one reply costs at this party, known before anything is learnt: it depends on no private row.
+    """What one reply costs at this party, known before anything is learnt: it depends on no private row."""
 
-    Parameters
-    ----------
-    events : sequence of (DpEvent, int)
-        What is released and how often, for one record (a claim for the whole party covers each of its records).
-    mechanism : str
-        The mechanism and its parameters, in words.
-    unit, adversary, neighbouring_relation : str
-        As in `fedkd_flwr.privacy.claims.claim.PrivacyClaim`.
-    once : bool
-        Whether it pays for all later rounds too.
-    """
-
+    # what is released and how often, for one record (a claim for the whole party covers each of its records)
     events: Sequence[tuple[Any, int]]
-    mechanism: str
+    mechanism: str  # the mechanism and its parameters, in words
+    # unit, adversary, neighbouring_relation: As in `fedkd_flwr.privacy.claims.claim.PrivacyClaim`
     unit: str = "record"
     adversary: str = "server"
     neighbouring_relation: str = "replace one record"
-    once: bool = False
+    once: bool = False  # whether it pays for all later rounds too
 
     @classmethod
     def of_party(cls, event: Any, rows: int, words: str) -> Charge:

@@ -17,11 +17,7 @@ logger = logging.getLogger("flwr.party")
 def restore(party: Party, instruction: Instruction) -> tuple[Classifier | None, list[str]]:
     """Return the model this party kept, None where there is none, and what the server should know of it.
 
-    Parameters
-    ----------
-    party : Party
-    instruction : Instruction
-        Says the last round the server heard of this party in.
+    ``instruction``: says the last round the server heard of this party in.
     """
     last_round, saved = instruction.last_round, instruction.saved
     kept = saved.server_round if saved is not None and saved.model else 0

@@ -39,25 +39,12 @@ def opened(
 ) -> tuple[Party, Instruction]:
     """Return what an instruction says, and the party that is to answer it.
 
-    Parameters
-    ----------
-    party : Party
-        Returned as it is, unless the instruction continues an earlier run: then with that run's id and state.
-    card : Card
-        The algorithm's.
-    parameters, config
-        As they came.
-    heard : collection of str
-        As of `kept_state`.
+    ``party``: returned as it is, unless the instruction continues an earlier run: then with that run's id and state.
+    ``heard``: as of `kept_state`.
 
-    Raises
-    ------
-    PayloadError
-        If it is no instruction of this algorithm, or its settings contradict what it says of privacy.
-    RefusalError
-        If this party does not allow the algorithm.
-    DataError
-        If it is about another public set, or what this party kept is damaged.
+    Raises `PayloadError` if it is no instruction of this algorithm, or its settings contradict what it says of privacy.
+    Raises `RefusalError` if this party does not allow the algorithm. Raises `DataError` if it is about another public
+    set, or what this party kept is damaged.
     """
     arrays = named_arrays(parameters, config)
     _require_agreed(party, card, config)
@@ -118,14 +105,8 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
     held now pay for; one of another algorithm may know rows that this one's claim leaves out. What the server knows
     too stays where the file alone is another: else the form of the next reply would tell that it is.
 
-    Parameters
-    ----------
-    party : Party
-        Whose state it is.
-    card : Card
-        The algorithm's.
-    heard : collection of str
-        Which of the kept arrays hold nothing but what the server said, or has heard.
+    ``party``: whose state it is. ``heard``: which of the kept arrays hold nothing but what the server said, or has
+    heard.
     """
     saved = party.state.load()
     if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (card.name, party.rows_digest):

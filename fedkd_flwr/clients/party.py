@@ -63,104 +63,60 @@ class Apart(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Party:
-    """What one party holds and what it allows. No instruction of the server changes any of it.
+    """What one party holds and what it allows. No instruction of the server changes any of it."""
 
-    Parameters
-    ----------
-    name : str
-        Unique in the federation.
-    X, y : ndarray of shape (num_rows, num_features) and (num_rows,)
-        Its private rows, encoded by the public schema.
-    public : PublicSet
-        The unlabelled rows everybody holds.
-    model : callable
-        ``model(seed=...)`` returns a fresh `Classifier`, or an estimator of scikit-learn's kind, which becomes one.
-    model_name : str
-        What the report calls that model.
-    tests : mapping of str to (X, y)
-        Rows to measure on: ``common`` (simulation) and ``own``.
-    state : PartyState
-        Where it keeps its memory between rounds; by default nothing is kept.
-    allow : frozenset of str
-        Algorithms it takes part in.
-    require_privacy : bool
-        Refuse to send anything that no mechanism at this party made private.
-    budget : Budget
-        The most this party's ledger may ever hold, over all runs: epsilon at delta, for one record against the server.
-        A finite budget refuses replies without a mechanism too: they would cost infinite epsilon.
-    ledger : LedgerStore
-        Where what was spent is kept, by default nowhere; a finite budget needs one. It follows the rows X, y, unless it
-        was told others.
-    run_id : str
-        The run its charges belong to.
-    node_secret : callable, optional
-        Returns the secret by which the server knows this party again if it comes back as another node.
-    share_metrics : collection of str
-        Which metrics may leave: some of `fedkd_flwr.metrics.NAMES`. None do beside a claim made at the party, because
-        they come from private rows.
-    min_support : int
-        A figure of a class with fewer test rows stays here (`fedkd_flwr.metrics.Metrics.shared`).
-    simulated : bool
-        Whoever runs this party holds all its data anyway: all metrics leave, also beside a claim, marked so in the
-        record.
-    weigh_model : bool
-        Report how many bytes an upload of the final model would take; serialising takes a moment.
-    keep_model : bool
-        Store the final model in the state directory.
-    keep_state : bool
-        Keep what the run needs in the state directory after the final visit too: a run that is lost then can go on. A
-        party that keeps its model keeps this.
-    whole : bool
-        Whether X and y are all of the party's rows, in an order of its own: nothing held out by a run's seed. A subset
-        for ever (NFDP) is of such rows only.
-    fault : Exception, optional
-        Why some rows of its file, or all, are not among X and y. Without a claim the party refuses with it. Beside a
-        claim it says so in its own log alone, and answers with the rows it has.
-    slots : ndarray of shape (num_rows,), int64, optional
-        Where in its file the rows of X and y stand, ascending; at 0, 1, ... by default. What draws or cuts rows goes by
-        these slots, so that a row that cannot be used moves no other.
-    num_slots : int
-        Rows of its file; 0: those of X.
-    rows_at_least : int
-        So many rows it holds or more, as anybody may know. NFDP's numbers are those of so many rows, because its true
-        number is private. 0: nothing is known.
-    show : callable, optional
-        ``show(finished, models)`` shows this party's owner, and nobody else, what it is left with, and the files of its
-        models by kind (``federated``, ``alone``). Called in the final visit; what it raises is logged.
-    apart : callable, optional
-        Where it learns, if not in this process: work that takes too long or too much memory is ended there.
-    door : Door
-        Through which its replies leave: at a silo rules, approval and the log of what left.
-    """
-
-    name: str
+    name: str  # unique in the federation
+    # X, y: (num_rows, num_features) and (num_rows,): Its private rows, encoded by the public schema
     X: NDArray[np.floating[Any]]
     y: NDArray[np.integer[Any]]
-    public: PublicSet
+    public: PublicSet  # the unlabelled rows everybody holds
+    # ``model(seed=...)`` returns a fresh `Classifier`, or an estimator of scikit-learn's kind, which becomes one
     model: ModelFactory
-    model_name: str = ""
-    tests: Mapping[str, Rows] = field(default_factory=dict)
-    state: PartyState | NoState = NO_STATE
-    allow: frozenset[str] = field(default_factory=allowed_by_default)
-    require_privacy: bool = False
+    model_name: str = ""  # what the report calls that model
+    tests: Mapping[str, Rows] = field(default_factory=dict)  # rows to measure on: ``common`` (simulation) and ``own``
+    state: PartyState | NoState = NO_STATE  # where it keeps its memory between rounds; by default nothing is kept
+    allow: frozenset[str] = field(default_factory=allowed_by_default)  # algorithms it takes part in
+    require_privacy: bool = False  # refuse to send anything that no mechanism at this party made private
+    # the most this party's ledger may ever hold, over all runs: epsilon at delta, for one record against the server. A
+    # finite budget refuses replies without a mechanism too: they would cost infinite epsilon.
     budget: Budget = field(default_factory=Budget)
+    # where what was spent is kept, by default nowhere; a finite budget needs one. It follows the rows X, y, unless it
+    # was told others.
     ledger: LedgerStore | NoLedger = NO_LEDGER
-    run_id: str = ""
+    run_id: str = ""  # the run its charges belong to
+    # returns the secret by which the server knows this party again if it comes back as another node
     node_secret: Callable[[], bytes] | None = None
+    # which metrics may leave: some of `fedkd_flwr.metrics.NAMES`. None do beside a claim made at the party, because
+    # they come from private rows.
     share_metrics: Collection[str] = ()
-    min_support: int = 10
+    min_support: int = 10  # a figure of a class with fewer test rows stays here (`fedkd_flwr.metrics.Metrics.shared`)
+    # whoever runs this party holds all its data anyway: all metrics leave, also beside a claim, marked so in the record
     simulated: bool = False
+    # report how many bytes an upload of the final model would take; serialising takes a moment
     weigh_model: bool = True
-    keep_model: bool = False
+    keep_model: bool = False  # store the final model in the state directory
+    # keep what the run needs in the state directory after the final visit too: a run that is lost then can go on. A
+    # party that keeps its model keeps this.
     keep_state: bool = False
+    # whether X and y are all of the party's rows, in an order of its own: nothing held out by a run's seed. A subset
+    # for ever (NFDP) is of such rows only.
     whole: bool = True
+    # why some rows of its file, or all, are not among X and y. Without a claim the party refuses with it. Beside a
+    # claim it says so in its own log alone, and answers with the rows it has.
     fault: Exception | None = None
+    # (num_rows,), int64, optional: Where in its file the rows of X and y stand, ascending; at 0, 1, ... by default.
+    # What draws or cuts rows goes by these slots, so that a row that cannot be used moves no other.
     slots: NDArray[np.int64] | None = None
-    num_slots: int = 0
+    num_slots: int = 0  # rows of its file; 0: those of X
+    # so many rows it holds or more, as anybody may know. NFDP's numbers are those of so many rows, because its true
+    # number is private. 0: nothing is known.
     rows_at_least: int = 0
+    # ``show(finished, models)`` shows this party's owner, and nobody else, what it is left with, and the files of its
+    # models by kind (``federated``, ``alone``). Called in the final visit; what it raises is logged.
     show: Callable[[Finished, Mapping[str, Path]], None] | None = None
+    # where it learns, if not in this process: work that takes too long or too much memory is ended there
     apart: Apart | None = None
-    door: Door = OPEN
+    door: Door = OPEN  # through which its replies leave: at a silo rules, approval and the log of what left
 
     def __post_init__(self) -> None:
         # a table's rows would be looked up by its index and not by their places

@@ -16,7 +16,6 @@ from fedkd_flwr.algorithms.privatekt import CARD, PrivateKTConfig
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import LimitError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
@@ -32,19 +31,10 @@ class PrivateKTClient(PartyClient):
 
     Whatever the server says, labels leave privatised only, and the ledger is charged for each of them.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` must be the server's torch net.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    Parameters as in `PartyClient`; the party's ``model`` must be the server's torch net.
     """
 
     card = CARD
-
-    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse weights that do not fit this party's net, rows that do not exist, and more of them than were said."""

@@ -27,12 +27,7 @@ _TRIED = 64  # public rows that a rehearsal tries a model on
 def ready(exchange: PartyExchange, config: dict[str, Scalar]) -> dict[str, Scalar]:
     """Say before the first round whether this party would refuse it, by what no private row decides beside a claim.
 
-    Parameters
-    ----------
-    exchange : PartyExchange
-        The algorithm's part.
-    config : dict
-        The settings of the first round, without its arrays.
+    ``config``: the settings of the first round, without its arrays.
     """
     error = judge(exchange, config)
     name = exchange.party.name

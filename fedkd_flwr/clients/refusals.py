@@ -5,6 +5,7 @@ Beside a claim not even a code that private rows may decide leaves.
 
 from __future__ import annotations
 
+import errno
 import logging
 import traceback
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.door import OPEN, Door
-from fedkd_flwr.errors import TELLING, Code, FedkdError, cause
+from fedkd_flwr.errors import TELLING, Code, FedkdError, cause, explain
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
 __all__ = ["RefusingClient", "code_of", "refusal", "short_cause", "signed", "told_cause"]
@@ -28,18 +29,8 @@ _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the 
 class RefusingClient(NumPyClient):
     """Stands in for a party that could not even be set up: answers each instruction with a code.
 
-    Parameters
-    ----------
-    party : str
-        The party's name.
-    error : Exception
-        Why; its text goes to the party's log only.
-    withheld : bool
-        Whether the party demands privacy: then not even a code that depends on private rows leaves.
-    simulated : bool
-        Whether the party is a simulated one, whose reply says the cause.
-    door : Door
-        Hears that a code left.
+    The error's text goes to the party's log only. ``withheld``: the party demands privacy, and not even a code that
+    depends on private rows leaves. A ``simulated`` party's reply says the cause. ``door`` hears that a code left.
     """
 
     def __init__(
@@ -105,8 +96,20 @@ def refusal(
     if number := door.refused(str(code)):
         why = error.code if isinstance(error, FedkdError) else code
         often = f" (time {number:,} in this run; not each one is told)" if number > 1 else ""
-        text = str(error) if isinstance(error, FedkdError) else "".join(traceback.format_exception(error))
+        text = _told(error)
         if len(text) > _MAX_TEXT:
             text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
         logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
     return signed(party, code=str(code), **told_cause(error, simulated))
+
+
+def _told(error: Exception) -> str:
+    """Return an error's text: a sentence where a machine without room is the cause, else where it arose."""
+    if isinstance(error, FedkdError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        kept = "Nothing left. What was charged stays charged, and its reply is sent when it is asked for again."
+        return explain("disk of this party", "have room for its state", cause(error), f"Make room. {kept}")
+    if isinstance(error, MemoryError):
+        return explain("memory of this party", "hold its rows and its model", cause(error), "Give the node more.")
+    return "".join(traceback.format_exception(error))

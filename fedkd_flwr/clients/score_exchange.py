@@ -21,7 +21,6 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.lesson import Lesson, averages, nothing_more, taught_by
-from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.subset import charge_of_subset, claimed_subset, learnt_from, may_continue, own_rows
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
@@ -68,19 +67,10 @@ def _public_labels(public: PublicSet) -> PublicLabels:
 class ScoreClient(PartyClient):
     """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows.
-    noise_rng : Generator, optional
-        For tests: seeded noise, and a seeded subset, protect nothing.
+    Parameters as in `PartyClient`.
     """
 
     heard = frozenset({"answered", "cached", "cache"})
-
-    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
 
     @abstractmethod
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:

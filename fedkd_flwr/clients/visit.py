@@ -52,17 +52,10 @@ class Learnt(NamedTuple):
 class Visit:
     """One visit to a party, from the instruction that came to the reply that may leave.
 
-    Parameters
-    ----------
-    exchange : PartyExchange
-        What the algorithm says.
+    ``exchange``: what the algorithm says.
 
-    Attributes
-    ----------
-    instruction : Instruction
-        What is asked, once it is open.
-    charge : Charge or None
-        What the reply costs, once it is permitted; None without a mechanism at this party.
+    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once it is permitted; None
+    without a mechanism at this party.
     """
 
     instruction: Instruction
@@ -228,6 +221,8 @@ class Visit:
 
     def _table(self, reply: StoredReply, public: Shown) -> Table:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
+        if (own := self.exchange.table(reply.arrays, self.instruction)) is not None:
+            return own
         party, rows, base = self.party, self.exchange.asked_rows(self.instruction), dict(self._held)
         if "answered" in base:
             base["answered"] = base["answered"][rows]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,10 +15,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
-from fedkd_flwr.data.look import ColumnNote
+from fedkd_flwr.data.columns import sorted_texts
+from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
-from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic
+from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic, with_tables
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
@@ -44,6 +45,8 @@ class Pool:
     texts: NDArray[np.object_] | None = None  # of `X`, shape (n, 1), if the schema has text columns
     test_texts: NDArray[np.object_] | None = None
     columns: tuple[ColumnNote, ...] = ()  # what was done to each column of a user's table
+    party_names: tuple[str, ...] = ()  # of the real parties whose rows these are; empty: rows are dealt at random
+    party_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of each private row
     next_command: str = ""  # the complete command that follows what they suggest
 
     def as_read_by(self, model: Any) -> Pool:
@@ -80,6 +83,7 @@ def load_pool(
     synthetic_classes: int = 4,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     output_classes: str = "private",
+    own_parties: bool = False,
     **of_table: Any,
 ) -> Pool:
     """Load a named data set and split it at random from the seed; the split is not stratified.
@@ -98,6 +102,8 @@ def load_pool(
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
+    own_parties : bool
+        Whether the parties are those of the data, where these name them.
     output_classes, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
     """
@@ -114,15 +120,22 @@ def load_pool(
         split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
     else:
         split = _explicit_split(source, name, rows, public_from)
-    return _make_pool(source, split, public_from)
+    pool = _make_pool(source, split, public_from)
+    if not own_parties or source.parties is None:
+        return pool
+    names = sorted_texts(source.parties)
+    number = {name: i for i, name in enumerate(names)}
+    party_of = np.array([number[name] for name in source.parties[split["private"]]], dtype=np.int64)
+    return replace(pool, party_names=names, party_of=party_of)
 
 
 def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: str, **of_table: Any) -> Source:
     if output_classes != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
         raise ConfigError(explain("paper.output-classes", f"be private for {name!r}", output_classes, way_out))
+    further = {key: of_table.pop(key, "") for key in ("public_table", "test_table")}
     if name == "table":
-        return read_user_table(**of_table)
+        return with_tables(read_user_table(**of_table), **further, rules=of_table.get("rules", NO_RULES))
     if name in EMBEDDED:
         return read_embedded(name)
     if name in PUBLISHED:
@@ -144,13 +157,15 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
+    public_table: Table
+    truth: NDArray[np.int16] | None
     public_table, truth = (test_table, test_y) if public_from == "test" else (source.table, source.y)
     known, rows = source.public_labels, split["public"]
-    if source.public_table is not None and known is not None:
-        public_table, truth = source.public_table, known.y
+    if source.public_table is not None:
+        public_table, truth = source.public_table, source.public_y if known is None else known.y
     public_rows = _take(public_table, rows)
     # labels of digits are not true labels among letters
-    y = truth[rows] if known is None or known.of_schema else None
+    y = truth[rows] if truth is not None and (known is None or known.of_schema) else None
     public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
     if known is not None:
         public = replace(public, labels=replace(known, y=known.y[rows]))

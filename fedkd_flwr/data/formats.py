@@ -1,8 +1,9 @@
-"""The formats of users' files: NPZ, LIBSVM and Parquet, what a compressed file may unpack to, and rows in parts."""
+"""The formats of users' files: NPZ, LIBSVM, Parquet, Excel; how much may be unpacked, and rows in parts."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import gzip
 import io
 import math
@@ -26,11 +27,13 @@ __all__ = [
     "content",
     "in_usable_parts",
     "max_unpacked",
+    "read_excel",
     "read_libsvm",
     "read_libsvm_lines",
     "read_npz",
     "read_parquet",
     "require_file",
+    "require_openpyxl",
     "require_pyarrow",
     "require_readable",
     "table_of_npz",
@@ -208,6 +211,54 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
             return pd.DataFrame({name: _plain_values(read[name]) for name in read.column_names if name not in index})
     except (pyarrow.ArrowException, OSError, MemoryError) as error:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
+
+
+def require_openpyxl(path: Path) -> Any:
+    """Return openpyxl; raise `MissingExtraError` where it is not installed."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        way_out = 'pip install "fedkd-flwr[excel]", or save the sheet as CSV.'
+        raise MissingExtraError(explain(f"reading {path.name}", "have openpyxl", "none installed", way_out)) from error
+    return openpyxl
+
+
+def read_excel(path: Path, *, notes: list[str]) -> pd.DataFrame:
+    """Return the first sheet of an Excel file: names in its first line, and each cell's value, None where it is empty.
+
+    A formula is what Excel last found for it. ``notes`` is told of further sheets.
+    """
+    openpyxl = require_openpyxl(path)
+    data = io.BytesIO(path.read_bytes())
+    with zipfile.ZipFile(data) as archive:
+        _check_size(sum(member.file_size for member in archive.infolist()), path)
+    book = openpyxl.load_workbook(data, read_only=True, data_only=True, keep_links=False)
+    try:
+        sheet, *others = book.worksheets
+        sheet.reset_dimensions()  # other programs write wrong ones
+        rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+    finally:
+        book.close()
+    if others:
+        notes.append(f"the first of {len(others) + 1} sheets is read, {sheet.title!r}")
+    if not rows:
+        raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty sheet"), code=Code.NO_ROWS)
+    width = max(len(row) for row in rows)
+    header, *cells = [[*row, *[None] * (width - len(row))] for row in rows]
+    used = [i for i in range(width) if header[i] is not None or any(row[i] is not None for row in cells)]
+    names = [column_name(str(header[i]).strip()) if header[i] is not None else f"column-{i + 1}" for i in used]
+    require_distinct(f"columns of {path}", names)
+    # dates as ISO texts, and 12.0 as 12: Excel knows one kind of number
+    values = [[_of_excel(row[i]) for i in used] for row in cells]
+    return pd.DataFrame(values, columns=names, dtype=object)
+
+
+def _of_excel(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ") if value.time() != datetime.time() else value.date().isoformat()
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
+        return str(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plain_values(column: Any) -> pd.Series[Any]:

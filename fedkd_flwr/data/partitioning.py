@@ -1,4 +1,4 @@
-"""Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file says.
+"""Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file or the data say.
 
 docs/howto/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and
 by ``pathological`` (classes that no party was given).
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "NAMES", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "NAMES", "by_party", "partition", "read_split"]
 
 NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
@@ -98,6 +99,33 @@ def partition(
     except ValueError as error:
         rule, seen = f"give each of {num_parties} parties a row", f"{len(y)} rows; flwr-datasets says: {error}"
         raise DataError(explain(f"partitioner {name!r}", rule, seen, "Use fewer parties or a milder skew.")) from error
+
+
+def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: int) -> list[NDArray[np.int64]]:
+    """Return the positions of each real party's rows, ascending.
+
+    Parameters
+    ----------
+    party_of : ndarray of int, shape (n,)
+        The number of the party that each row is of.
+    names : sequence of str
+        The parties.
+    num_parties : int
+        How many parties the run has, which must be all of them; 0: as many.
+
+    >>> [part.tolist() for part in by_party(np.array([1, 0, 1]), ["north", "south"], 2)]
+    [[1], [0, 2]]
+    """
+    if num_parties not in (0, len(names)):
+        way_out = "Leave it out, or set partitioner=dirichlet to split the rows at random."
+        rule = f"be {len(names)} (or 0), the parties in the data: {short_list(names)}"
+        raise ConfigError(explain("num-parties", rule, num_parties, way_out))
+    parts = [np.flatnonzero(party_of == number) for number in range(len(names))]
+    if empty := [name for name, part in zip(names, parts, strict=True) if not len(part)]:
+        rule, seen = "keep a row of each party", f"none of {short_list(empty)}"
+        way_out = "All its rows were drawn as public or test rows: lower num-public and num-test, or leave it out."
+        raise DataError(explain("the private rows", rule, seen, way_out), code=Code.NO_ROWS)
+    return parts
 
 
 def _flwr_partitioner(

@@ -16,10 +16,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
+from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
+from fedkd_flwr.data.look import ColumnNote, Look
 from fedkd_flwr.data.public import PublicLabels
-from fedkd_flwr.data.schema import labels_of
+from fedkd_flwr.data.reading import PLAIN, Reading
+from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.errors import Code, DataError, explain
 
@@ -34,6 +37,10 @@ _MUSHROOM = (
     "stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring "
     "veil-type veil-color ring-number ring-type spore-print-color population habitat"
 )
+_HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
+_HEART = "age sex cp trestbps chol fbs restecg thalach exang oldpeak slope ca thal"
+_HEART_CODES = {"cp": "1 2 3 4", "restecg": "0 1 2", "slope": "1 2 3", "thal": "3 6 7"}
+_NEVER_0 = ("trestbps", "chol")  # blood pressure and cholesterol
 _FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 _CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # FedMD's six private classes
@@ -142,6 +149,35 @@ def _mushroom(files: _Files) -> Source:
     return Source(table=table, y=y, classes=("edible", "poisonous"), label="class")
 
 
+def _heart(files: _Files) -> Source:
+    """Return the four hospitals of UCI's heart disease, each a party. What a hospital never measured is empty."""
+    tables = []
+    for hospital in _HOSPITALS:
+        lines = files.text(f"heart/processed.{hospital}.csv", f"heart/processed.{hospital}.data").splitlines()
+        rows = [line for line in lines if not line.startswith("age,")]  # UCI's own files have no line of names
+        tables.append(_comma_lines("\n".join(rows), f"{_HEART} target"))
+    table = pd.concat(tables, ignore_index=True)
+    parties = np.array([name for name, rows in zip(_HOSPITALS, tables, strict=True) for _ in range(len(rows))], object)
+    kinds = {name: text.split() for name, text in _HEART_CODES.items()}
+    columns = tuple(
+        Column(name=name, kind="categorical", categories=tuple(kinds[name]))
+        if name in kinds
+        else Column(name=name, kind="numeric", reading=Reading(missing=("0",)) if name in _NEVER_0 else PLAIN)
+        for name in _HEART.split()
+    )
+    ill = np.array([text != "0" for text in column_texts(table.pop("target"))], dtype=np.int16)
+    said = {"target": "label, 2 classes", **dict.fromkeys(_NEVER_0, "numbers")}
+    why = {"target": "0: healthy; 1 to 4, how much arteries are narrowed: ill"}
+    notes = tuple(
+        ColumnNote(name=name, read_as=read_as, note=why.get(name, "0 means that it was not measured"))
+        for name, read_as in said.items()
+    )
+    classes = ("healthy", "ill")
+    looked = Look(columns=columns, classes=classes, id_column=None, notes=notes, command="")
+    schema = Schema(columns=columns, classes=classes, label="target")
+    return Source(table=table, y=ill, classes=classes, label="target", schema=schema, looked=looked, parties=parties)
+
+
 def _wine_type(files: _Files) -> Source:
     red, white = (
         pd.read_csv(files.need(f"wine-quality/winequality-{color}.csv"), sep=";") for color in ("red", "white")
@@ -248,6 +284,7 @@ PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "a9a": _a9a,
     "cod-rna": _cod_rna,
     "mushroom": _mushroom,
+    "heart": _heart,
     "wine-type": _wine_type,
     "mnist": _mnist,
     "fashion-mnist": lambda files: _mnist(files, "FashionMNIST", _FASHION),

@@ -39,6 +39,7 @@ class Column:
     categories: tuple[str, ...] = ()
     max_terms: int = MAX_TERMS  # at most so many TF-IDF columns are made of a text column
     reading: Reading = PLAIN  # columns of categories and texts have further words for "no value" only
+    bins: tuple[float, ...] = ()  # ascending edges between which numbers are counted (`fedkd_flwr.data.bins`)
 
     def __post_init__(self) -> None:
         kinds = ("numeric", "categorical", "text")
@@ -48,6 +49,10 @@ class Column:
             rule = "have no rule for numbers (decimal, thousands, unit, dates, limits)"
             way_out = 'Call it kind = "numeric", or take the rule out.'
             raise DataError(explain(f"column {self.name!r} of kind {self.kind}", rule, str(self.reading), way_out))
+        ascending = all(math.isfinite(one) for one in self.bins) and list(self.bins) == sorted({*self.bins})
+        if self.bins and not (ascending and len(self.bins) > 1 and self.kind == "numeric"):
+            rule = "be two ascending numbers or more, of a numeric column"
+            raise DataError(explain(f"bins of column {self.name!r}", rule, list(self.bins)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +146,8 @@ class Schema:
                 lines.append(f"categories = {_toml(list(column.categories))}")
             elif column.kind == "text":
                 lines.append(f"max-terms = {column.max_terms}")
+            elif column.bins:
+                lines.append(f"bins = {_toml(list(column.bins))}")
             lines += [
                 f"{rule.name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
                 for rule in fields(Reading)
@@ -196,6 +203,7 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
                 categories=_texts(item.get("categories", []), f"categories of column {item['name']!r} in {path}"),
                 max_terms=item.get("max-terms", MAX_TERMS),
                 reading=_reading(item, path),
+                bins=_numbers(item.get("bins", []), f"bins of column {item['name']!r} in {path}"),
             )
             for item in data.get("columns", [])
         )
@@ -229,6 +237,12 @@ def _texts(value: Any, name: str) -> tuple[str, ...]:
     return tuple(map(str, value))
 
 
+def _numbers(value: Any, name: str) -> tuple[float, ...]:
+    if not isinstance(value, list) or any(type(one) not in (int, float) for one in value):
+        raise DataError(explain(name, "be a list of numbers", value))
+    return tuple(value)
+
+
 def _shape(value: Any, path: Path) -> tuple[int, ...]:
     whole = isinstance(value, list) and all(type(one) is int and one >= 1 for one in value)
     if not (whole and value and math.prod(value) <= _MAX_PIXELS):
@@ -239,7 +253,7 @@ def _shape(value: Any, path: Path) -> tuple[int, ...]:
 def _reading(item: dict[str, Any], path: Path) -> Reading:
     """Return the rules in a column's table, which must hold nothing that nobody reads."""
     rules = {rule.name for rule in fields(Reading)}
-    known = {"name", "kind", "categories", "max-terms", *rules}
+    known = {"name", "kind", "categories", "max-terms", "bins", *rules}
     words = f"of column {item.get('name')!r} in {path}"
     if unknown := sorted(item.keys() - known):
         raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import column_name, column_texts, sorted_texts
-from fedkd_flwr.data.look import NO_RULES, Look, Rules
+from fedkd_flwr.data.columns import column_name, column_texts, counted, short_list, sorted_texts
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.tables import label_way_out, read_table
-from fedkd_flwr.data.write_schema import infer_schema, read_and_look, schema_of
+from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables
+from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
-__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "synthetic"]
+__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "source_of_table", "synthetic", "with_tables"]
 
 EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
 
@@ -43,10 +43,12 @@ class Source:
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None
     private_share: float = 0.5  # share of the rows; the others become public and test rows, half each
-    public_table: Table | None = None  # public rows of another data set
-    public_labels: PublicLabels | None = None  # their labels
+    public_table: Table | None = None  # public rows that are not among these
+    public_y: NDArray[np.int16] | None = None  # their true labels, which nobody learns from
+    public_labels: PublicLabels | None = None  # those of another data set, which all may learn from
     looked: Look | None = None  # what was found in a user's table
     rows_left_out: int = 0  # rows of a user's table without a label
+    parties: NDArray[np.object_] | None = None  # the party that each row of ``table`` is of, where the data say so
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema; its categories come from the public rows only."""
@@ -96,43 +98,112 @@ def synthetic(*, rows: int, features: int, classes: int, seed: int) -> Source:
 
 
 def read_user_table(
-    table: str,
+    table: str = "",
     label: str = "",
     *,
+    tables: str = "",
+    partition_column: str = "",
     schema_path: str = "",
     rules: Rules = NO_RULES,
     command: Sequence[str] = (),
     rare: int = 0,
 ) -> Source:
-    """Read a user's labelled file for a simulation.
+    """Read a user's labelled file for a simulation, or with ``tables`` one file for each party (`party_files`).
 
     Without a schema the classes come from the file, and so does how each column is read (`look`), because the operator
     of a simulation holds all rows anyway. Rows without a label are then left out.
 
-    ``command`` are the further words of the command that the user gave, for the complete next one. A class with fewer
-    than ``rare`` rows is named, or one with fewer than ten.
+    ``partition_column`` names the column that says whose row it is. ``command`` are the further words of the command
+    that the user gave, for the complete next one. A class with fewer than ``rare`` rows is named, or one with fewer
+    than ten.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
+    how: dict[str, Any] = (
+        {} if schema is not None else {"label": label, "header": rules.header, "encoding": rules.encoding}
+    )
+    said: list[str] = []
+    parties: NDArray[np.object_] | None = None
+    if tables:
+        frame, parties = read_tables(party_files(tables), schema, notes=said, **how)
+    else:
+        frame = read_table(table, schema, notes=said, **how)
+    place = {"tables": tables} if tables else {"table": table}
+
+    def next_command(words: Mapping[str, str]) -> str:
+        given = {"dataset": "table", **place, "label": label, **words}
+        return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
+
+    return source_of_table(
+        frame,
+        label,
+        name=tables or table,
+        parties=parties,
+        partition_column=column_name(partition_column),
+        schema=schema,
+        rules=rules,
+        said=said,
+        next_command=next_command,
+        rare=max(rare, 10),
+    )
+
+
+def source_of_table(
+    frame: pd.DataFrame,
+    label: str,
+    *,
+    name: str,
+    parties: NDArray[np.object_] | None = None,
+    partition_column: str = "",
+    schema: Schema | None = None,
+    rules: Rules = NO_RULES,
+    said: Sequence[str] = (),
+    next_command: Callable[[Mapping[str, str]], str] | None = None,
+    rare: int = 10,
+) -> Source:
+    """Return a labelled table of raw values as a data set, as `read_user_table` does.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The rows; it loses its label column and ``partition_column``.
+    label : str
+        The label column.
+    name : str
+        What errors call the table.
+    parties : ndarray of object, shape (n,), or None
+        The party that each row is of.
+    partition_column : str
+        The column that says so instead.
+    schema : Schema or None
+        How columns are read; None: found by looking at them.
+    rules, said, next_command, rare
+        As for `look_at_table`.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, has too few classes or parties, or a value does not fit.
+    """
     looked, left_out = None, 0
+    if partition_column:
+        parties = _parties_of(frame, partition_column, label, name)
+        note = ColumnNote(name=partition_column, read_as="left out: it says whose row it is")
     if schema is not None:
         classes, shape = schema.classes, schema.shape
-        frame = read_table(table, schema)
         if label not in frame.columns:
             way_out = label_way_out(label, list(frame.columns))
-            raise DataError(explain("label", f"be a column of {table}", label, way_out))
+            raise DataError(explain("label", f"be a column of {name}", label, way_out))
     else:
-
-        def next_command(words: Mapping[str, str]) -> str:
-            given = {"dataset": "table", "table": table, "label": label, **words}
-            return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
-
-        frame, looked = read_and_look(table, label, rules, command=next_command, rare=max(rare, 10))
+        looked = look_at_table(frame, name, label, rules, said=said, command=next_command, rare=rare)
+        if partition_column:
+            looked = replace(looked, notes=(*looked.notes, note))
         classes, shape = looked.classes, looked.shape
         words = rules.of_column(label, frame.columns).missing
         labelled = np.array([text is not None for text in column_texts(frame[label], words)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
+        parties = parties[labelled] if parties is not None else None
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
     y = labels_of(frame.pop(label), classes, label)
@@ -145,7 +216,50 @@ def read_user_table(
         schema=schema,
         looked=looked,
         rows_left_out=left_out,
+        parties=parties,
     )
+
+
+def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDArray[np.object_]:
+    """Take the column that says whose row it is out of a table, and return it."""
+    if column not in frame.columns or column == label:
+        way_out = f"Its columns are {short_list([one for one in frame.columns if one != label])}."
+        raise DataError(explain("partition-column", f"be a column of {name}, and not the label", column, way_out))
+    parties = column_texts(frame.pop(column))
+    if without := sum(party is None for party in parties):
+        way_out = "Fill them in, or take these rows out."
+        rule, seen = "say of each row whose it is", f"{counted(without, 'empty cell')}"
+        raise DataError(explain(f"partition-column {column!r}", rule, seen, way_out))
+    if not 2 <= len(names := sorted_texts(parties)) <= len(parties) / 2:
+        way_out = "Name a column that holds one name for each party, such as its hospital."
+        seen = f"{counted(len(names), 'different value')} in {counted(len(parties), 'row')}: {short_list(names, 5)}"
+        raise DataError(
+            explain(f"partition-column {column!r}", "name two parties or more, of many rows", seen, way_out)
+        )
+    return parties
+
+
+def with_tables(source: Source, *, public_table: str, test_table: str, rules: Rules = NO_RULES) -> Source:
+    """Return a user's table with public or test rows from files of their own.
+
+    Public rows need no label; test rows without one are left out.
+    """
+    found: dict[str, Any] = {}
+    for part, path in (("public", public_table), ("test", test_table)):
+        if not path:
+            continue
+        label = source.label
+        rows = read_table(path, source.schema, label=label, header=rules.header, encoding=rules.encoding)
+        labelled = np.zeros(len(rows), dtype=bool)
+        if label in rows.columns:
+            labelled = np.array([text is not None for text in column_texts(rows[label])])
+        if part == "test":
+            if not labelled.any():
+                raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
+            rows = rows[labelled].reset_index(drop=True)
+        y = labels_of(rows[label], source.classes, label) if part == "test" or labelled.all() else None
+        found |= {f"{part}_table": rows.drop(columns=[label], errors="ignore"), f"{part}_y": y}
+    return replace(source, **found)
 
 
 def read_embedded(name: str) -> Source:

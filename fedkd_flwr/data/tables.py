@@ -1,4 +1,4 @@
-"""Users' own files: CSV, TSV, Parquet, NPZ and LIBSVM, read into one table.
+"""Users' own files: CSV, TSV, Parquet, Excel, NPZ and LIBSVM, read into one table.
 
 CSV values are read as text and become numbers only where the schema says so. So the types cannot differ between
 parties, and ``007`` is a category of its own where the schema has categories.
@@ -10,7 +10,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data import formats
-from fedkd_flwr.data.columns import column_name, column_texts, short_list, sorted_texts
+from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
+from fedkd_flwr.data.given import given_table
 from fedkd_flwr.data.public import (
     Preprocessor,
     PublicLabels,
@@ -41,11 +42,14 @@ __all__ = [
     "load_party_table",
     "load_public",
     "load_usable_rows",
+    "party_files",
     "read_table",
+    "read_tables",
     "readable_rows",
 ]
 
-_KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".libsvm": "libsvm", ".svm": "libsvm"}
+_KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".libsvm": "libsvm"}
+_KINDS |= {".svm": "libsvm", ".xlsx": "excel"}
 _TEXTS = (".txt", ".data", ".dat", ".tab", ".test")  # what they hold says which kind they are
 _LIBSVM_NAME = re.compile(r"f[1-9]\d*")
 _LIBSVM_LINE = re.compile(rb"[+-]?[\d.]+(?:[eE][+-]?\d+)?(?:[ \t]+\d+:\S+)+\s*(?:#.*)?")
@@ -79,6 +83,8 @@ def read_table(
     notes : list of str or None
         What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
     """
+    if (given := given_table(path)) is not None:
+        return given
     path = formats.require_file(path)
     wanted: tuple[str, ...] = ()
     if schema is not None:
@@ -92,6 +98,9 @@ def read_table(
             table = csv_table(
                 formats.content(path), path, header=header, encoding=encoding, wanted=named, lenient=lenient, notes=said
             )
+        elif kind == "excel":
+            table = formats.read_excel(path, notes=[] if notes is None else notes)
+            table = table.rename(columns=lambda name: column_name(str(name)))
         elif kind == "parquet":
             table = formats.read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
@@ -110,6 +119,67 @@ def read_table(
     if len(table) == 0:
         raise DataError(explain(f"file {path}", "hold at least one row", "none"), code=Code.NO_ROWS)
     return table
+
+
+def party_files(tables: str) -> dict[str, Path]:
+    """Return the files of several parties by party: paths with commas between them, or those in one folder.
+
+    A party is called as its file is, without suffixes.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two, or two of one name.
+    """
+    paths = [Path(one.strip()).expanduser() for one in tables.split(",") if one.strip()]
+    if len(paths) == 1 and paths[0].is_dir():
+        paths = sorted(path for path in paths[0].iterdir() if _suffix(path) in _KINDS and path.is_file())
+    names = [column_name(path.name.split(".")[0] or path.name) for path in paths]
+    if len(paths) < 2:
+        way_out = "Name them with commas, or their folder. For one file with a column of parties: table=... "
+        way_out += "partition-column=..."
+        raise DataError(explain("tables", "be two files or more, one for each party", tables, way_out))
+    require_distinct("the files of tables", names)
+    return dict(zip(names, paths, strict=True))
+
+
+def read_tables(
+    files: Mapping[str, Path], schema: Schema | None = None, *, notes: list[str], **how: Any
+) -> tuple[pd.DataFrame, NDArray[np.object_]]:
+    """Read the files of several parties as one table, each as `read_table` does; return it, and whose each row is.
+
+    A column that a file lacks is empty in its rows. That is appended to ``notes``, and what was found out about files.
+
+    Raises
+    ------
+    DataError
+        As `read_table`; or if a file lacks the label column, or images have several shapes.
+    """
+    label = schema.label if schema is not None else how.get("label", "label")
+    read: dict[str, pd.DataFrame] = {}
+    for name, path in files.items():
+        said: list[str] = []
+        read[name] = table = read_table(path, schema, notes=said, **how)
+        notes += [f"{path.name}: {text}" for text in said]
+        if label not in table.columns:
+            raise DataError(
+                explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns)))
+            )
+    columns = dict.fromkeys(name for table in read.values() for name in table.columns)
+    for name, table in read.items():
+        if lacking := [column for column in columns if column not in table.columns]:
+            notes.append(f"{files[name].name} has no column {short_list(lacking)}: empty in its rows")
+    if len(shapes := {table.attrs.get("shape") for table in read.values()}) > 1:
+        raise DataError(explain("images of all files", "have one shape", short_list(sorted(map(str, shapes)))))
+    first = next(iter(read.values()))
+    # as objects: pandas would else turn the whole numbers of a column that another file lacks into floats
+    parts = [first] if len(read) == 1 else [table.astype(object) for table in read.values()]
+    if first.attrs.get("shape"):
+        parts = list(read.values())
+    whole = pd.concat(parts, ignore_index=True)
+    whole.attrs = dict(first.attrs)
+    owners = np.array([name for name, table in read.items() for _ in range(len(table))], dtype=object)
+    return whole, owners
 
 
 def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:
@@ -132,20 +202,24 @@ def _kind(path: Path, wanted: tuple[str, ...]) -> str:
 
     Where there is a schema, what the file holds must not decide it: then one row would decide how all others are read.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    zipped = bool(suffixes) and suffixes[-1] == ".gz"
-    suffix = (suffixes[:-1] if zipped else suffixes)[-1:] or [""]
-    if suffix[0] in _TEXTS:
+    suffix, zipped = _suffix(path), path.suffix.lower() == ".gz"
+    if suffix in _TEXTS:
         if wanted:
             return "libsvm" if all(map(_LIBSVM_NAME.fullmatch, wanted)) else "csv"
         lines = [line for line in formats.content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
         return "libsvm" if any(map(_LIBSVM_LINE.fullmatch, lines)) else "csv"
-    kind = _KINDS.get(suffix[0])
-    if kind is None or (zipped and kind in ("parquet", "npz")):
-        way_out = "Save a sheet as CSV (UTF-8), and name a text of lines and columns .csv or .tsv."
+    kind = _KINDS.get(suffix)
+    if kind is None or (zipped and kind in ("parquet", "npz", "excel")):
+        way_out = "Save a sheet as .xlsx or CSV (UTF-8), and name a text of lines and columns .csv or .tsv."
         seen = "".join(path.suffixes) or "no suffix"
         raise DataError(explain(f"file {path}", f"end in {', '.join((*_KINDS, *_TEXTS))}", seen, way_out))
     return kind
+
+
+def _suffix(path: Path) -> str:
+    """Return what a file's name ends in, without a last .gz, in small letters."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return ((suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:] or [""])[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +247,8 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     kind = _kind(formats.require_file(path), schema.column_names)
     if kind == "parquet":
         formats.require_pyarrow(Path(path))
+    if kind == "excel":
+        formats.require_openpyxl(Path(path))
     try:
         X, y = load_party_table(path, schema, public.preprocessor)
         return UsableRows(X=X, y=y)

@@ -16,7 +16,7 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import label_way_out, read_table
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["infer_schema", "look_at_file", "read_and_look", "schema_of"]
+__all__ = ["infer_schema", "look_at_file", "look_at_table", "read_and_look", "schema_of"]
 
 
 def infer_schema(
@@ -66,15 +66,32 @@ def read_and_look(
     """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`."""
     said: list[str] = []
     table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
+    return table, look_at_table(table, str(path), label, rules, said=said, needs_label=needs_label, **how)
+
+
+def look_at_table(
+    table: pd.DataFrame,
+    name: str,
+    label: str,
+    rules: Rules,
+    *,
+    said: Sequence[str] = (),
+    needs_label: bool = True,
+    **how: Any,
+) -> Look:
+    """Look at the columns or images of a table that was read without a schema.
+
+    ``name`` is what errors call it, ``said`` what is known of its file, in sentences; ``how`` is told to `look`.
+    """
     if needs_label and label not in table.columns:
-        raise DataError(explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns))))
+        raise DataError(explain("label", f"be a column of {name}", label, label_way_out(label, list(table.columns))))
     if shape := table.attrs.get("shape"):
         labels = table[label] if label in table.columns else None
         rare = {"rare": how["rare"]} if "rare" in how else {}
-        return table, look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)
+        return look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)
     found = look(table, label=label, rules=rules, needs_label=needs_label, **how)
     notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
-    return table, replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)
+    return replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)
 
 
 def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:

@@ -42,15 +42,9 @@ def label_skew(class_counts: NDArray[np.integer]) -> float:
 
     It is the median, over parties, of half the sum of the absolute differences to the median shares. Fewer than half of
     the parties cannot move it far, whatever they say of their counts. It is 1 where the typical shares hold less than a
-    third of an equal share of a class: its rows are then with few parties, or with nobody.
+    third of an equal share of a class: its rows are then with few parties, or with nobody. ``class_counts`` are private
+    rows, (num_parties, num_classes), at least one of each party.
 
-    Parameters
-    ----------
-    class_counts : ndarray of shape (num_parties, num_classes), int
-        Private rows of each class, at least one of each party.
-
-    Examples
-    --------
     >>> label_skew(np.array([[30, 10], [60, 20], [3, 1]])), label_skew(np.array([[10, 0], [0, 10]]))
     (0.0, 0.5)
     >>> label_skew(np.array([[10, 0], [12, 0], [0, 6]]))
@@ -81,8 +75,6 @@ def choose_rule(
 
     Parameters
     ----------
-    num_classes : int
-        Number of classes.
     class_counts : ndarray of shape (num_classes,), int, or None
         Private rows of each class, all parties together; where the parties did not tell, how often they voted for it.
     coverage : float or None
@@ -98,11 +90,9 @@ def choose_rule(
     --------
     >>> choose_rule(num_classes=10, class_counts=np.full(10, 40), coverage=0.93).rule
     'density-ratio'
-    >>> print(choose_rule(num_classes=10, class_counts=np.full(10, 40), coverage=0.1).reason)
-    Only 10 % of the public rows look like private rows of a party (50 % are needed for density ratios; parties of few rows cannot tell), so each party's confusion matrix is estimated from the labels.
     >>> choose_rule(num_classes=2, class_counts=None, coverage=None).rule
     'majority'
-    """  # noqa: E501 - a doctest's output is one line
+    """
     check_whole("num_classes", num_classes, 2)
     if coverage is not None:
         coverage = check_number("coverage", coverage, least=0.0, most=1.0)

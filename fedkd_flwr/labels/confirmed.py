@@ -66,10 +66,6 @@ def confirmed(
 
     Parameters
     ----------
-    said : sequence of Said
-        By party.
-    num_public : int
-        Number of public rows.
     weights : ndarray of shape (num_parties,), float64
         What a party's judgement counts to begin with.
     least_variance : float
@@ -144,8 +140,6 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     contradict than confirm is confirmed by nobody, so that a few who say the same do not outweigh many who err each in
     its own way.
 
-    Examples
-    --------
     The first two parties know class 0, the third class 1; the second says that it is everywhere. Neither of the two
     confirms the other, but the third contradicts the second on half of the rows and the first nowhere:
 

@@ -27,17 +27,15 @@ def dawid_skene(
 ) -> tuple[Labels, NDArray[np.float64]]:
     """Return the consensus that explains all parties' labels best, each with its own confusion matrix.
 
-    Expectation maximisation (Dawid and Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using
-    the EM Algorithm", Applied Statistics 28(1), 1979, section 3), started from the vote shares. It learns
-    which party can tell which classes apart, so it helps under multi-class label skew and harms strongly
-    imbalanced two-class votes. It needs every party's labels at once: memory O(num_parties * num_public).
+    Expectation maximisation (Dawid and Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM
+    Algorithm", Applied Statistics 28(1), 1979, section 3), started from the vote shares. It learns which party can tell
+    which classes apart, so it helps under multi-class label skew and harms strongly imbalanced two-class votes. It
+    needs every party's labels at once: memory O(num_parties * num_public).
 
     Parameters
     ----------
     labels : sequence of ndarray of shape (num_public,), int16
         One label array per party, ``ABSTAIN`` where it has no vote.
-    num_classes : int
-        Number of classes.
     max_iterations : int
         Upper limit on EM iterations.
     tolerance : float
@@ -111,24 +109,13 @@ def dawid_skene(
 
 
 def five_steps(labels: Sequence[Labels], *, num_classes: int) -> tuple[Labels, NDArray[np.float64]]:
-    """Return what `dawid_skene` finds in five steps with equal classes; to its end it fits the first votes' mistakes.
-
-    >>> good, swapped = np.array([0, 0, 1, 1], np.int16), np.array([1, 1, 0, 0], np.int16)
-    >>> five_steps([good, good, swapped], num_classes=2)[0].tolist()
-    [0, 0, 1, 1]
-    """
+    """Return what `dawid_skene` finds in five steps with equal classes; to its end it fits the votes' mistakes."""
     return dawid_skene(labels, num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform")
 
 
 @dataclass(frozen=True)
 class DawidSkene(ConsensusRule):
-    """The most probable class of each row that is sure enough; other rows wait for the next round.
-
-    Parameters
-    ----------
-    least : float
-        A row whose most probable class is less probable than this has no label.
-    """
+    """The most probable class of each row where it is probable enough (``least``); other rows wait."""
 
     name: ClassVar[str] = "dawid-skene"
     abstains: ClassVar[bool] = True

@@ -77,10 +77,6 @@ class DensityVote:
 
     Parameters
     ----------
-    num_public : int
-        Number of public rows.
-    num_classes : int
-        Number of classes.
     robust : {"trust", "trimmed", "none"}
         With "none" weights are the numbers of rows and every trust is 1: for parties that cannot lie. With "trimmed"
         every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of 1 as
@@ -115,10 +111,7 @@ class DensityVote:
     def add(self, ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) -> None:
         """Add one party's ratios (num_public, num_classes) and its rows of each class (num_classes,).
 
-        Raises
-        ------
-        DataError
-            If shapes do not fit, a ratio is not within 0..2 C, or a count is negative.
+        Raises `DataError` if shapes do not fit, a ratio is not within 0..2 C, or a count is negative.
         """
         num_classes = self._shape[1]
         counts = check_counts(class_counts, num_classes)
@@ -190,13 +183,9 @@ class DensityVote:
     def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
         """Return the label of each row, and how much of its density the label's class has.
 
-        Returns
-        -------
-        labels : ndarray of shape (num_public,), int16
-            ``ABSTAIN`` where the densities of all classes are near 0: the row looks like nobody's data.
-        confidence : ndarray of shape (num_public,), float64
-            Density of the label's class over the sum of all classes, once each has been given what is due to it: within
-            [0, 1], and 0 where there is no label.
+        The labels, (num_public,) int16, are ``ABSTAIN`` where the densities of all classes are near 0: the row looks
+        like nobody's data. The second array, (num_public,) float64, is the density of the label's class over the sum of
+        all classes, once each has been given what is due to it: within [0, 1], and 0 where there is no label.
         """
         num_public, num_classes = self._shape
         sums = np.zeros(num_public * num_classes)

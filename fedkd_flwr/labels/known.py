@@ -49,15 +49,7 @@ _TINY = 1e-300  # of labels that a party never gives
 
 
 class KnownRows(NamedTuple):
-    """Public rows whose labels the server knows.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (num_known,), int64
-        Their places among the public rows, ascending.
-    labels : ndarray of shape (num_known,), int16
-        Their classes.
-    """
+    """Public rows whose labels the server knows: their places, ascending, and classes, both of shape (num_known,)."""
 
     rows: NDArray[np.int64]
     labels: Labels
@@ -120,24 +112,11 @@ class JudgedConsensus(NamedTuple):
 def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Generator) -> KnownRows:
     """Return ``count`` of the rows whose label is known: `LEAST_KNOWN` of each class, the others at random.
 
-    Rows of a class that has fewer are not drawn.
+    ``truth``, (num_public,) int16, holds the labels that the server knows, and ``ABSTAIN``. Rows of a class that has
+    fewer are not drawn. Parties must not be able to repeat the draw: who knows the rows answers right there and lies
+    elsewhere.
 
-    Parameters
-    ----------
-    truth : ndarray of shape (num_public,), int16
-        The labels that the server knows, ``ABSTAIN`` for rows whose label it does not know.
-    count : int
-        How many rows.
-    num_classes : int
-        Number of classes.
-    rng : Generator
-        Draws them. Parties must not be able to repeat the draw: who knows the rows answers right there and lies
-        elsewhere.
-
-    Raises
-    ------
-    ConfigError
-        If there are too few such rows, or they are of one class.
+    Raises `ConfigError` if there are too few such rows, or they are of one class.
     """
     found = np.bincount(truth[truth != ABSTAIN], minlength=num_classes)
     classes = np.flatnonzero(found >= LEAST_KNOWN)
@@ -224,10 +203,6 @@ def known_vote(
     answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
         Each party's labels, ``ABSTAIN`` where it has none, which is told apart too; several arrays count as shares of
         one vote.
-    known : KnownRows
-        Known to the server alone.
-    num_classes : int
-        Number of classes.
     ties, rng
         As in `fedkd_flwr.labels.majority.majority`.
 
@@ -292,19 +267,11 @@ def judged_consensus(
 ) -> JudgedConsensus:
     """Return the best by known rows of three: what was found without them, the vote by them, and the server's forest.
 
-    No known row is labelled with the help of its own label, so each share is near what it is elsewhere.
+    No known row is labelled with the help of its own label, so each share is near what it is elsewhere. ``found`` is
+    the consensus of ``rule``, chosen without known rows; where it has no label it gets that of the vote. ``own`` is
+    what the server's forest says (`fedkd_flwr.models.known_rows`), which votes as one more party. The rest as in
+    `known_vote`.
 
-    Parameters
-    ----------
-    found : ndarray of shape (num_public,), int16
-        The consensus of ``rule``, which was chosen without known rows. Where it has no label it gets that of the vote.
-    answers, known, num_classes, ties, rng
-        As in `known_vote`.
-    own : ndarray of shape (num_public,), int16, or None
-        What the server's forest says (`fedkd_flwr.models.known_rows`); it votes as one more party.
-
-    Examples
-    --------
     >>> truth = np.tile(np.array([0, 1], np.int16), 10)
     >>> known, swapped = KnownRows(np.arange(12), truth[:12]), 1 - truth
     >>> options = {"rule": "majority", "own": None, "num_classes": 2, "ties": "lowest"}

@@ -17,7 +17,7 @@ Ties = Literal["random", "lowest"]
 
 
 def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
-    """Return the class with most votes for each row; rows without votes stay unlabelled.
+    """Return the class with most votes for each row, (num_public,) int16; ``ABSTAIN`` where a row has no votes.
 
     Parameters
     ----------
@@ -25,13 +25,6 @@ def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Gener
         Vote counts, or any scores >= 0 (a row of zeros has no votes).
     ties : {"random", "lowest"}
         Break ties at random with ``rng``, or by the lowest class index (as published codes do).
-    rng : numpy.random.Generator
-        Needed for random ties.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
-        Consensus labels, ``ABSTAIN`` where a row has no votes.
 
     Examples
     --------

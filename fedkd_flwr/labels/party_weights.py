@@ -31,15 +31,7 @@ class Weighting(Protocol):
     """Says how much each party counts; write your own against it."""
 
     def __call__(self, label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
-        """Return weights >= 0 of total 1, one per party.
-
-        Parameters
-        ----------
-        label_matrix : ndarray of shape (num_parties, num_rows), int16
-            Each party's labels of the same rows, without `ABSTAIN`.
-        num_classes : int
-            Number of classes.
-        """
+        """Return weights >= 0 of total 1, one per party, for (parties, rows) labels without `ABSTAIN`."""
         ...
 
 

@@ -37,13 +37,6 @@ def qualified_majority(
         Parties with a valid reply.
     true_votes : ndarray of the same shape, optional
         Where noise is in ``votes``: estimates without it, which alone count against the quorum.
-    ties, rng
-        As in `majority`.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
-        Consensus labels, ``ABSTAIN`` where the quorum is missed: unlabelled this round.
 
     Examples
     --------

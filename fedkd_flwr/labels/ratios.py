@@ -40,7 +40,8 @@ def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer
     """Return how many times denser each of a party's classes is at each public row than the public rows are.
 
     ``min(P(c | x) / max(P(other | x), 0.02) / pi_c, 2 C)``, where pi_c is the share of class c among the party's rows;
-    0 for a class that the party does not hold.
+    0 for a class that the party does not hold. Float64 of shape (num_public, num_classes). Raises `DataError` if the
+    shapes do not fit, a probability is not within [0, 1], or the party has no row.
 
     Parameters
     ----------
@@ -48,16 +49,6 @@ def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer
         Probabilities from models that did not see the row they score; the last column is the class "other".
     class_counts : ndarray of shape (num_classes,), int
         The party's rows of each class.
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), float64
-        Within [0, 2 C].
-
-    Raises
-    ------
-    DataError
-        If the shapes do not fit, a probability is not within [0, 1], or the party has no row.
 
     Examples
     --------
@@ -95,19 +86,9 @@ def with_classes_of(
     brought back to pi: ``q_c pi_c / m_c``, scaled to a sum of 1. So a class that the party does not hold gets nothing,
     and what looks like one is shared among the others as little as they look like it.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_public, num_classes + 1)
-        As in `density_ratios`.
-    own_probs : ndarray of shape (num_public, num_classes)
-        The own model's probabilities.
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-    taught : ndarray of shape (num_public,), int, optional
-        The labels that it learnt besides, ``ABSTAIN`` where there was none.
+    ``probs`` and ``class_counts`` are as in `density_ratios`; ``own_probs``, (num_public, num_classes), are the own
+    model's; ``taught``, (num_public,), the labels that it learnt besides.
 
-    Examples
-    --------
     >>> probs, own = np.array([[0.1, 0.4, 0.5]]), np.array([[0.6, 0.4]])
     >>> with_classes_of(probs, own, np.array([5, 5])).round(2).tolist()
     [[0.3, 0.2, 0.5]]
@@ -134,23 +115,12 @@ def ratio_bits(num_classes: int) -> int:
 
 
 def ratio_codes(ratios: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Return ratios as codes: 0 for about none, then equal steps of the logarithm up to ``2 C``.
+    """Return ratios of `density_ratios` as codes: 0 for about none, then equal steps of the logarithm up to ``2 C``.
 
-    A ratio gets the code whose value is nearest on the logarithmic scale. Ratios below half of the largest of their row
-    become 0: the vote on ten data sets stays as accurate, and the codes take about half the bytes.
+    A ratio gets the code of `ratio_bits` bits, uint8, whose value is nearest on the logarithmic scale. Ratios below
+    half of the largest of their row become 0: the vote on ten data sets stays as accurate, and the codes take about
+    half the bytes.
 
-    Parameters
-    ----------
-    ratios : ndarray of shape (num_public, num_classes)
-        What `density_ratios` returns.
-
-    Returns
-    -------
-    ndarray of shape (num_public, num_classes), uint8
-        Of `ratio_bits` bits.
-
-    Examples
-    --------
     >>> ratio_codes(np.array([[6.0, 2.9, 0.0], [1.0, 0.6, 0.4], [0.0, 0.01, 0.0]])).tolist()
     [[7, 0, 0], [4, 4, 0], [0, 0, 0]]
     """
@@ -162,15 +132,8 @@ def ratio_codes(ratios: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 
 def ratios_of(codes: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the ratios that codes of shape (num_public, num_classes) stand for.
+    """Return the ratios that codes of shape (num_public, num_classes) stand for; raise `DataError` if one is no code.
 
-    Raises
-    ------
-    DataError
-        If a code is not one of `ratio_bits` bits.
-
-    Examples
-    --------
     >>> ratios_of(np.array([[0, 1], [2, 3]], np.uint8)).tolist()
     [[0.0, 0.25], [1.0, 4.0]]
     """
@@ -193,15 +156,8 @@ def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[n
     """Return codes that keep a row of the last round's where it says about the same, so that it need not be sent.
 
     A row is kept where the same class has the largest code, and that moved by at most one step: models that are fitted
-    anew differ by so much from one seed to the next.
+    anew differ by so much from one seed to the next. ``base`` are the codes that the receiver holds.
 
-    Parameters
-    ----------
-    codes, base : ndarray of shape (num_public, num_classes), uint8
-        This round's codes, and those that the receiver holds.
-
-    Examples
-    --------
     >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[4, 5], [4, 5]], np.uint8)).tolist()
     [[4, 5], [4, 0]]
     """
@@ -217,15 +173,6 @@ def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) 
     the mean ratio of each class, at most 1, weighed by the class's share of the party's rows. Forests, which are never
     sure, give about 0.5 for fitting rows. A party with few rows gets a low figure too: it can tell little.
 
-    Parameters
-    ----------
-    ratios : ndarray of shape (num_public, num_classes)
-        What `density_ratios` returns, or what `ratios_of` makes of codes.
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-
-    Examples
-    --------
     >>> public_fit(np.array([[2.0, 0.0], [0.0, 0.2], [1.0, 0.1]]), np.array([3, 1])).__round__(3)
     0.775
     """

@@ -104,17 +104,7 @@ class ConsensusRule(ABC):
 
     @abstractmethod
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
-        """Return the consensus.
-
-        Parameters
-        ----------
-        ballot : Ballot
-            What the parties said.
-        config : Config
-            The algorithm's settings; ``config.ties`` says how equal votes are broken.
-        rng : Generator
-            Breaks ties.
-        """
+        """Return the consensus; ``config.ties`` says how ``rng`` breaks equal votes."""
 
     def also_named(self, beside: Mapping[str, NDArray[Any]]) -> Labels | None:
         """Return labels that what a party sent beside its own names, (num_public,); None where it names none."""

@@ -11,23 +11,11 @@ __all__ = ["dequantise", "onto_simplex", "quantise"]
 
 
 def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the probabilities nearest to each row, by squared distance.
+    """Return the probabilities nearest to each row of finite numbers, by squared distance: float64, each row of sum 1.
 
     Source: Duchi et al., "Efficient projections onto the l1-ball" (ICML 2008), Figure 1. Unbiased estimates of class
-    shares may be negative or above 1; a loss needs shares that are neither.
+    shares may be negative or above 1; a loss needs shares that are neither. Rows that are so already stay as they are.
 
-    Parameters
-    ----------
-    estimates : ndarray of shape (num_rows, num_classes)
-        Finite numbers.
-
-    Returns
-    -------
-    ndarray of the same shape, float64
-        Each row >= 0 and of sum 1; rows that are so already stay as they are.
-
-    Examples
-    --------
     >>> onto_simplex(np.array([[0.2, 0.8], [1.5, -0.5], [0.9, 0.5]])).round(3).tolist()
     [[0.2, 0.8], [1.0, 0.0], [0.7, 0.3]]
     """
@@ -47,25 +35,12 @@ def onto_simplex(estimates: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def quantise(probs: NDArray[np.floating], bits: int) -> NDArray[np.uint8]:
-    """Return probabilities as whole numbers of steps of ``1 / (2^bits - 1)`` that sum to ``2^bits - 1`` in each row.
+    """Return probabilities as whole numbers, uint8, of steps of ``1 / (2^bits - 1)``; each row sums to ``2^bits - 1``.
 
     Source: Sattler et al., "CFD: Communication-efficient federated distillation via soft-label quantization and delta
     coding" (IEEE TNSE 2022), constrained quantisation: the nearest vector of such steps, found by largest remainders.
-    With one bit it is the one-hot of the largest probability. Equal remainders go to the lower class.
+    With one bit (of 1 to 8) it is the one-hot of the largest probability. Equal remainders go to the lower class.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes)
-        Each row >= 0 and of sum 1, up to rounding.
-    bits : int
-        1 to 8.
-
-    Returns
-    -------
-    ndarray of the same shape, uint8
-
-    Examples
-    --------
     >>> quantise(np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]), 2).tolist()
     [[2, 1, 0], [1, 0, 2]]
     """

@@ -43,15 +43,9 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
     where more than a third would count less than a quarter (those that label all rows alike among them): under extreme
     label skew most honest parties give nearly all rows one class, and then a liar looks like them.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Each party's labels; several arrays count as shares of one vote.
-    num_classes : int
-        Number of classes.
+    ``answers`` are each party's labels, (num_public,) or (num_arrays, num_public); several arrays count as shares of
+    one vote.
 
-    Examples
-    --------
     >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
     >>> label_trusts([good, good, good, nearly_alike], num_classes=3).round(1).tolist()
     [1.0, 1.0, 1.0, 0.0]
@@ -71,22 +65,11 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
 
 
 def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return what each party's votes count, in hundredths of ``weights``.
+    """Return what each party's votes count, in hundredths of ``weights``, which `voter_weights` gives.
 
     Parties that label every row alike shift all rows by the same amount, so their number must not decide: together they
     cast at most a tenth of what the others cast.
 
-    Parameters
-    ----------
-    weights : sequence of int
-        As `fedkd_flwr.labels.voting.voter_weights` gives them.
-    trust : ndarray of shape (num_parties,), float64
-        As `label_trusts` gives it.
-    alike : ndarray of shape (num_parties,), bool
-        Which parties label every row alike.
-
-    Examples
-    --------
     >>> trusted_weights([2, 2, 2, 1, 1], np.array([1.0, 1.0, 0.2, 0.0, 0.0]), np.arange(5) > 2).tolist()
     [200, 200, 40, 22, 22]
     """
@@ -115,15 +98,6 @@ def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArr
     rows of the others. Together such parties cast at most half of what the others cast: they decide where the others
     differ, and cannot outvote them where they agree. That needs three others, and thirty rows.
 
-    Parameters
-    ----------
-    weights : sequence of int
-        As `fedkd_flwr.labels.voting.voter_weights` gives them.
-    answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Each party's labels.
-
-    Examples
-    --------
     >>> good, constant = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
     >>> steadied_weights([2, 2, 2, 2, 2], [good, good, good, constant, constant]).tolist()
     [200, 200, 200, 150, 150]

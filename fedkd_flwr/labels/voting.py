@@ -50,26 +50,19 @@ def check_labels(
 ) -> Labels:
     """Return ``labels`` as int16 after checking shape, type and range: the one check of label arrays.
 
+    Raises `DataError` if the array has another length, holds something other than whole numbers, or a class out of
+    range; then with the code ``class-outside-schema``, and naming the first such row.
+
     Parameters
     ----------
     labels : ndarray of shape (num_rows,) or (num_arrays, num_rows)
-        Class labels.
-    num_classes : int
-        Number of classes C: labels lie within ``least``..C-1.
+        Class labels, within ``least``..num_classes-1.
     num_rows : int, optional
         How many rows they must be of; any number, and any shape, if None.
-    name : str
-        What the array is called in messages.
+    name, way_out : str
+        What the array is called in messages, and what those on a wrong type or class advise.
     least : int
         `ABSTAIN` where a row may have no label, else 0.
-    way_out : str
-        What messages on a wrong type or class advise.
-
-    Raises
-    ------
-    DataError
-        If the array has another length, holds something other than whole numbers, or a class out of range; then with
-        the code ``class-outside-schema``, and naming the first such row.
     """
     array = np.asarray(labels)
     if num_rows is not None and (array.ndim not in (1, 2) or array.shape[-1] != num_rows):
@@ -89,18 +82,6 @@ def check_labels(
 def consistent_labels(students: NDArray[np.integer[Any]]) -> Labels:
     """Keep the label of a row where all of one party's students agree, else abstain (FedKT, Algorithm 1).
 
-    Parameters
-    ----------
-    students : ndarray of shape (students_per_party, num_public)
-        The label arrays of one party.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
-        The agreed label, ``ABSTAIN`` where the students disagree.
-
-    Examples
-    --------
     >>> consistent_labels(np.array([[0, 1, 2], [0, 2, 2]])).tolist()
     [0, -1, 2]
     """
@@ -128,15 +109,6 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
     leaving it out lets that class win where many such parties hold the frequent one; half is steadier than either on
     the published Adult partitions (10 seeds: 81.3, 81.4 and 81.8 %, and the worst of the ten 81.1, 79.0 and 81.6 %).
 
-    Parameters
-    ----------
-    answers : sequence of ndarray
-        Each party's label arrays.
-    uninformative : {"count", "half", "leave-out"}
-        Count such parties like all others (as published), with half their votes, or not at all.
-
-    Examples
-    --------
     >>> votes = [np.array([[0, 1]]), np.array([[1, 1]])]
     >>> [voter_weights(votes, uninformative=rule) for rule in ("count", "half", "leave-out")]
     [[2, 2], [2, 1], [2, 0]]
@@ -162,23 +134,8 @@ _MOST_GATHERED = 255
 class VoteCounter:
     """Counts votes per public row and class, one party after the other.
 
-    Parameters
-    ----------
-    num_public : int
-        Number of public rows.
-    num_classes : int
-        Number of classes.
-
-    Attributes
-    ----------
-    votes : ndarray of shape (num_public, num_classes), int32
-        Votes so far.
-    class_voters : ndarray of shape (num_classes,), int32
-        How many parties gave each class to at least one row.
-
-    Examples
-    --------
-    Three voters, three rows:
+    ``votes``, (num_public, num_classes) int32, are those so far; ``class_voters``, (num_classes,) int32, how many
+    parties gave each class to at least one row. Three voters, three rows:
 
     >>> counter = VoteCounter(num_public=3, num_classes=2)
     >>> for labels in ([0, 1, 1], [0, 0, 1], [0, 1, -1]):

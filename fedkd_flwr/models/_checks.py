@@ -11,14 +11,7 @@ from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.labels.voting import check_labels as check_label_array
 
-__all__ = [
-    "check_answers",
-    "check_labels",
-    "check_probabilities",
-    "check_rows",
-    "check_targets",
-    "check_text_rows",
-]
+__all__ = ["check_answers", "check_labels", "check_probabilities", "check_rows", "check_targets", "check_text_rows"]
 
 
 def check_rows(
@@ -131,20 +124,15 @@ def check_answers(answers: Any, num_rows: int, num_codes: int, *, source: str = 
     if codes.shape != (num_rows,):
         message = explain(name, f"have shape ({num_rows},)", codes.shape, way_out)
         raise DataError(message, code=Code.WRONG_MODEL_OUTPUT)
-    whole = codes.dtype.kind == "f" and np.array_equal(codes, np.rint(codes)) and bool((np.abs(codes) < 2**31).all())
-    if whole:
-        codes = codes.astype(np.int64)
-    if codes.dtype.kind in "iu":
-        wrong = (codes < 0) | (codes >= num_codes)
-    else:
-        number = codes.dtype.kind == "f"
-        wrong = ~(np.abs(codes) < 2**31) | (codes != np.rint(codes)) if number else np.ones(num_rows, dtype=bool)
-    if codes.dtype.kind not in "iu" or wrong.any():
-        row = int(wrong.argmax())
-        seen = f"{codes[row]!s:.80} at row {row} ({int(wrong.sum())} such rows)"
-        rule = f"be integers within 0..{num_codes - 1}"
-        raise DataError(explain(name, rule, seen, way_out), code=Code.WRONG_MODEL_OUTPUT)
-    return codes
+    fits = np.zeros(num_rows, dtype=bool)
+    if codes.dtype.kind in "iuf":
+        fits = (codes >= 0) & (codes < num_codes) & (codes == np.rint(codes))
+    if not fits.all():
+        row = int(fits.argmin())
+        seen = f"{codes[row]!s:.80} at row {row} ({int((~fits).sum())} such rows)"
+        message = explain(name, f"be integers within 0..{num_codes - 1}", seen, way_out)
+        raise DataError(message, code=Code.WRONG_MODEL_OUTPUT)
+    return codes.astype(np.int64, copy=False)
 
 
 def check_probabilities(

@@ -67,12 +67,8 @@ def arguments(
     """Return what a factory is called with, and those of ``params`` that its signature does not name.
 
     It gets those of ``context`` that it names; ``random_state`` is the seed where it names no ``seed``. A factory with
-    ``**keywords`` names every parameter.
-
-    Raises
-    ------
-    ConfigError
-        If it needs a parameter that nobody gives, or has no readable signature.
+    ``**keywords`` names every parameter. Raise ConfigError if it needs a parameter that nobody gives, or has no
+    readable signature.
     """
     try:
         signature = inspect.signature(factory)

@@ -31,10 +31,8 @@ def own_module(net: Any) -> nn.Module:
 
     Lazy layers get their sizes by that. Weights are drawn from torch's current generator.
 
-    Raises
-    ------
-    ConfigError
-        If the factory fails or returns no module, its weights are no float32 tensors, or its answers are no logits.
+    Raise ConfigError if the factory fails or returns no module, its weights are no float32 tensors, or its answers are
+    no logits.
     """
     context = {name: getattr(net, name) for name in ("num_features", "num_classes", "shape", "seed")}
     context["input_shape"] = input_shape(net.num_features, net.shape)

@@ -21,14 +21,7 @@ from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, cause, explain, place_of
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.metrics import Metrics, measure
-from fedkd_flwr.models._checks import (
-    check_answers,
-    check_labels,
-    check_probabilities,
-    check_rows,
-    check_targets,
-    check_text_rows,
-)
+from fedkd_flwr.models import _checks
 from fedkd_flwr.models.soft_targets import fit_soft_estimator, soft_weights, takes_weights
 from fedkd_flwr.models.training import SoftTraining
 
@@ -93,30 +86,20 @@ class Classifier(SoftTraining):
             rule, seen = "be an object with fit(X, y) and predict(X)", f"an object of {type(estimator).__name__}"
             way_out = "Pass an instance of any scikit-learn compatible classifier."
             raise ConfigError(explain("estimator", rule, seen, way_out))
-        self._template = estimator
+        self.template = estimator  # what every fit starts from a clone of; do not change it
         self.origin = origin
         # what a run names by import string may write into the rows it gets, which are other parties' too
         known = all(name.partition(".")[0] in _KNOWN for name in self.type_names)
         self._lends_copies = origin is not None and not known
-        self._estimator: Any = None
+        self.estimator: Any = None  # the fitted one; None before the first fit, and while the classifier is constant
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
-        self._num_features: int | None = None
+        self.num_features: int | None = None  # columns of the last fit
         self.scaled: dict[str, Any] = {}  # where probabilities did not sum to 1, and in how many rows
-
-    @property
-    def template(self) -> Any:
-        """The unfitted estimator that every fit starts from; do not change it."""
-        return self._template
-
-    @property
-    def estimator(self) -> Any:
-        """The fitted estimator; None before the first fit and while the classifier is constant."""
-        return self._estimator
 
     @property
     def takes_text(self) -> bool:
         """Whether rows are raw texts of shape (num_rows, 1) instead of numbers, as the estimator says."""
-        return bool(getattr(self._template, "takes_text", False))
+        return bool(getattr(self.template, "takes_text", False))
 
     @property
     def is_fitted(self) -> bool:
@@ -126,75 +109,64 @@ class Classifier(SoftTraining):
     @property
     def is_constant(self) -> bool:
         """Whether the rows of the last fit held one class, which is then predicted for every row."""
-        return self.is_fitted and self._estimator is None
+        return self.is_fitted and self.estimator is None
 
     @property
     def continues(self) -> bool:
         """Whether `update` continues from the present state instead of refitting."""
-        return _takes_steps(self._template) or callable(getattr(self._template, "partial_fit", None))
+        return _takes_steps(self.template) or callable(getattr(self.template, "partial_fit", None))
 
     @property
     def takes_steps(self) -> bool:
         """Whether `update` takes a number of minibatch steps, as nets do."""
-        return _takes_steps(self._template)
+        return _takes_steps(self.template)
 
     @property
     def is_skorch(self) -> bool:
         """Whether the estimator is a user's own skorch net."""
-        return _is_skorch(self._template)
+        return _is_skorch(self.template)
 
     @property
     def keeps_label_space(self) -> bool:
         """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
-        return _keeps_label_space(self._template)
+        return _keeps_label_space(self.template)
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """The classes of the last fit: those that the estimator's outputs stand for."""
-        return self._require_classes()
+        """The classes of the last fit: those that the estimator's outputs stand for. Raise FedkdError before one."""
+        if self._classes is None:
+            raise FedkdError(explain("A classifier", "be fitted before it predicts", "one that never was"))
+        return self._classes
 
     def fresh_estimator(self) -> Any:
         """Return an unfitted estimator of the same kind, to change its parameters."""
-        return _fresh(self._template)
+        return _fresh(self.template)
 
     @property
     def type_names(self) -> tuple[str, ...]:
         """Names of the types that the unfitted estimator consists of; a file of this model may hold them."""
-        parts = [self._template]
+        parts = [self.template]
         # torch nets of a user's own are rebuilt by their factory: reading runs its code
-        if getattr(self._template, "is_own", False):
-            return (str(self._template.net),)
+        if getattr(self.template, "is_own", False):
+            return (str(self.template.net),)
         if self.is_skorch and self.origin is not None:
             return (str(self.origin["spec"]),)
-        if callable(getattr(self._template, "get_params", None)):
-            parts += [part for part in self._template.get_params(deep=True).values() if hasattr(part, "fit")]
+        if callable(getattr(self.template, "get_params", None)):
+            parts += [part for part in self.template.get_params(deep=True).values() if hasattr(part, "fit")]
         return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))
-
-    @property
-    def num_features(self) -> int | None:
-        """The number of columns of the last fit; None before the first."""
-        return self._num_features
 
     def fit(self, X: NDArray[Any], y: NDArray[Any], **weights: NDArray[np.floating]) -> Self:
         """Learn from rows and their labels; everything learnt before is forgotten.
 
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-            Finite values. Trees and nets use float32 in C order without a copy.
-        y : ndarray of shape (num_rows,), any integer type
-            Labels within ``0..num_classes-1``. If all are the same, the classifier becomes constant and the
-            estimator is not called.
-        **weights : ndarray of shape (num_rows,), float
-            Weights of the rows under the name by which the estimator's ``fit`` takes them, such as ``sample_weight``.
+        ``X``, (num_rows, num_features) float32 or float64, holds finite values; trees and nets use float32 in C order
+        without a copy. ``y``, (num_rows,) of any integer type, holds labels within ``0..num_classes-1``; if all are the
+        same, the classifier becomes constant and the estimator is not called. ``weights`` are those of the rows,
+        (num_rows,), under the name by which the estimator's ``fit`` takes them, such as ``sample_weight``.
 
-        Raises
-        ------
-        DataError
-            If there are no rows, a value is not finite, or a label is outside the label space.
+        Raises `DataError` if there are no rows, a value is not finite, or a label is outside the label space.
         """
         X = self._check_rows("X", X)
-        y, present = check_labels("y", y, len(X), self.num_classes)
+        y, present = _checks.check_labels("y", y, len(X), self.num_classes)
         self._learn(X, y, present, **weights)
         return self
 
@@ -206,20 +178,10 @@ class Classifier(SoftTraining):
         `fedkd_flwr.models.soft_targets` says how each kind of estimator does this. An estimator whose ``fit`` takes no
         ``sample_weight`` learns the label of the largest target. With one-hot targets this is `fit`.
 
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-        targets : ndarray of shape (num_rows, num_classes), float or integer
-            Finite scores in the same unit in all rows, such as noisy vote counts, margins or averaged probabilities.
-            They may be negative. If all weight is on one class, the classifier becomes constant.
+        ``targets``, (num_rows, num_classes) of float or integer, are finite scores in the same unit in all rows, such
+        as noisy vote counts, margins or averaged probabilities; they may be negative. If all weight is on one class,
+        the classifier becomes constant. Raises `DataError` if rows or targets are not so, or no row prefers a class.
 
-        Raises
-        ------
-        DataError
-            If rows or targets are not finite or have another shape, or no row prefers a class.
-
-        Examples
-        --------
         Two voters of three say 0 in the first row, one of one says 1 in the second:
 
         >>> from sklearn.tree import DecisionTreeClassifier
@@ -229,17 +191,17 @@ class Classifier(SoftTraining):
         [[0.67, 0.33], [0.33, 0.67]]
         """
         X = self._check_rows("X", X)
-        targets = check_targets("targets", targets, len(X), self.num_classes, probabilities=False)
+        targets = _checks.check_targets("targets", targets, len(X), self.num_classes, probabilities=False)
         weights = soft_weights(targets)
-        if not takes_weights(self._template) or bool((weights.max(axis=1) == 1).all()):
+        if not takes_weights(self.template) or bool((weights.max(axis=1) == 1).all()):
             y = weights.argmax(axis=1)
             self._learn(X, y, np.flatnonzero(np.bincount(y, minlength=self.num_classes)))
             return self
-        estimator = _fresh(self._template)
+        estimator = _fresh(self.template)
         present = np.flatnonzero(weights.any(axis=0))
         classes = np.arange(self.num_classes) if _keeps_label_space(estimator) else present
         fit_soft_estimator(estimator, self._lent(X), weights[:, classes])
-        self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+        self.estimator, self._classes, self.num_features = estimator, classes, X.shape[1]
         return self
 
     def update(
@@ -256,26 +218,20 @@ class Classifier(SoftTraining):
         Torch nets take ``steps`` minibatch steps from their present state (or from their initial weights) and keep the
         optimiser's state; half of each batch are own rows, half public rows. Estimators with ``partial_fit`` take one
         pass over both together. If there was no fit yet, or a class is new, they are refitted instead, because
-        scikit-learn fixes the classes at the first fit. All others are refitted on both together.
+        scikit-learn fixes the classes at the first fit. All others are refitted on both together. Raises `DataError` as
+        `fit`; also if only one of ``X_public`` and ``y_public`` is given.
 
         Parameters
         ----------
         X, y
             As in `fit`.
-        X_public : ndarray of shape (num_public, num_features), optional
-            Public rows.
-        y_public : ndarray of shape (num_public,), optional
-            Their labels within ``0..num_classes-1``; rows with -1 have none and are not learnt from.
+        X_public, y_public : ndarray of shape (num_public, num_features) and (num_public,), optional
+            Public rows and their labels within ``0..num_classes-1``; rows with -1 have none and are not learnt from.
         steps : int, optional
             Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Other estimators ignore it.
-
-        Raises
-        ------
-        DataError
-            As `fit`; also if only one of ``X_public`` and ``y_public`` is given.
         """
-        X = self._check_rows("X", X, self._num_features)
-        y, present = check_labels("y", y, len(X), self.num_classes)
+        X = self._check_rows("X", X, self.num_features)
+        y, present = _checks.check_labels("y", y, len(X), self.num_classes)
         if (X_public is None) != (y_public is None):
             missing = "X_public" if X_public is None else "y_public"
             raise DataError(explain(missing, "be given together with its counterpart", None))
@@ -283,42 +239,38 @@ class Classifier(SoftTraining):
             check_whole("steps", steps, 1)
         if X_public is not None and y_public is not None and (np.asarray(y_public) != ABSTAIN).any():
             X_public = self._check_rows("X_public", X_public, X.shape[1])
-            if not getattr(self._template, "leaves_unlabelled_out", False):  # those that do need no copy of the others
+            if not getattr(self.template, "leaves_unlabelled_out", False):  # those that do need no copy of the others
                 X_public, y_public = _only_labelled(X_public, y_public)
-            y_public, present_public = check_labels(
+            y_public, present_public = _checks.check_labels(
                 "y_public", y_public, len(X_public), self.num_classes, unlabelled=True
             )
             present = np.union1d(present, present_public)
         else:
             X_public = y_public = None
 
-        if _takes_steps(self._template) and (self._estimator is not None or len(present) > 1):
-            if self._estimator is None:
-                self._estimator, self._classes = _fresh(self._template), np.arange(self.num_classes)
+        if _takes_steps(self.template) and (self.estimator is not None or len(present) > 1):
+            if self.estimator is None:
+                self.estimator, self._classes = _fresh(self.template), np.arange(self.num_classes)
             if X_public is None or y_public is None:
                 X_public, y_public = X[:0], y[:0]
-            self._estimator.update_steps(*map(self._lent, (X, y, X_public, y_public)), steps)
-            self._num_features = X.shape[1]
+            self.estimator.update_steps(*map(self._lent, (X, y, X_public, y_public)), steps)
+            self.num_features = X.shape[1]
             return self
         if X_public is not None and y_public is not None:
             X, y = np.concatenate((X, X_public)), np.concatenate((y, y_public))
         knows_all = self._classes is not None and bool(np.isin(present, self._classes).all())
-        if self._estimator is not None and self.continues and knows_all:
-            self._estimator.partial_fit(self._lent(X), self._lent(self._encode(y)))
+        if self.estimator is not None and self.continues and knows_all:
+            self.estimator.partial_fit(self._lent(X), self._lent(self._encode(y)))
         else:
             self._learn(X, y, present)
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.int16]:
-        """Return the label of each row.
+        """Return the label of each row, int16 of shape (num_rows,).
 
         Parameters
         ----------
         X : ndarray of shape (num_rows, num_features), float32 or float64
-
-        Returns
-        -------
-        labels : ndarray of shape (num_rows,), int16
 
         Raises
         ------
@@ -327,12 +279,12 @@ class Classifier(SoftTraining):
         DataError
             If the rows are not finite or have another number of columns, or the estimator's labels are not its classes.
         """
-        classes = self._require_classes()
-        X = self._check_rows("X", X, self._num_features, allow_empty=True)
-        if self._estimator is None or len(X) == 0:
+        classes = self.classes
+        X = self._check_rows("X", X, self.num_features, allow_empty=True)
+        if self.estimator is None or len(X) == 0:
             return np.full(len(X), classes[0], dtype=np.int16)
-        source = place_of(self._estimator.predict)
-        codes = check_answers(self._estimator.predict(self._lent(X)), len(X), len(classes), source=source)
+        source = place_of(self.estimator.predict)
+        codes = _checks.check_answers(self.estimator.predict(self._lent(X)), len(X), len(classes), source=source)
         labels: NDArray[np.int16] = classes.astype(np.int16)[codes]
         return labels
 
@@ -343,7 +295,7 @@ class Classifier(SoftTraining):
     @property
     def gives_probabilities(self) -> bool:
         """Whether `predict_proba` holds more than the predicted label."""
-        return callable(getattr(self._estimator, "predict_proba", None))
+        return callable(getattr(self.estimator, "predict_proba", None))
 
     def metrics(self, X: NDArray[Any], y: NDArray[np.integer]) -> Metrics:
         """Return how good the model is on labelled rows, as `fedkd_flwr.metrics.measure`. Raises as `predict`.
@@ -360,35 +312,22 @@ class Classifier(SoftTraining):
         return measure(np.asarray(y), labels, probs, num_classes=self.num_classes)
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the probability of each class for each row.
+        """Return the probability of each class for each row, float64 of shape (num_rows, num_classes).
 
         Classes that were absent at the last fit have probability 0. Without ``predict_proba`` the predicted label has
-        probability 1.
-
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-
-        Returns
-        -------
-        probs : ndarray of shape (num_rows, num_classes), float64
-
-        Raises
-        ------
-        FedkdError, DataError
-            As `predict`.
+        probability 1. Takes rows and raises as `predict`.
         """
-        classes = self._require_classes()
-        X = self._check_rows("X", X, self._num_features, allow_empty=True)
+        classes = self.classes
+        X = self._check_rows("X", X, self.num_features, allow_empty=True)
         probs = np.zeros((len(X), self.num_classes))
         if len(X) == 0:
             return probs
-        if self._estimator is None or not callable(getattr(self._estimator, "predict_proba", None)):
+        if self.estimator is None or not callable(getattr(self.estimator, "predict_proba", None)):
             probs[np.arange(len(X)), self.predict(X)] = 1.0
             return probs
-        source = place_of(self._estimator.predict_proba)
-        known = self._estimator.predict_proba(self._lent(X))
-        probs[:, classes], uneven = check_probabilities(known, len(X), len(classes), source=source)
+        source = place_of(self.estimator.predict_proba)
+        known = self.estimator.predict_proba(self._lent(X))
+        probs[:, classes], uneven = _checks.check_probabilities(known, len(X), len(classes), source=source)
         if uneven and not self.scaled:
             self.scaled = {"where": source, "uneven": uneven, "rows": len(X)}
             words = "%s: %d of %d rows of probabilities do not sum to 1. They are divided by their sum."
@@ -401,12 +340,12 @@ class Classifier(SoftTraining):
         estimator = None
         classes = present
         if len(present) > 1:
-            estimator = _fresh(self._template)
+            estimator = _fresh(self.template)
             if _keeps_label_space(estimator):
                 classes = np.arange(self.num_classes)
             estimator.fit(self._lent(X), self._lent(self._encode(y, classes)), **weights)
         # set only now, so that a fit that raises leaves the classifier unchanged
-        self._estimator, self._classes, self._num_features = estimator, classes, X.shape[1]
+        self.estimator, self._classes, self.num_features = estimator, classes, X.shape[1]
 
     def _lent(self, array: Any) -> Any:
         """Return what the estimator sees of an array."""
@@ -414,21 +353,16 @@ class Classifier(SoftTraining):
 
     @property
     def _check_rows(self) -> Callable[..., NDArray[Any]]:
-        return check_text_rows if self.takes_text else check_rows
+        return _checks.check_text_rows if self.takes_text else _checks.check_rows
 
     def _encode(self, y: NDArray[np.int64], classes: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return labels as positions among the known classes, because XGBoost >= 2 needs labels 0..k-1."""
-        classes = self._require_classes() if classes is None else classes
+        classes = self.classes if classes is None else classes
         if classes[-1] == len(classes) - 1:
             return y
         codes = np.zeros(self.num_classes, dtype=np.int64)
         codes[classes] = np.arange(len(classes))
         return codes[y]
-
-    def _require_classes(self) -> NDArray[np.int64]:
-        if self._classes is None:
-            raise FedkdError(explain("A classifier", "be fitted before it predicts", "one that never was"))
-        return self._classes
 
 
 def _only_labelled(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -24,26 +24,21 @@ def teach(
 ) -> Classifier:
     """Return a model that has learnt from the answered rows.
 
+    Raises `DataError` if no row has an answer.
+
     Parameters
     ----------
     make : callable
         Returns a fresh model.
     X : ndarray of shape (num_public, num_features)
         All public rows; texts have shape (num_public, 1).
-    rows : ndarray of shape (num_queries,), int64
-        Numbers of the rows that were asked; no row twice.
-    labels : ndarray of shape (num_queries,), int16
-        The answers, -1 for a row without an answer.
+    rows, labels : ndarray of shape (num_queries,), int64 and int16
+        Numbers of the rows that were asked, no row twice, and the answers: -1 for a row without one.
     counts : ndarray of shape (num_queries, num_classes), float64, optional
         Noisy counts to learn from instead of the labels.
     self_training : bool
         Whether a first model labels the rows without an answer, and a second one is trained on all rows. With counts
         the first model labels the answered rows too.
-
-    Raises
-    ------
-    DataError
-        If no row has an answer.
     """
     answered = labels >= 0
     rows, labels = rows[answered], labels[answered]

@@ -27,13 +27,7 @@ MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import and return a library of an optional extra.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed; the message says how to install it.
-    """
+    """Import and return a library of an optional extra; raise MissingExtraError, which says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -67,16 +61,7 @@ class NumberScaler(StandardScaler):  # type: ignore[misc]  # sklearn has no type
 class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     """k nearest neighbours on standardised numbers; k is lowered to the number of rows if a party holds fewer.
 
-    scikit-learn's own estimator raises at the first prediction then.
-
-    Parameters
-    ----------
-    n_neighbors : int
-        The number of neighbours that vote.
-    weights : {"uniform", "distance"}
-        Whether near neighbours count more.
-    p : float
-        Power of the Minkowski distance.
+    scikit-learn's own estimator raises at the first prediction then. Parameters as in its ``KNeighborsClassifier``.
     """
 
     n_neighbors: int = 5

@@ -23,17 +23,10 @@ def labels_from_known(
     Parameters
     ----------
     X : ndarray of shape (num_public, num_features)
-        The public rows.
-    rows : ndarray of shape (num_known,), int64
-        Places of the known rows, of each class at least two.
-    labels : ndarray of shape (num_known,), int16
-        Their classes.
+    rows, labels : ndarray of shape (num_known,), int64 and int16
+        Places of the known rows, of each class at least two, and their classes.
     seed : int
         Of the forests and the folds.
-
-    Returns
-    -------
-    ndarray of shape (num_public,), int16
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict

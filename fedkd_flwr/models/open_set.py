@@ -19,7 +19,7 @@ classes it has, and the classes among themselves by a model of the own rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,19 +43,19 @@ _GROVE = 20
 _ROWS_AT_ONCE = 4096
 
 
-class OpenSet:
+class OpenSet(NamedTuple):
     """Probabilities of public rows, by models that did not learn them, or hardly.
 
     Parameters
     ----------
     probs : ndarray of shape (num_public, num_classes + 1), float64
         Probabilities; the last column is "other".
-    models : list of Classifier
+    models : sequence of Classifier
         What goes on in the next round: nets; none of estimators that are fitted anew.
     """
 
-    def __init__(self, probs: NDArray[np.float64], models: Sequence[Classifier] = ()) -> None:
-        self.probs, self.models = probs, list(models)
+    probs: NDArray[np.float64]
+    models: Sequence[Classifier] = ()
 
 
 def open_set(
@@ -74,21 +74,14 @@ def open_set(
     ----------
     fresh : Classifier
         An unfitted model of the party's kind.
-    X, y : ndarray of shape (num_rows, num_features) and (num_rows,)
-        Own rows and labels.
-    X_public : ndarray of shape (num_public, num_features)
-        Public rows, at least one.
+    X, y, X_public : ndarray
+        Own rows and labels as `Classifier.fit` takes them, and at least one public row.
     rng : Generator
         Draws which public rows are left out together: the same in each round where nets go on.
     steps : int, optional
         Minibatch steps of a net, or of both nets together; by default as many as ``fit`` would take.
     models : sequence of Classifier
         Nets of the last round to go on with.
-
-    Raises
-    ------
-    DataError
-        As `Classifier.fit`.
     """
     labels: NDArray[np.int64] = np.asarray(y).astype(np.int64)
     wide = widened(fresh)

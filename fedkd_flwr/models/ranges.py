@@ -43,16 +43,8 @@ _OWNER = "The owner of this node can name it in the node's own model and model-p
 class Rule:
     """The values of one parameter that a run may name; whatever fits one of the four kinds is taken.
 
-    Parameters
-    ----------
-    words : tuple
-        Single values.
-    whole : (int, int), optional
-        Least and greatest whole number.
-    number : (float, float), optional
-        Least and greatest number; where ``whole`` is given too, whole numbers are those of ``whole`` alone.
-    listed : int
-        Longest list of whole numbers within ``whole``; 0: no lists.
+    ``words`` are single values; ``whole`` and ``number`` least and greatest (where both are given, whole numbers are
+    those of ``whole`` alone); ``listed`` the longest list of whole numbers within ``whole``, 0 for none.
     """
 
     words: tuple[Any, ...] = ()
@@ -102,30 +94,15 @@ Work = Callable[[Mapping[str, Any], int, int], float]
 
 @dataclass(frozen=True)
 class Ranges:
-    """What a run may name of one model.
-
-    Parameters
-    ----------
-    rules : mapping of str to Rule
-        By parameter; a run may name no other.
-    work : callable, optional
-        How much work the parameters ask for together, where their product matters.
-    """
+    """What a run may name of one model: rules by parameter, no others, and how much work they ask for together."""
 
     rules: Mapping[str, Rule]
     work: Work | None = None
 
 
 def check_asked(model: str, params: Mapping[str, object], ranges: Ranges) -> None:
-    """Refuse a parameter that a run may not name, or a value out of its range.
+    """Refuse a parameter that a run may not name, or a value out of its range; raises `RefusalError` with the way out.
 
-    Raises
-    ------
-    RefusalError
-        Naming the parameter, its rule, the value, and what the owner of the node can do.
-
-    Examples
-    --------
     >>> check_asked("random-forest", {"n_estimators": 10**9}, FOREST)
     Traceback (most recent call last):
         ...
@@ -144,15 +121,8 @@ def check_asked(model: str, params: Mapping[str, object], ranges: Ranges) -> Non
 def check_work(model: str, params: Mapping[str, Any], ranges: Ranges, *, num_features: int, num_classes: int) -> None:
     """Refuse parameters that are each within range and together ask for too much.
 
-    Parameters
-    ----------
-    params : mapping
-        All parameters of the model, with their defaults.
-
-    Raises
-    ------
-    RefusalError
-        If a fit takes more than `MOST_WORK` multiply-adds per training row.
+    ``params`` are all parameters of the model, with their defaults. Raises `RefusalError` if a fit takes more than
+    `MOST_WORK` multiply-adds per training row.
     """
     asked = ranges.work(params, num_features, num_classes) if ranges.work is not None else 0.0
     if not asked <= MOST_WORK:

@@ -39,7 +39,8 @@ def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
 
     A constant is added to each row so that all rows have the same total R, and all is divided by R. R is the least
     total with which no weight is negative. If no target is negative (votes, probabilities), R is the largest total of a
-    row: the votes that a row has fewer are spread evenly over the classes, and probabilities do not change.
+    row: the votes that a row has fewer are spread evenly over the classes, and probabilities do not change. Raises
+    `DataError` if no row prefers a class, so that there is nothing to learn.
 
     Parameters
     ----------
@@ -49,11 +50,6 @@ def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
     Returns
     -------
     weights : ndarray of shape (num_rows, num_classes), float64
-
-    Raises
-    ------
-    DataError
-        If no row prefers a class, so that there is nothing to learn.
 
     Examples
     --------
@@ -84,27 +80,19 @@ def takes_weights(estimator: Any) -> bool:
 
 
 def fit_soft_estimator(estimator: Any, X: NDArray[Any], weights: NDArray[np.float64]) -> None:
-    """Fit an estimator in place on rows whose classes have weights.
+    """Fit an estimator in place on rows whose classes have weights, as `soft_weights` returns them.
 
     - An estimator with a method ``fit_soft(X, weights)``, such as our torch nets, gets the weights unchanged.
     - scikit-learn's decision tree, extra tree, random forest and extra trees with Gini impurity learn from the weight
       vectors themselves: the tree that squared error grows on them is the tree that Gini impurity grows on fractional
       labels, and each row is drawn and counted once. (With weighted copies of each row, a forest's bootstrap counts of
-      the copies are noise of the size of the signal. Accuracy on digits, 20 voters, Laplace noise of scale 4 and 8 on
-      the counts, 8 seeds: 0.71 and 0.53 this way, 0.63 and 0.41 with copies, 0.63 and 0.38 with the most voted label;
-      on Adult with its two classes, 1,000 to 4,070 rows, within 0.007 of the most voted label.)
+      the copies are noise of the size of the signal: 0.63 for 0.71 on digits with Laplace noise of scale 4.)
     - Others whose ``fit`` takes ``sample_weight`` get a copy of each row for every class that has weight in it. A row's
       weights sum to 1, so that thresholds on weights (XGBoost's ``min_child_weight``) and penalties keep their meaning;
       thresholds on numbers of rows, such as ``min_samples_leaf``, count copies.
     - A `Pipeline` fits its transformers on the rows, and its last step in one of these ways.
 
-    Parameters
-    ----------
-    estimator : object
-        An unfitted classifier that `takes_weights`; afterwards it predicts positions 0..num_classes-1.
-    X : ndarray of shape (num_rows, num_features)
-    weights : ndarray of shape (num_rows, num_classes), float64
-        What `soft_weights` returned, with weight for every class in some row.
+    Afterwards the estimator, of which `takes_weights` must be true, predicts positions 0..num_classes-1.
     """
     if callable(getattr(estimator, "fit_soft", None)):
         estimator.fit_soft(X, weights)

@@ -26,7 +26,11 @@ LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
 class SoftTraining:
     """The methods of `fedkd_flwr.models.classifier.Classifier` that need a neural net.
 
-    Methods that train start from fresh weights if the net has none yet.
+    Methods that train start from fresh weights if the net has none yet. All take rows ``X`` of shape
+    (num_rows, num_features), float32 or float64, with labels ``y`` as `Classifier.fit` does, or with ``targets`` of
+    shape (num_rows, num_classes). ``epochs`` are whole passes and ``steps`` minibatch steps, 1 or more. ``loss`` is one
+    of `LOSS_NAMES`: cross-entropy with the probabilities, mean absolute difference of logits, or mean squared
+    difference of probabilities; both means are over rows and classes.
 
     Raises
     ------
@@ -41,20 +45,19 @@ class SoftTraining:
     """
 
     num_classes: int
-    _template: Any
-    _estimator: Any
+    template: Any
+    estimator: Any
+    num_features: int | None
     _classes: NDArray[np.int64] | None
-    _num_features: int | None
 
     @property
     def supports_soft_steps(self) -> bool:
         """Whether the methods below work, which need a torch net of the zoo."""
-        return callable(getattr(self._template, "full_batch_steps", None))
+        return callable(getattr(self.template, "full_batch_steps", None))
 
     def initialize(self) -> Self:
         """Draw fresh weights from the seed and start a fresh optimiser; everything learnt is forgotten."""
-        self._adopt(self._fresh_net())
-        return self
+        return self._adopt(self._fresh_net())
 
     def arrays(self) -> list[NDArray[np.float32]]:
         """Return float32 copies of the net's weights and buffers, in the order of torch's ``state_dict``.
@@ -65,88 +68,41 @@ class SoftTraining:
         return list(self._net("arrays").arrays())
 
     def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:
-        """Set the weights and buffers to what `arrays` of the same architecture returned.
+        """Set the weights and buffers to copies of what `arrays` of the same architecture returned.
 
         An unfitted net is initialised first; a fitted one keeps its optimiser's state. If an array is refused, no
         weight has changed.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray, float32
-            They are copied and may be read-only.
         """
         self._require_support()
-        net = self._fresh_net() if self._estimator is None else self._estimator
-        net.set_arrays(arrays)
-        self._adopt(net)
-        return self
+        return self._adopt(self._net_or_fresh().set_arrays(arrays))
 
     def logits(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the net's outputs before softmax.
-
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-
-        Returns
-        -------
-        logits : ndarray of shape (num_rows, num_classes), float32
-        """
+        """Return the net's outputs before softmax, float32 of shape (num_rows, num_classes)."""
         net = self._net("logits")
-        logits: NDArray[np.float32] = net.logits(check_rows("X", X, self._num_features, allow_empty=True))
+        logits: NDArray[np.float32] = net.logits(check_rows("X", X, self.num_features, allow_empty=True))
         return logits
 
     def train_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int) -> Self:
-        """Continue training for whole passes over rows and labels.
-
-        Parameters
-        ----------
-        X, y
-            As in `Classifier.fit`.
-        epochs : int
-            1 or more.
-        """
+        """Continue training for whole passes over rows and labels."""
         net = self._net_to_train(epochs=epochs)
-        X, y = self._labelled(X, y)
-        net.digest(X, y, epochs=epochs, loss="cross-entropy")
-        self._adopt(net)
-        return self
+        return self._adopt(net.digest(*self._labelled(X, y), epochs=epochs, loss="cross-entropy"))
 
     def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
         """Continue training for whole passes with (mu / 2) ||w - w_t||^2 added to the loss, w_t the present weights.
 
-        Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means.
-
-        Parameters
-        ----------
-        X, y, epochs
-            As in `train_epochs`.
-        mu : float
-            0 or more and finite; with 0 this is `train_epochs`.
+        Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means. ``mu`` is 0
+        or more and finite; with 0 this is `train_epochs`.
         """
         mu = check_number("mu", mu, least=0)
         net = self._net_to_train(epochs=epochs)
-        X, y = self._labelled(X, y)
-        net.proximal_epochs(X, y, epochs=epochs, mu=mu)
-        self._adopt(net)
-        return self
+        return self._adopt(net.proximal_epochs(*self._labelled(X, y), epochs=epochs, mu=mu))
 
     def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
-        """Continue training for whole passes with a constant added to each weight's gradient.
+        """Continue training for whole passes with a constant added to each weight's gradient; return the steps taken.
 
-        Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: the constant is c - c_i.
-
-        Parameters
-        ----------
-        X, y, epochs
-            As in `train_epochs`; with shifts of 0 this is `train_epochs`.
-        shifts : sequence of ndarray, float32
-            One of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored.
-
-        Returns
-        -------
-        steps : int
-            Minibatch steps taken.
+        Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: the constant is c - c_i. ``shifts`` hold one float32
+        array of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored. With shifts
+        of 0 this is `train_epochs`.
         """
         net = self._net_to_train(epochs=epochs)
         X, y = self._labelled(X, y)
@@ -165,7 +121,7 @@ class SoftTraining:
     def sgd_rate(self) -> float:
         """The learning rate of plain stochastic gradient descent: what a step does is known by it and the gradient."""
         self._require_support()
-        net = self._template
+        net = self.template
         if net.optimizer != "sgd" or net.momentum:
             way_out = "Give the model optimizer=sgd,momentum=0,lr=0.1 in model-params."
             seen = net.optimizer if net.optimizer != "sgd" else f"momentum {net.momentum:g}"
@@ -173,51 +129,26 @@ class SoftTraining:
         return float(net.lr)
 
     def with_widths(self, widths: Sequence[int]) -> Self:
-        """Return an unfitted net of the same kind whose hidden layers have other widths.
-
-        Parameters
-        ----------
-        widths : sequence of int
-            One for each hidden layer, 1 or more.
-        """
-        net = getattr(self._template, "net", type(self._template).__name__)
+        """Return an unfitted net of the same kind whose hidden layers have these widths, each 1 or more."""
+        net = getattr(self.template, "net", type(self.template).__name__)
         if net != "mlp":
             raise ConfigError(explain("model", "be the fully connected net mlp", net, "Set model to mlp."))
-        template = clone(self._template).set_params(hidden=[int(width) for width in widths])
+        template = clone(self.template).set_params(hidden=[int(width) for width in widths])
         return type(self)(template, num_classes=self.num_classes, origin=self.origin)  # type: ignore[call-arg, attr-defined]
 
     def digest(
-        self,
-        X: NDArray[Any],
-        targets: NDArray[Any],
-        *,
-        epochs: int,
-        loss: str,
-        batch_size: int | None = None,
+        self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, loss: str, batch_size: int | None = None
     ) -> Self:
         """Continue training for whole passes over rows and the targets that others agreed on (FedMD's "digest").
 
         Source: Li and Wang 2019, Algorithm 1; its published code compares logits by their mean absolute difference.
-
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-        targets : ndarray of shape (num_rows, num_classes), float
-            Probabilities, or logits for ``l1-logits``.
-        epochs : int
-            1 or more.
-        loss : {"cross-entropy", "l1-logits", "mse-probs"}
-            Cross-entropy with the probabilities; mean absolute difference of logits; mean squared difference of
-            probabilities. Both means are over rows and classes.
-        batch_size : int, optional
-            By default the net's own.
+        ``batch_size`` is by default the net's own.
         """
-        net = self._net_to_train(epochs=epochs, batch_size=batch_size, loss=loss)
-        X = check_rows("X", X, self._num_features)
+        counts = {} if batch_size is None else {"batch_size": batch_size}
+        net = self._net_to_train(epochs=epochs, loss=loss, **counts)
+        X = check_rows("X", X, self.num_features)
         targets = self._targets("targets", targets, len(X), loss)
-        net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
-        self._adopt(net)
-        return self
+        return self._adopt(net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size))
 
     def joint_steps(
         self,
@@ -233,53 +164,31 @@ class SoftTraining:
         """Take minibatch steps on the cross-entropy on own rows plus ``weight`` times the distance on public rows.
 
         Half of each batch (rounded up, at least one row) are own rows, the others public rows. Source: the regularised
-        objective of distributed distillation (Bistritz, Mann and Bambos 2020).
-
-        Parameters
-        ----------
-        X, y
-            Own rows and labels, as in `Classifier.fit`.
-        X_public, targets, loss
-            As ``X``, ``targets`` and ``loss`` of `digest`.
-        steps : int
-            Minibatch steps, 1 or more.
-        weight : float
-            Weight of the distance, 0 or more and finite.
+        objective of distributed distillation (Bistritz, Mann and Bambos 2020). ``weight`` is 0 or more and finite.
         """
         weight = check_number("weight", weight, least=0)
         net = self._net_to_train(steps=steps, loss=loss)
         X, y = self._labelled(X, y)
         X_public = check_rows("X_public", X_public, X.shape[1])
         targets = self._targets("targets", targets, len(X_public), loss)
-        net.joint_steps(X, y, X_public, targets, steps=steps, weight=weight, loss=loss)
-        self._adopt(net)
-        return self
+        return self._adopt(net.joint_steps(X, y, X_public, targets, steps=steps, weight=weight, loss=loss))
 
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take steps along the gradient of the mean cross-entropy over all rows (PrivateKT's fine-tuning).
 
-        The gradient is summed over parts of the rows, so memory does not grow with their number.
-
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-        targets : ndarray of shape (num_rows,), integers, or (num_rows, num_classes), float
-            Labels or probabilities.
-        steps : int
-            1 or more.
+        The gradient is summed over parts of the rows, so memory does not grow with their number. ``targets`` are labels
+        of shape (num_rows,), or probabilities.
         """
         net = self._net_to_train(steps=steps)
-        X = check_rows("X", X, self._num_features)
+        X = check_rows("X", X, self.num_features)
         if np.ndim(targets) == 1:
             targets, _ = check_labels("targets", targets, len(X), self.num_classes)
         else:
             targets = self._targets("targets", targets, len(X), "cross-entropy")
-        net.full_batch_steps(X, targets, steps=steps)
-        self._adopt(net)
-        return self
+        return self._adopt(net.full_batch_steps(X, targets, steps=steps))
 
     def _labelled(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        X = check_rows("X", X, self._num_features)
+        X = check_rows("X", X, self.num_features)
         return X, check_labels("y", y, len(X), self.num_classes)[0]
 
     def _targets(self, name: str, targets: NDArray[Any], num_rows: int, loss: str) -> NDArray[np.floating]:
@@ -289,31 +198,33 @@ class SoftTraining:
             raise DataError(explain(name, f"be within +-{limit:.1e}, as float32 is", float(np.abs(checked).max())))
         return checked
 
-    def _adopt(self, net: Any) -> None:
+    def _adopt(self, net: Any) -> Self:
         """Make a net with weights the fitted estimator, over all classes."""
-        self._estimator, self._classes, self._num_features = net, np.arange(self.num_classes), net.num_features
+        self.estimator, self._classes, self.num_features = net, np.arange(self.num_classes), net.num_features
+        return self
 
     def _fresh_net(self) -> Any:
         self._require_support()
-        return clone(self._template).initialize()
+        return clone(self.template).initialize()
 
     def _net(self, what: str) -> Any:
         self._require_support()
-        if self._estimator is None:
+        if self.estimator is None:
             way_out = "Call initialize(), fit(), or a method that trains, first."
             raise FedkdError(explain(what, "be asked of a net that has weights", "one without", way_out))
-        return self._estimator
+        return self.estimator
 
-    def _net_to_train(self, *, batch_size: int | None = None, loss: str = LOSS_NAMES[0], **counts: int) -> Any:
+    def _net_to_train(self, *, loss: str = LOSS_NAMES[0], **counts: int) -> Any:
         self._require_support()
-        if batch_size is not None:
-            counts["batch_size"] = batch_size
         for name, value in counts.items():
             check_whole(name, value, 1)
         check_choice("loss", loss, LOSS_NAMES)
-        return self._fresh_net() if self._estimator is None else self._estimator
+        return self._net_or_fresh()
+
+    def _net_or_fresh(self) -> Any:
+        return self._fresh_net() if self.estimator is None else self.estimator
 
     def _require_support(self) -> None:
         if not self.supports_soft_steps:
-            seen = f"an estimator {type(self._template).__name__}"
+            seen = f"an estimator {type(self.template).__name__}"
             raise ConfigError(explain("The model", "be a torch net", seen, "Use a torch net: mlp, cnn-privatekt."))

@@ -22,6 +22,7 @@ from fedkd_flwr.models import ranges
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import NumberScaler, require_extra
+from fedkd_flwr.registry import TEXT_MODEL
 
 __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
@@ -102,7 +103,7 @@ _ZOO: dict[str, _Entry] = {
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
     "transformer": _Entry(
-        path="fedkd_flwr.models.transformers:TextTransformer",
+        path=TEXT_MODEL,
         ranges=ranges.TEXT,
         extra="text",
         hidden=("num_classes", "seed"),
@@ -190,8 +191,6 @@ def pick_model(spec: str, party_index: int) -> str:
     ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b,c"`` the listed names or import strings.
     Any other spec is returned unchanged.
 
-    Examples
-    --------
     >>> [pick_model("mixed:decision-tree,xgboost", i) for i in range(3)]
     ['decision-tree', 'xgboost', 'decision-tree']
     >>> pick_model("random-forest", 7)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,10 +26,7 @@ class Answers(NamedTuple):
 def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: int, num_features: int) -> Answers:
     """Add an estimator over ``num_classes`` classes of its own to a graph; ``features`` are (n, num_features) float32.
 
-    Raises
-    ------
-    FedkdError
-        If there is no conversion for it that would answer as it does; the message names it.
+    Raises `FedkdError` if there is no conversion for it that would answer as it does; the message names it.
     """
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
     if name in _KNOWN:
@@ -54,12 +49,6 @@ def _two_sided(graph: Graph, second: str) -> str:
     """Return the probabilities of two classes from that of the second, (n, 1)."""
     one = graph.add("CastLike", graph.constant(1.0, np.float32), second)
     return graph.add("Concat", graph.add("Sub", one, second), second, axis=1)
-
-
-def _above(graph: Graph, scores: str, limit: float, dtype: Any) -> str:
-    """Return 1 for each row whose only score is above the limit, else 0; (n,) int64."""
-    flat = graph.add("Reshape", scores, graph.constant([-1], np.int64))
-    return graph.cast(graph.add("Greater", flat, graph.constant(limit, dtype)), np.int64)
 
 
 def _start(graph: Graph, features: str, values: Any, dtype: Any) -> str:
@@ -120,7 +109,9 @@ def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
     start = _start(graph, features, np.ravel(model._baseline_prediction), np.float64)
     scores = graph.running_sum(start, values, reached)
     if outputs == 1:
-        return Answers(_above(graph, scores, 0.0, np.float64), _two_sided(graph, graph.add("Sigmoid", scores)))
+        codes = graph.add("Reshape", scores, graph.constant([-1], np.int64))
+        codes = graph.cast(graph.add("Greater", codes, graph.constant(0.0)), np.int64)
+        return Answers(codes, _two_sided(graph, graph.add("Sigmoid", scores)))
     return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
 
 
@@ -156,43 +147,27 @@ def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers
     return Answers(_largest(graph, probabilities), probabilities)
 
 
+def _binned(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
+    """BinnedLinear: scores in double precision, linear in which thresholds the features reach."""
+    values = graph.add("Gather", features, graph.constant(model.columns, np.int64), axis=1)
+    reached = graph.add("GreaterOrEqual", values, graph.constant(model.thresholds, np.float32))
+    scores = graph.add("MatMul", graph.cast(reached, np.float64), graph.constant(model.weights, np.float64))
+    scores = graph.add("Add", scores, graph.constant(model.intercept, np.float64))
+    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
 # ----------------------------------------------------------------------------------------------------- others
 
 
 def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    """XGBoost: sums in single precision, in the order of the trees, as its own predictor adds."""
-    learner = json.loads(bytes(model.get_booster().save_raw("json")))["learner"]
-    outputs = 1 if num_classes == 2 else num_classes
-    ensemble = learner["gradient_booster"]["model"]
-    trees = []
-    for one, k in zip(ensemble["trees"], ensemble["tree_info"], strict=True):
-        left = np.asarray(one["left_children"], dtype=np.int64)
-        conditions = np.asarray(one["split_conditions"], dtype=np.float32)
-        values = np.zeros((len(left), outputs), dtype=np.float32)
-        values[:, k] = conditions  # a leaf's value stands where an inner node has its threshold
-        trees.append(
-            PlainTree(
-                left=left,
-                right=np.asarray(one["right_children"], dtype=np.int64),
-                leaf=left == -1,
-                column=np.asarray(one["split_indices"], dtype=np.int64),
-                threshold=conditions,
-                values=values,
-                below=True,
-            )
-        )
-    text = str(learner["learner_model_param"]["base_score"]).strip("[]")
-    base = np.array([float(number) for number in text.split(",")])
-    if outputs == 1:
-        base = np.array([math.log(p / (1 - p)) for p in base])
-    start = _start(graph, features, np.broadcast_to(base, (outputs,)), np.float32)
-    reached, leaves = add_leaves(graph, features, trees)
-    scores = graph.running_sum(start, leaves, reached)
-    if outputs == 1:
-        one = graph.constant(1.0, np.float32)
-        second = graph.add("Div", one, graph.add("Add", one, graph.add("Exp", graph.add("Neg", scores))))
-        return Answers(_above(graph, second, 0.5, np.float32), _two_sided(graph, second))
-    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+    """XGBoost: onnxmltools' converter, within skl2onnx."""
+    converters = import_extra("onnxmltools.convert.xgboost.operator_converters.XGBoost", "onnx")
+    from skl2onnx import update_registered_converter
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes as shapes
+
+    options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
+    update_registered_converter(type(model), "XGBClassifier", shapes, converters.convert_xgboost, options=options)
+    return _by_skl2onnx(graph, model, features, num_classes)
 
 
 def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
@@ -278,9 +253,10 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.ensemble._forest.RandomForestClassifier": _forest,
     "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
+    "fedkd_flwr.models.binned.BinnedLinear": _binned,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
     "fedkd_flwr.models.estimators.RuleFit": _rules,
     "xgboost.sklearn.XGBClassifier": _xgboost,
     "fedkd_flwr.models.networks.TorchNet": _net,
-    "fedkd_flwr.models.transformers.TextTransformer": _text,
+    "fedkd_flwr.text.transformers.TextTransformer": _text,
 }

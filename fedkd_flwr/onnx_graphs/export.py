@@ -97,6 +97,8 @@ def onnx_inputs(model: SavedModel, table: pd.DataFrame) -> dict[str, NDArray[Any
 def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None) -> Difference:
     """Run a graph beside its model by onnxruntime and return how they differ.
 
+    Raises `FedkdError` if a label differs, or a probability by more than 1e-5.
+
     Parameters
     ----------
     model : SavedModel
@@ -104,11 +106,6 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
         What `to_onnx` returned.
     table : DataFrame, optional
         Raw rows; by default `made_up_rows`.
-
-    Raises
-    ------
-    FedkdError
-        If a label differs, or a probability by more than 1e-5.
     """
     runtime = import_extra("onnxruntime", "onnx")
     getattr(runtime, "disable_telemetry_events", lambda: None)()

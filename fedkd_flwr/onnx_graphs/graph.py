@@ -128,6 +128,8 @@ class Graph:
     def model(self, outputs: dict[str, tuple[str, Any, list[Any]]], *, name: str, facts: dict[str, str]) -> Any:
         """Return the finished model.
 
+        Raises `Exception` if onnx finds the graph wrong.
+
         Parameters
         ----------
         outputs : dict
@@ -136,11 +138,6 @@ class Graph:
             The graph's name.
         facts : dict of str to str
             What readers should know; it becomes the model's metadata.
-
-        Raises
-        ------
-        Exception
-            If onnx finds the graph wrong.
         """
         helper = self.onnx.helper
         declared = []

@@ -30,11 +30,9 @@ class PlainTree:
     column : ndarray of int
         Which feature an inner node compares.
     threshold : ndarray of float32
-        With what: see ``below``.
+        With what: rows go left where the feature is at most the threshold.
     values : ndarray of shape (nodes, k)
         What a leaf says.
-    below : bool
-        Whether rows go left where the feature is below the threshold; otherwise where it is at most the threshold.
     """
 
     left: NDArray[np.integer]
@@ -43,7 +41,6 @@ class PlainTree:
     column: NDArray[np.integer]
     threshold: NDArray[np.float32]
     values: NDArray[np.floating]
-    below: bool = False
 
 
 def at_most(threshold: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -69,7 +66,7 @@ def add_leaves(graph: Graph, features: str, trees: Sequence[PlainTree]) -> tuple
         "featureids": np.concatenate([tree.column for tree in trees]),
     }
     values = np.where(leaf, np.float32(0), np.concatenate([tree.threshold for tree in trees]))
-    modes = np.concatenate([np.where(tree.leaf, "LEAF", "BRANCH_LT" if tree.below else "BRANCH_LEQ") for tree in trees])
+    modes = np.where(leaf, "LEAF", "BRANCH_LEQ")
     reached = graph.add(
         "TreeEnsembleRegressor",
         features,

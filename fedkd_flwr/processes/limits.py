@@ -48,17 +48,10 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 def limits_of(seconds: float, gigabytes: float) -> Limits | None:
     """Return the limits that a node's ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
 
-    Parameters
-    ----------
-    seconds : float
-        0: no deadline.
-    gigabytes : float
-        0: three quarters of the memory of the machine, or of its container, where Linux says how much there is.
+    ``seconds``: 0: no deadline. ``gigabytes``: 0: three quarters of the memory of the machine, or of its container,
+    where Linux says how much there is.
 
-    Raises
-    ------
-    ConfigError
-        If this system cannot keep them.
+    Raises `ConfigError` if this system cannot keep them.
     """
     if not hasattr(os, "fork"):
         if seconds or gigabytes:
@@ -77,20 +70,12 @@ def limits_of(seconds: float, gigabytes: float) -> Limits | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one visit may take. Calling it does a piece of the visit's work apart.
+    """What one visit may take. Calling it does a piece of the visit's work apart."""
 
-    Parameters
-    ----------
-    seconds : float
-        Most seconds of one call; 0: no deadline.
-    memory : int
-        Most resident bytes of the child and of what it started, together; 0: no limit.
-    what, names, way_out : str
-        What the work is, what the two limits are called, and what can be done, for the message of a `LimitError`.
-    """
-
-    seconds: float
-    memory: int
+    seconds: float  # most seconds of one call; 0: no deadline
+    memory: int  # most resident bytes of the child and of what it started, together; 0: no limit
+    # what, names, way_out: What the work is, what the two limits are called, and what can be done, for the message of a
+    # `LimitError`
     what: str = "The work of one visit"
     names: tuple[str, str] = ("round-limit-s", "memory-limit-gb")
     way_out: str = "The owner of this node can raise {limit}, or name a smaller model."
@@ -98,20 +83,11 @@ class Limits:
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
         """Do the work in a child process; return the bytes it made.
 
-        Parameters
-        ----------
-        work : callable
-            Runs in a copy of this process: what it changes in memory is lost.
-        parts : int
-            The work may take one of so many equal parts of the seconds.
+        ``work``: runs in a copy of this process: what it changes in memory is lost. ``parts``: the work may take one of
+        so many equal parts of the seconds.
 
-        Raises
-        ------
-        LimitError
-            If the child was ended.
-        FedkdError
-            The work's own, with its class, code and text; another exception becomes one of code ``internal``, as does
-            a child that died.
+        Raises `LimitError` if the child was ended. Raises `FedkdError`: the work's own, with its class, code and text;
+        another exception becomes one of code ``internal``, as does a child that died.
         """
         still_at_work()
         read, write = os.pipe()

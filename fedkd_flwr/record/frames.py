@@ -22,10 +22,7 @@ _SHARED = ("server", "centralised")
 def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
     """Return one table of a record, given as plain types.
 
-    Raises
-    ------
-    ConfigError
-        If ``of`` is none of `FRAMES`.
+    Raises `ConfigError` if ``of`` is none of `FRAMES`.
     """
     import pandas as pd
 

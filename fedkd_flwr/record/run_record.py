@@ -80,8 +80,6 @@ class RunRecord:
 
     ``sends``, ``returns`` and ``one_shot`` are facts about the algorithm. The app copies them from its card.
 
-    Notes
-    -----
     The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
     round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
     ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, `open_round` which round was asked
@@ -328,10 +326,7 @@ class RunRecord:
     def from_dict(cls, data: dict[str, Any]) -> RunRecord:
         """Rebuild a record that `as_dict` or `to_json` wrote. A null in the place of a number becomes NaN.
 
-        Raises
-        ------
-        DataError
-            If the record is of another schema version, lacks a field, or holds one of another type.
+        Raises `DataError` if the record is of another schema version, lacks a field, or holds one of another type.
         """
         if not isinstance(data, dict):
             raise DataError(explain("run record", "be one JSON object", type(data).__name__))

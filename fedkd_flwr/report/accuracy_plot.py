@@ -33,26 +33,19 @@ def accuracy_plot(record: RunRecord) -> Plot:
     Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`).
     If only the server's model profits, the parties' accuracies alone are drawn beside that of the server's model.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The record of the run. Parties without both accuracies are not drawn.
+    ``record``: the record of the run. Parties without both accuracies are not drawn.
 
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
+    Raises `MissingExtraError` if matplotlib is not installed.
     """
     return _plot(record, results.rows_used(record), "accuracy")
 
 
 def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     figure = results.figure_used(record, rows)
-    both = results.pairs(record, rows, figure)
+    name, both = figure.replace("_", " "), results.pairs(record, rows, figure)
     server, central = (results.known(one, rows, figure) for one in (record.server, record.centralised))
     if (rows, figure) == ("own", "balanced_accuracy"):  # a party's is the mean of its own classes alone: no comparison
         server = central = None
-    name = figure.replace("_", " ")
     if not both and server is not None:
         alone_only = [(p, results.known(p.solo, rows, figure)) for p in record.parties]
         both = sorted(((p, value, math.nan) for p, value in alone_only if value is not None), key=lambda item: item[1])
@@ -60,22 +53,48 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         where = "" if rows == results.rows_used(record) else " on its own rows"
         caption = f"Not drawn: no party's {name}{where} is known both alone and with the federation."
         return Plot(title=f"{name.capitalize()} of each party{where}", svg="", caption=caption)
-    gain = sum(after > alone for _, alone, after in both)
-    lost = sum(after < alone for _, alone, after in both)
     alone_mean, after_mean = results.means(both)
-    home = "At home, with" if rows == "own" else "With"
-    reached = "" if figure == "accuracy" else f"{name} "
+    gain, lost = sum(after > alone for _, alone, after in both), sum(after < alone for _, alone, after in both)
     title = (
-        f"{home} the federation {reached}{after_mean:.2f} on average, alone {alone_mean:.2f}: "
+        f"{'At home, with' if rows == 'own' else 'With'} the federation {'' if figure == 'accuracy' else f'{name} '}"
+        f"{after_mean:.2f} on average, alone {alone_mean:.2f}: "
         f"{gain} of {count(len(both), 'party gains', 'parties gain')}, {count(lost, 'loses', 'lose')}"
     )
-    after_too = not math.isnan(after_mean)
-    if not after_too and server is not None:
+    caption = (
+        f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
+        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the party lost, a hollow "
+        "circle alone that both are equal."
+    )
+    if math.isnan(after_mean) and server is not None:
         better = sum(alone < server for _, alone, _ in both)
         title = (
             f"The server's model reaches {server:.2f}, a party alone {alone_mean:.2f} on average: "
             f"it is better than {better} of {count(len(both), 'party', 'parties')}"
         )
+        caption = f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
+    if rows == "own":
+        caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
+    if results.simulation_only(record):
+        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
+    if central is not None:
+        caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
+    what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
+    words = f"{name}: {what}, on {results.ROWS[rows]}"
+    svg = _svg(both, rows, words, title=title, server=server, central=central, prefix=prefix)
+    return Plot(title=title, svg=svg, caption=caption)
+
+
+def _svg(
+    both: Sequence[tuple[PartyRecord, float, float]],
+    rows: str,
+    words: str,
+    *,
+    title: str,
+    server: float | None,
+    central: float | None,
+    prefix: str,
+) -> str:
+    """Draw the parties; few of them below each other with their names, many side by side."""
     named = len(both) <= _NAMED_PARTIES
     with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
         axes = canvas.figure.add_subplot()
@@ -86,8 +105,6 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
             mark(server, color=GREEN, linestyle="--", linewidth=1.6, label=f"server's model {share(server)}")
         if central is not None:
             mark(central, color=PINK, linestyle=":", linewidth=1.9, label=f"centralised {share(central)}")
-        what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
-        words = f"{name}: {what}, on {results.ROWS[rows]}"
         axes.grid(axis="x" if named else "y")
         if named:
             axes.set_xlabel(words)
@@ -96,21 +113,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
             axes.set_xlabel(f"{len(both)} parties, from the worst alone to the best alone")
         canvas.title(title)
         canvas.legend(axes)
-        svg = canvas.svg(prefix)
-    caption = (
-        f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the party lost, a hollow "
-        "circle alone that both are equal."
-        if after_too
-        else f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
-    )
-    if rows == "own":
-        caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
-    if results.simulation_only(record):
-        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
-    if central is not None:
-        caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
-    return Plot(title=title, svg=svg, caption=caption)
+        return canvas.svg(prefix)
 
 
 def _label(party: PartyRecord, rows: str) -> str:

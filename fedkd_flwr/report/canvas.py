@@ -50,35 +50,19 @@ _STYLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A picture for a page.
+    """A picture for a page."""
 
-    Attributes
-    ----------
-    title : str
-        The finding in one sentence.
-    svg : str
-        An ``<svg>`` element, or "" if the record holds nothing to draw.
-    caption : str
-        What the picture shows, or why there is none.
-    """
-
-    title: str
-    svg: str
-    caption: str
+    title: str  # the finding in one sentence
+    svg: str  # an ``<svg>`` element, or "" if the record holds nothing to draw
+    caption: str  # what the picture shows, or why there is none
 
 
 class Canvas:
     """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
 
-    Parameters
-    ----------
-    height : float
-        In inches; the width is fixed.
+    ``height``: in inches; the width is fixed.
 
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed.
+    Raises `MissingExtraError` if matplotlib is not installed.
     """
 
     def __init__(self, height: float) -> None:

@@ -154,8 +154,6 @@ def _question(claim: Claim) -> str:
 def claim_meaning(claim: Claim) -> str:
     """Return one claim as sentences for a reader who does not know differential privacy.
 
-    Notes
-    -----
     An (epsilon, delta) guarantee is at least as strong as a mechanism that reveals everything with probability delta,
     and otherwise shifts the odds by a factor of at most ``exp(epsilon)`` (Kairouz, Oh and Viswanath 2015, Theorem
     3.1). A guess between two cases that are equally likely beforehand is therefore right with a probability of at most

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 import pandas as pd
@@ -37,12 +38,28 @@ _NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"nodes-stable-s", "node-deadline-s"}
 # settings that choose the data with the common test rows, the public rows, and each party's own test rows
-_DATA = ["dataset", "table", "label", "paper.output-classes", "schema-path", "num-test", "paper.public-from"]
+_DATA = [
+    "dataset",
+    "table",
+    "label",
+    "paper.output-classes",
+    "schema-path",
+    "num-test",
+    "paper.public-from",
+    "test-table",
+]
 _DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
-_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column"]
+_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-table"]
 _OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "paper.second-dirichlet-alpha"]
-_OWN += ["classes-per-party", "shards-per-party", "paper.min-party-rows", "paper.class-order", "partition-path"]
-_OWN += ["paper.partition-index", "party-test-fraction"]
+_OWN += [
+    "classes-per-party",
+    "shards-per-party",
+    "paper.min-party-rows",
+    "paper.class-order",
+    "partition-path",
+    "paper.partition-index",
+]
+_OWN += ["party-test-fraction"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,52 +79,33 @@ class Difference:
     worse: int = 0
     compared: int = 0
 
-    @property
-    def verdict(self) -> str:
-        """What can be said of the difference, in a few words."""
-        if self.paired.n > 1 and self.compared and not (self.better or self.worse):
-            return "each party reaches the same in every run"
-        return self.paired.verdict("seed")
-
     def sentence(self) -> str:
         """Return the difference as a sentence."""
         found = self.paired
         seeds = f"{found.n} seeds" if found.n > 1 else f"seed {self.seeds[0]}"
         width = f" ± {found.half:.3f} (standard error {found.error:.3f}, {seeds})" if found.known else f" ({seeds})"
-        text = f"{self.second} minus {self.first}, {_WHOSE[self.whose]}: {found.mean:+.3f}{width}: {self.verdict}"
-        if self.compared:
-            text += f". {self.better} of {self.compared} parties reach more, {self.worse} less"
-            text += f", counted over {found.n} seeds" if found.n > 1 else ""
-        return f"{text}."
+        text = f"{self.second} minus {self.first}, {_WHOSE[self.whose]}: {found.mean:+.3f}{width}"
+        text = f"{text}: {found.verdict('seed')}."
+        if not self.compared:
+            return text
+        over = f", counted over {found.n} seeds" if found.n > 1 else ""
+        return f"{text} {self.better} of {self.compared} parties reach more, {self.worse} less{over}."
 
 
 @dataclass(kw_only=True)
 class Comparison:
-    """The result of a comparison of runs.
+    """The result of a comparison of runs."""
 
-    Attributes
-    ----------
-    groups : dict of str to list of RunRecord
-        The runs of each group, by its letter: A for that of the run that was given first.
-    differs : list of str
-        The settings that differ between groups.
-    figure, rows : str
-        By which figure they are compared, and on which test rows (`fedkd_flwr.report.results`).
-    values : DataFrame
-        A row for each number of each run: ``group``, ``seed``, ``run``, ``whose``, ``party``, ``value``.
-    differences : list of Difference
-        Each group against the first.
-    warnings : list of str
-        What could not be paired.
-    """
-
+    # the runs of each group, by its letter: A for that of the run that was given first
     groups: dict[str, list[RunRecord]]
-    differs: list[str]
+    differs: list[str]  # the settings that differ between groups
+    # figure, rows: By which figure they are compared, and on which test rows (`fedkd_flwr.report.results`)
     figure: str
     rows: str
+    # a row for each number of each run: ``group``, ``seed``, ``run``, ``whose``, ``party``, ``value``
     values: pd.DataFrame
-    differences: list[Difference] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)  # each group against the first
+    warnings: list[str] = field(default_factory=list)  # what could not be paired
 
     def reached(self, group: str, key: str) -> list[float]:
         """Return a number of each run of a group, of parties their mean; [] where a run lacks it."""
@@ -127,7 +125,7 @@ class Comparison:
             }
             for letter, records in self.groups.items()
         ]
-        differences = [asdict(one) | {"verdict": one.verdict} for one in self.differences]
+        differences = [asdict(one) | {"verdict": one.paired.verdict("seed")} for one in self.differences]
         known = {key: getattr(self, key) for key in ("figure", "rows", "differs", "warnings")}
         return {**known, "groups": groups, "differences": differences, "level": LEVEL}
 
@@ -136,13 +134,28 @@ class Comparison:
         settings = [[plain(k), *(plain(_setting(r[0], k), 30) for r in self.groups.values())] for k in self.differs]
         heads = [f"{letter} ({count(len(records), 'run')})" for letter, records in self.groups.items()]
         table = [row for key in _NUMBERS if (row := self._row(key))]
+        found = [one.paired for one in self.differences]
+        many = f" for all {len(found)} of them together (Bonferroni)" if len(found) > 1 else ""
+        explained = {
+            "In the table: mean over runs ± their standard deviation; of parties first the mean of each run.": any(
+                "±" in cell for row in table for cell in row
+            ),
+            f"Differences are paired by seed; ± is a {LEVEL:.0%} interval (Student's t){many}.": any(
+                one.known for one in found
+            ),
+            "Run both with more seeds to tell a difference from noise: fedkd simulate ... --seeds 5": any(
+                one.n < LEAST_PAIRS or not (one.known or one.same) for one in found
+            ),
+        }
+        repeated = [letter for letter, records in self.groups.items() if _repeats(records)]
+        same = "runs with the same seed and settings repeat each other; other seeds tell noise."
         parts = [
             [f"WARNING: {warning}" for warning in self.warnings],
             [f"{letter}  {_group_title(records)}" for letter, records in self.groups.items()],
             columns([["setting", *self.groups], *settings]) if settings else [],
             columns([[self._figure_title(), *heads], *table]),
             [one.sentence() for one in self.differences],
-            list(self._explained(any("±" in cell for row in table for cell in row))),
+            [*(f"{letter}: {same}" for letter in repeated), *(text for text, said in explained.items() if said)],
         ]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
@@ -165,20 +178,6 @@ class Comparison:
         rare = sorted(found[1] for record in records if (found := results.rarest_class(record, self.rows)))
         few = f", {_span(rare)} of them of the rarest class" if rare and self.figure != "accuracy" else ""
         return f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}, n = {_span(n)}{few}"
-
-    def _explained(self, deviations: bool) -> Iterator[str]:
-        """Yield what the numbers are."""
-        for letter, records in self.groups.items():
-            if _repeats(records):
-                yield f"{letter}: runs with the same seed and settings repeat each other; other seeds tell noise."
-        if deviations:
-            yield "In the table: mean over runs ± their standard deviation; of parties first the mean of each run."
-        found = [one.paired for one in self.differences]
-        if any(one.known for one in found):
-            many = f" for all {len(found)} of them together (Bonferroni)" if len(found) > 1 else ""
-            yield f"Differences are paired by seed; ± is a {LEVEL:.0%} interval (Student's t){many}."
-        if any(one.n < LEAST_PAIRS or not (one.known or one.same) for one in found):
-            yield "Run both with more seeds to tell a difference from noise: fedkd simulate ... --seeds 5"
 
 
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
@@ -234,12 +233,9 @@ def _groups(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
     for record in records:
         keys = sorted({"algorithm", "num-parties", *record.config} - _IDLE)
         groups.setdefault(repr([(key, _setting(record, key)) for key in keys]), []).append(record)
-    return {
-        chr(ord("A") + i % 26) + (str(i // 26 + 1) if i >= 26 else ""): sorted(
-            group, key=lambda record: (record.seed, record.started, record.run_id)
-        )
-        for i, group in enumerate(groups.values())
-    }
+    letters = (letter + number for number in ("", *map(str, range(2, 1000))) for letter in ascii_uppercase)
+    in_order = (sorted(group, key=lambda one: (one.seed, one.started, one.run_id)) for group in groups.values())
+    return dict(zip(letters, in_order, strict=False))
 
 
 def _setting(record: RunRecord, key: str) -> Any:
@@ -325,26 +321,20 @@ def _add_differences(found: Comparison) -> None:
         means = mine.groupby(["group", "seed", "party"]).value.mean().unstack("group").reindex(columns=[*found.groups])
         for group in others:
             one, other = (found.groups[letter][0] for letter in (base, group))
+            two = means[[base, group]]
+            # in simulations of other numbers of parties, a name is another party's
             same = not one.simulation or one.config.get("num-parties") == other.config.get("num-parties")
-            both = means[[base, group]].dropna() if same else means.iloc[:0]  # else a name is another party's
-            by_seed = (both if same else means[[base, group]]).groupby("seed").mean().dropna()
+            both = two.dropna() if same else two.iloc[:0]
+            by_seed = (both if same else two).groupby("seed").mean().dropna()
             if same and whose == "federated":
-                found.warnings += _lacking(means[[base, group]])
+                found.warnings += _lacking(two)
             if len(by_seed):
                 pairs.append((whose, group, by_seed, both if whose == "federated" else both.iloc[:0]))
     for whose, group, by_seed, both in pairs:
-        found.differences.append(
-            Difference(
-                first=base,
-                second=group,
-                whose=whose,
-                seeds=[int(seed) for seed in by_seed.index],
-                paired=paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(pairs)),
-                better=int((both[group] > both[base]).sum()),
-                worse=int((both[group] < both[base]).sum()),
-                compared=len(both),
-            )
-        )
+        gaps, seeds = both[group] - both[base], [int(seed) for seed in by_seed.index]
+        known = paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(pairs))
+        counts = {"better": int((gaps > 0).sum()), "worse": int((gaps < 0).sum()), "compared": len(gaps)}
+        found.differences.append(Difference(first=base, second=group, whose=whose, seeds=seeds, paired=known, **counts))
     if others and not pairs:
         found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
 
@@ -358,10 +348,11 @@ def _lacking(means: pd.DataFrame) -> list[str]:
         for group in (first, second)
         for seed, party in shared.index[shared[group].isna()]
     ]
+    if not lacking:
+        return []
     more = f", and so on for {len(lacking) - 4} more" if len(lacking) > 4 else ""
     text = f"{first} and {second} do not have the same parties: {'; '.join(lacking[:4])}{more}. Their difference is "
-    text += "over the parties that both have; the means of each group are over all that it has."
-    return [text] if lacking else []
+    return [f"{text}over the parties that both have; the means of each group are over all that it has."]
 
 
 def _repeats(records: Sequence[RunRecord]) -> bool:

@@ -21,10 +21,7 @@ def write_csv_files(record: RunRecord, folder: Path) -> list[Path]:
     The tables are those of `RunRecord.to_frame`; a text that a spreadsheet would compute, such as the name that a
     party gave itself, has an apostrophe before it. Existing files are replaced.
 
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
+    Raises `OSError` if a file cannot be written.
     """
     tables = {name: record.to_frame(name) for name in FRAMES}
     return [

@@ -61,10 +61,7 @@ def save_page(path: Path, template: str, *, title: str, reload_s: int = 0, **val
 
     With ``reload_s`` the browser loads the page again after so many seconds.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises `OSError` if the file cannot be written.
     """
     text = environment().get_template(template).render(title=title, reload_s=reload_s, **values)
     # A lone surrogate in a name has no UTF-8 form; "replace" writes a question mark for it.

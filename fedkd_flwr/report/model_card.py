@@ -32,7 +32,7 @@ _WITHOUT_ROWS = (
     "xgboost.",
     "fedkd_flwr.models.estimators.RuleFit",
     "fedkd_flwr.models.networks.",
-    "fedkd_flwr.models.transformers.",
+    "fedkd_flwr.text.transformers.",
 )
 _WITH_ROWS = ("fedkd_flwr.models.estimators.NearestNeighbours", "sklearn.neighbors.", "sklearn.svm.")
 
@@ -42,20 +42,12 @@ def model_card(
 ) -> str:
     """Return the card of one model.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The run's record; at a silo, what the silo knows of the run.
-    facts : mapping
-        What the model's file says, as `fedkd_flwr.app.model_cards.model_facts` reads it.
-    party : str
-        Whose model it is; "" for the server's.
-    kind : {"federated", "alone"}
-        Whether a party's model learnt from the federation's labels too.
-    at_silo : bool
-        Whether the card is written at a silo.
-    release : str
-        The version of this package.
+    ``record``: the run's record; at a silo, what the silo knows of the run.
+    ``facts``: what the model's file says, as `fedkd_flwr.app.model_cards.model_facts` reads it.
+    ``party``: whose model it is; "" for the server's.
+    ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
+    ``at_silo``: whether the card is written at a silo.
+    ``release``: the version of this package.
     """
     public, known = record.publishable(), record.party(party) if party else None
     special = ", trained alone" if kind == "alone" else ""

@@ -30,22 +30,12 @@ def owner_advice(record: RunRecord) -> Recommendation | None:
 def write_owner_page(record: RunRecord, path: Path, *, models: Mapping[str, Path]) -> Path:
     """Write the page of one party for its owner, and return its path.
 
-    Parameters
-    ----------
-    record : RunRecord
-        What this party knows of the run: a single `PartyRecord`, with all metrics on its own rows.
-    path : Path
-        The file to write, readable by its owner only. A missing folder is created, and an existing page is replaced.
-    models : mapping of str to Path
-        Where its models lie: ``federated`` and ``alone``.
+    ``record``: what this party knows of the run: a single `PartyRecord`, with all metrics on its own rows. ``path``:
+    the file to write, readable by its owner only. A missing folder is created, and an existing page is replaced.
+    ``models``: where its models lie: ``federated`` and ``alone``.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises `OSError` if the file cannot be written.
 
-    Notes
-    -----
     Without matplotlib the page has its tables but no pictures, and says how to install them.
     """
     [party] = record.parties

@@ -22,7 +22,7 @@ from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status
 from fedkd_flwr.report.summary import Line, consensus_line, summary
 
-__all__ = ["write_page"]
+__all__ = ["boxes", "headline", "write_page"]
 
 _RELOAD_S = 5
 _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
@@ -55,7 +55,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     """
     shown = record.publishable() if publishable else record
     status = run_status(shown, alive=live or None, rounds_told=not publishable or shown.length_told)
-    headline = _headline(shown) if status.word == "completed" else status.headline
+    title = headline(shown) if status.word == "completed" else status.headline
     ended = dataclasses.replace(shown, rounds=traffic.known_rounds(shown))
     plots, missing = drawn(() if live else _PLOTS, ended)
     where = plain(shown.config.get("output-dir") or "")
@@ -64,12 +64,12 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     return save_page(
         path,
         "run.html.md",
-        title=f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {headline}",
+        title=f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {title}",
         reload_s=_RELOAD_S if live and status.word != "stopped" else 0,
         record=shown,
         publishable=publishable,
         live=live,
-        headline=headline,
+        headline=title,
         status=status,
         reason="withheld from publication" if shown.reason == WITHHELD else shown.reason or "not recorded",
         moment=moment(shown.last_word),
@@ -78,7 +78,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         warnings=[*run_privacy.unproven(shown.claims), *model_warnings(shown)],
         losers=losers_warning(shown),
         notes=[note_sentence(note) for note in shown.notes],
-        summary=_boxes(shown, publishable),
+        summary=boxes(shown, publishable=publishable),
         plots=[plot for plot in plots if plot.svg or (plot.caption and not publishable)],
         missing=missing,
         claims=claims.ordered(shown.claims),
@@ -103,7 +103,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     )
 
 
-def _boxes(record: RunRecord, publishable: bool) -> list[Line]:
+def boxes(record: RunRecord, *, publishable: bool = False) -> list[Line]:
     """Return the figures for the top of the page, the parties' first; some have a section of their own instead."""
     lines = [one for one in summary(record, publishable=publishable) if one.label not in _IN_SECTIONS]
     privacy = Line("privacy", *run_privacy.headline(record))
@@ -149,7 +149,8 @@ def _changed_settings(record: RunRecord) -> str:
     return "\n".join(lines)
 
 
-def _headline(record: RunRecord) -> str:
+def headline(record: RunRecord) -> str:
+    """Return what a run that completed found, in a sentence or two."""
     rows = results.rows_used(record)
     figure = results.figure_used(record, rows)
     what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "

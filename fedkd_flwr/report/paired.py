@@ -67,15 +67,9 @@ def paired(first: Sequence[float], second: Sequence[float], *, comparisons: int 
 
     The interval is Student's t at `LEVEL`, for so many comparisons together (Bonferroni).
 
-    Parameters
-    ----------
-    first, second : sequence of float
-        Two values of each pair, 1 pair or more.
-    comparisons : int
-        How many differences are looked at together.
+    ``first``, ``second``: two values of each pair, 1 pair or more. ``comparisons``: how many differences are looked at
+    together.
 
-    Examples
-    --------
     >>> found = paired([0.6, 0.7, 0.8], [0.5, 0.5, 0.5])
     >>> f"{found.mean:.1f} {found.error:.4f} {found.half:.4f} {found.clear}"
     '0.2 0.0577 0.2484 False'

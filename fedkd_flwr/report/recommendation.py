@@ -99,15 +99,9 @@ def _error(shares: Sequence[tuple[float, float]], sizes: Sequence[int]) -> float
 def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accuracy") -> Difference | None:
     """Return the difference of a figure between two models on the same rows; None where its error is not known.
 
-    Parameters
-    ----------
-    alone, after : Metrics or None
-        Of the model trained alone and of the one trained with the federation, on the same rows.
-    figure : {"accuracy", "balanced_accuracy"}
-        Of balanced accuracy the recalls of all classes must be known.
+    ``alone``, ``after``: of the model trained alone and of the one trained with the federation, on the same rows.
+    ``figure`` (one of "accuracy", "balanced_accuracy"): of balanced accuracy the recalls of all classes must be known.
 
-    Examples
-    --------
     >>> difference(Metrics(n=100, accuracy=0.9), Metrics(n=100, accuracy=0.6)).clear()
     True
     """
@@ -145,17 +139,9 @@ def recommendation(
 
     A difference counts only where it is more than noise, and test rows are of several classes.
 
-    Parameters
-    ----------
-    party : PartyRecord
-        With its models' metrics.
-    classes : sequence of str
-        Class names.
-    figure : {"accuracy", "balanced_accuracy"}
-        What the recommendation goes by.
+    ``party``: with its models' metrics. ``figure`` (one of "accuracy", "balanced_accuracy"): what the recommendation
+    goes by.
 
-    Examples
-    --------
     >>> party = PartyRecord(name="a", solo={"own": Metrics(n=100, accuracy=0.9)})
     >>> party.federated["own"] = Metrics(n=100, accuracy=0.6)
     >>> recommendation(party).verdict

@@ -83,14 +83,8 @@ def spread(values: Iterable[object]) -> Spread | None:
 def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") -> float | None:
     """Return one figure on some test rows, None where it is not known.
 
-    Parameters
-    ----------
-    measured : mapping of str to Metrics
-        ``solo`` or ``federated`` of a party, ``server`` or ``centralised`` of a record.
-    rows : str
-        A key of `ROWS`.
-    figure : str
-        A field of `Metrics` that holds one number.
+    ``measured``: ``solo`` or ``federated`` of a party, ``server`` or ``centralised`` of a record. ``rows``: a key of
+    `ROWS`. ``figure``: a field of `Metrics` that holds one number.
     """
     value: float | None = getattr(measured.get(rows), figure, None)
     return value if is_number(value) else None
@@ -134,15 +128,8 @@ def rows_counted(rows: str) -> str:
 def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
     """Return in words whose models a picture shows.
 
-    Parameters
-    ----------
-    rows : str
-        Which test rows.
-    has : callable
-        Tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and of
-        silos that keep a class to themselves.
-    server : bool
-        Whether the server's model is drawn.
+    ``has``: tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and
+    of silos that keep a class to themselves. ``server``: whether the server's model is drawn.
     """
     measured = {"alone": [p.solo for p in record.parties], "with the federation": [p.federated for p in record.parties]}
     counts = {name: sum(bool((m := one.get(rows)) and has(m)) for one in of) for name, of in measured.items()}
@@ -257,30 +244,15 @@ def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The means of figures over the models of one kind on test rows of one kind.
+    """The means of figures over the models of one kind on test rows of one kind."""
 
-    Attributes
-    ----------
-    who : str
-        ``alone``, ``federated``, ``server`` or ``centralised``.
-    rows : str
-        A key of `ROWS`.
-    n : int
-        Test rows; of each party's own: of all parties together.
-    means : dict of str to float
-        By key of `FIGURES`; figures that nobody reports are left out.
-    models : int
-        How many models were measured.
-    fewer : dict of str to (int, int)
-        Figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
-        one class.
-    """
-
-    who: str
-    rows: str
-    n: int
-    means: dict[str, float]
-    models: int = 1
+    who: str  # ``alone``, ``federated``, ``server`` or ``centralised``
+    rows: str  # a key of `ROWS`
+    n: int  # test rows; of each party's own: of all parties together
+    means: dict[str, float]  # by key of `FIGURES`; figures that nobody reports are left out
+    models: int = 1  # how many models were measured
+    # figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
+    # one class
     fewer: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedkd_flwr.metrics import Metrics
@@ -46,8 +46,7 @@ def rounds_plot(record: RunRecord) -> Plot:
     ]
     if not panels:
         return Plot(title=heading, svg="", caption="Not drawn: nothing was recorded per round, or it is withheld.")
-    title = _rounds_title(record, bands)
-    fixed = _fixed_answer(record, bands)
+    title, fixed = _rounds_title(record, bands), _fixed_answer(record, bands)
     x = [r.server_round for r in rounds]
     with Canvas(0.6 + 2.25 * len(panels)) as canvas:
         all_axes = canvas.figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -71,32 +70,33 @@ def rounds_plot(record: RunRecord) -> Plot:
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         canvas.title(title)
         svg = canvas.svg("rounds")
-    caption = ""
+    return Plot(title=title, svg=svg, caption=" ".join(_caption(record, bands, fixed)))
+
+
+def _caption(record: RunRecord, bands: Sequence[results.Spread | None], fixed: float | None) -> Iterator[str]:
+    """Yield what the lines are, in sentences."""
+    rounds, on = record.rounds, _accuracy_rows(record, bands)
+    if _known([r.agreement for r in rounds]):
+        words = "labelled public rows on which a party's label equals the consensus, on average."
+        yield f"Agreement is the share of {words}"
     if _known([r.labelled_share for r in rounds]):
-        caption = "The share of public rows with a label shows how often the vote reached a decision."
+        yield "The share of public rows with a label shows how often the vote reached a decision."
     if fixed is not None:
-        caption += (
-            f" Accuracies of models are on {results.ROWS[_accuracy_rows(record, bands)]}. The dotted line is the "
-            f"accuracy of always answering the commonest class, {fixed:.3f}: a model at or below it may find "
-            "no other class."
+        yield (
+            f"Accuracies of models are on {results.ROWS[on]}. The dotted line is the accuracy of always answering the "
+            f"commonest class, {fixed:.3f}: a model at or below it may find no other class."
         )
-        if results.figure_used(record, _accuracy_rows(record, bands)) == "balanced_accuracy":
-            caption += " A class is rare, so that accuracy says little of it; a record has no other figure of a round."
+        if results.figure_used(record, on) == "balanced_accuracy":
+            yield "A class is rare, so that accuracy says little of it; a record has no other figure of a round."
     judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := results.consensus_rows(record, r))]
     if judged:
         (least, words), (most, _) = min(judged), max(judged)
         if least != most:
             bound = any(said.startswith("at most") for _, said in judged)
             words = f"at most {most:,} rows" if bound else f"{least:,} to {most:,} rows"
-        caption += f" The accuracy of the consensus labels is of {words} in a round."
+        yield f"The accuracy of the consensus labels is of {words} in a round."
     if any(bands) and results.simulation_only(record):
-        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
-    if _known([r.agreement for r in rounds]):
-        caption = (
-            "Agreement is the share of labelled public rows on which a party's label equals the consensus, on average. "
-            + caption
-        )
-    return Plot(title=title, svg=svg, caption=caption.strip())
+        yield f"The parties' accuracies are {results.SIMULATION_ONLY}."
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
@@ -157,21 +157,19 @@ def _balanced(
 
 
 def _rounds_title(record: RunRecord, bands: Sequence[results.Spread | None]) -> str:
-    last = record.rounds[-1].server_round
-    fixed = _fixed_answer(record, bands)
-    means = [b.mean for b in bands if b]
-    if len(means) > 1:
-        word = "rises" if means[-1] > means[0] + 5e-4 else "falls" if means[-1] < means[0] - 5e-4 else "stays"
-        if word == "stays":
-            said = f"The parties' mean accuracy stays at {means[-1]:.3f} over {last} rounds"
-        else:
-            said = f"The parties' mean accuracy {word} from {means[0]:.3f} to {means[-1]:.3f} in {last} rounds"
-        return said + _beside(means[-1], fixed) + _balanced(record, [p.federated for p in record.parties], bands)
+    last, fixed = record.rounds[-1].server_round, _fixed_answer(record, bands)
     model = _known([r.server_accuracy for r in record.rounds])
-    if len(model) > 1:
-        word = "rises" if model[-1] > model[0] + 5e-4 else "falls" if model[-1] < model[0] - 5e-4 else "goes"
-        said = f"The accuracy of the server's model {word} from {model[0]:.3f} to {model[-1]:.3f} in {last} rounds"
-        return said + _beside(model[-1], fixed) + _balanced(record, [record.server], bands)
+    for who, values, measured in (
+        ("The parties' mean accuracy", [b.mean for b in bands if b], [p.federated for p in record.parties]),
+        ("The accuracy of the server's model", model, [record.server]),
+    ):
+        if len(values) > 1:
+            change = values[-1] - values[0]
+            word = "rises" if change > 0 else "falls"
+            said = f"{who} {word} from {values[0]:.3f} to {values[-1]:.3f} in {last} rounds"
+            if abs(change) <= 5e-4:
+                said = f"{who} stays at {values[-1]:.3f} over {last} rounds"
+            return said + _beside(values[-1], fixed) + _balanced(record, measured, bands)
     agreement = _known([r.agreement for r in record.rounds])
     if len(agreement) > 1:
         return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"

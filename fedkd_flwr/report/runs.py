@@ -21,27 +21,13 @@ _NAME = 18  # the longest name shown
 
 @dataclass(frozen=True, kw_only=True)
 class MainFigure:
-    """The figure by which a run is listed.
+    """The figure by which a run is listed."""
 
-    Attributes
-    ----------
-    value : float
-        The figure; of parties their mean.
-    figure : str
-        ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.results.figure_used`).
-    whose : str
-        ``federated``, else ``server``, else ``alone``.
-    rows : str
-        A key of `fedkd_flwr.report.results.ROWS`.
-    n : int
-        Test rows; of each party's own: of all parties together.
-    """
-
-    value: float
-    figure: str
-    whose: str
-    rows: str
-    n: int
+    value: float  # the figure; of parties their mean
+    figure: str  # ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.results.figure_used`)
+    whose: str  # ``federated``, else ``server``, else ``alone``
+    rows: str  # a key of `fedkd_flwr.report.results.ROWS`
+    n: int  # test rows; of each party's own: of all parties together
 
 
 def main_figure(record: RunRecord) -> MainFigure | None:

@@ -17,35 +17,20 @@ _ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The state of a run, in a word and in sentences.
+    """The state of a run, in a word and in sentences."""
 
-    Attributes
-    ----------
-    word : str
-        ``completed``, ``failed`` or ``stopped``, as the run wrote it; of a run that wrote no end, ``running`` or
-        ``killed`` where this machine can see its process, else ``not known``.
-    headline : str
-        The same in a few words.
-    sentence : str
-        The same in full: which rounds ended, and what was asked in a round that did not.
-    """
-
+    # ``completed``, ``failed`` or ``stopped``, as the run wrote it; of a run that wrote no end, ``running`` or
+    # ``killed`` where this machine can see its process, else ``not known``
     word: Word
-    headline: str
-    sentence: str
+    headline: str  # the same in a few words
+    sentence: str  # the same in full: which rounds ended, and what was asked in a round that did not
 
 
 def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: bool = True) -> Status:
     """Return the state of a run.
 
-    Parameters
-    ----------
-    record : RunRecord
-        Its record. Texts in it are made plain.
-    alive : bool, optional
-        Whether the run's process still runs. By default this machine is asked, which may not know.
-    rounds_told : bool
-        Whether its rounds may be told (`RunRecord.length_told`).
+    ``record``: its record. Texts in it are made plain. ``alive``: whether the run's process still runs. By default this
+    machine is asked, which may not know. ``rounds_told``: whether its rounds may be told (`RunRecord.length_told`).
     """
     where, far = (f" {_where(record)}", f": {progress(record)}") if rounds_told else ("", "")
     if record.status in _ENDS:

@@ -15,23 +15,14 @@ __all__ = ["Line", "consensus_line", "summary"]
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of a run.
+    """One figure of a run."""
 
-    Attributes
-    ----------
-    label, value, note : str
-        What it is, the figure, and what else must be known of it.
-    first : str
-        The same in the first round, where the figure is of the last one.
-    group : str
-        What several lines are about, such as ``accuracy, common rows``.
-    """
-
+    # label, value, note: What it is, the figure, and what else must be known of it
     label: str
     value: str
     note: str = ""
-    first: str = ""
-    group: str = ""
+    first: str = ""  # the same in the first round, where the figure is of the last one
+    group: str = ""  # what several lines are about, such as ``accuracy, common rows``
 
 
 def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:

@@ -27,19 +27,13 @@ _AVERAGEABLE = ("mlp", "cnn", "logistic", "linear", "net", "lenet", "resnet", "v
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Bytes of arrays on the wire.
+    """Bytes of arrays on the wire."""
 
-    Attributes
-    ----------
-    up, down : float or None
-        Bytes per party and round, as the mean over rounds. None if the record holds no sizes: a valid reply is
-        never empty, so a record without any bytes up is one whose sizes were left out.
-    up_first, up_later : float or None
-        Bytes up per party in the first round, and the mean over the later rounds.
-    """
-
+    # up, down: Bytes per party and round, as the mean over rounds. None if the record holds no sizes: a valid reply is
+    # never empty, so a record without any bytes up is one whose sizes were left out.
     up: float | None
     down: float | None
+    # up_first, up_later: Bytes up per party in the first round, and the mean over the later rounds
     up_first: float | None
     up_later: float | None
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import SkipValidation
 
 from fedkd_flwr.algorithms import Card, cards, find_card
-from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, setting
+from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
@@ -26,7 +26,9 @@ __all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", 
 _TABLE = {"dataset": ("table",)}
 _SYNTHETIC = {"dataset": ("synthetic",)}
 _BY_FILE = {"partitioner": ("file",)}
-_DIRICHLET = {"partitioner": ("dirichlet", "inner-dirichlet")}
+_OWN_PARTIES = {"partitioner": ("auto", "column")}
+_DIRICHLET = {"partitioner": ("auto", "dirichlet", "inner-dirichlet")}
+_WITH_PARTIES = ("heart",)  # named data sets whose rows are of real parties
 _NAME = re.compile(r"(\w[\w.+=-]{0,99})?")
 
 
@@ -59,8 +61,8 @@ class RunConfig(Config):
     private leaves, and no ledger is charged (`fedkd server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
-    save_party_models: bool = setting(False)
-    """In simulation: keep each party's final model beside the record."""
+    save_party_models: bool = setting(True)
+    """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
     try_models_s: float = setting(30.0, ge=0)
     """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
     most. 0: not tried."""
@@ -74,12 +76,18 @@ class RunConfig(Config):
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
-    """Absolute path of your file."""
+    """Absolute path of your file: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
+    tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
+    """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
     label: str = setting("", only=_TABLE, first=True)
     """Its label column."""
-    id_column: str = setting("", only=_TABLE, first=True)
+    public_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the public rows; they need no label. Empty: num-public rows of your table."""
+    test_table: str = setting("", only=_TABLE, path=True)
+    """Absolute path of a file with the common test rows. Empty: num-test rows of your table."""
+    id_column: str = setting("", only=_TABLE)
     """A column of it that names rows and is no feature."""
-    drop: str = setting("", only=_TABLE, first=True)
+    drop: str = setting("", only=_TABLE)
     """Columns to leave out, with commas."""
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
     """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
@@ -118,13 +126,16 @@ class RunConfig(Config):
     synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC)
     """Its classes."""
 
-    partitioner: Literal["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"] = (
-        setting("dirichlet", first=True)
-    )
-    """In simulation: who holds what (docs/howto/your-data.md)."""
+    partitioner: Literal[
+        "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
+    ] = setting("auto", first=True)
+    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the
+    data have them, else dirichlet."""
+    partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
+    """The column of your table that says whose row it is. It is no feature."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("dirichlet",)}, section=PAPER)
+    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
     """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
     """Classes a party holds."""
@@ -180,6 +191,12 @@ class RunConfig(Config):
         """Return the name of a role's model, empty where the run gives none, and its parameters."""
         return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
 
+    @property
+    def has_parties(self) -> bool:
+        """Whether the rows of a simulation are those of real parties, with names."""
+        named = bool(self.tables or self.partition_column or self.dataset in _WITH_PARTIES)
+        return named and self.partitioner in _OWN_PARTIES["partitioner"]
+
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting that not every algorithm has."""
         return getattr(self.own, name, default)
@@ -210,9 +227,10 @@ class RunConfig(Config):
         if self.num_parties and self.min_parties > self.num_parties:
             rule, way_out = f"be at most num-parties ({self.num_parties})", "Lower min-parties or raise num-parties."
             raise ConfigError(explain("min-parties", rule, self.min_parties, way_out))
-        if self.dataset == "table" and not (self.table and self.label):
+        if self.dataset == "table" and not ((self.table or self.tables) and self.label):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
+        self._check_parties()
         told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name)]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
@@ -227,6 +245,20 @@ class RunConfig(Config):
                 raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
         if self.partitioner == "file" and not self.partition_path:
             raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+
+    def _check_parties(self) -> None:
+        """Refuse two answers to whose row one is, and none where one is needed."""
+        ways = [key for key in ("table", "tables", "partition_column") if getattr(self, key)]
+        if "tables" in ways and len(ways) > 1:
+            way_out = "Each file of tables is one party: drop the other."
+            raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
+        if self.partitioner == "column" and not self.has_parties:
+            way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
+            raise ConfigError(explain("partition-column", 'be given with partitioner "column"', "", way_out))
+        dealing = ("dirichlet_alpha", "second_dirichlet_alpha", "min_party_rows", "class_order")
+        if self.has_parties and (unread := [n for n in dealing if getattr(self, n) != self.default(n)]):
+            rule, way_out = "not be set where rows have their own parties", "Drop it, or set partitioner=dirichlet."
+            raise ConfigError(explain(" and ".join(map(kebab, unread)), rule, getattr(self, unread[0]), way_out))
 
     def changed_keys(self) -> list[str]:
         """Return the keys of the settings that are not the defaults, of the algorithm's too."""

@@ -33,8 +33,8 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
     Returns
     -------
     dict
-        Unchecked values; with a ``table``, ``dataset`` is "table" unless it is given. Paths are absolute: those of the
-        file start from its folder, others from the current one.
+        Unchecked values; with ``table`` or ``tables``, ``dataset`` is "table" unless it is given. Paths are absolute:
+        those of the file start from its folder, others from the current one.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
         found |= _absolute(read_toml(path), path.parent, of)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
     found |= _absolute(read_words([word for word in words if "=" in word], of=of) | options, Path.cwd(), of)
-    return ({"dataset": "table"} if found.get("table") else {}) | found
+    return ({"dataset": "table"} if found.get("table") or found.get("tables") else {}) | found
 
 
 def resumed_settings(run: str, output_dir: str | Path = "") -> dict[str, Any]:
@@ -135,7 +135,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _absolute(values: Mapping[str, Any], folder: Path, of: type[Config]) -> dict[str, Any]:
     """Return settings with paths that do not depend on where a process runs."""
+
+    def absolute(key: str, value: str) -> str:
+        paths = [one.strip() for one in value.split(",")] if key == "tables" else [value]
+        return ",".join(str(folder / Path(one).expanduser()) for one in paths if one)
+
     return {
-        key: str(folder / Path(value).expanduser()) if key in of.paths() and isinstance(value, str) and value else value
+        key: absolute(key, value) if key in of.paths() and isinstance(value, str) else value
         for key, value in values.items()
     }

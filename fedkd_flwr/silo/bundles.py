@@ -34,35 +34,22 @@ MAX_UNPACKED_BYTES = 100_000_000
 
 @dataclass(frozen=True)
 class Bundle:
-    """One app bundle, as ``flwr build`` makes it and ``flwr run`` sends it.
+    """One app bundle, as ``flwr build`` makes it and ``flwr run`` sends it."""
 
-    Attributes
-    ----------
-    content : bytes
-        The bundle itself, a zip file.
-    sha256 : str
-        Its hash, 64 hexadecimal digits. Flower uses the same.
-    app, version, client_app : str
-        From its ``pyproject.toml``: publisher and name, version, and the ClientApp as ``package.module:object``.
-    files : mapping of str to bytes
-        Its files without Flower's list of hashes.
-    """
-
-    content: bytes
-    sha256: str
+    content: bytes  # the bundle itself, a zip file
+    sha256: str  # its hash, 64 hexadecimal digits. Flower uses the same.
+    # app, version, client_app: From its ``pyproject.toml``: publisher and name, version, and the ClientApp as
+    # ``package.module:object``
     app: str
     version: str
     client_app: str
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes]  # its files without Flower's list of hashes
 
     @classmethod
     def from_bytes(cls, content: bytes, *, source: str) -> Bundle:
         """Read a bundle.
 
-        Raises
-        ------
-        DataError
-            If the bytes are no app bundle, or more than 100 MB unpacked.
+        Raises `DataError` if the bytes are no app bundle, or more than 100 MB unpacked.
         """
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -105,10 +92,7 @@ def build_bundle(app: Path) -> Bundle:
 class Approvals:
     """The bundles that the owner of a node has approved: one file each in a folder that only he can write to.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder; it is created by the first approval.
+    ``folder``: the folder; it is created by the first approval.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -117,10 +101,8 @@ class Approvals:
     def files(self) -> dict[Path, Bundle]:
         """Return the approved bundles by their files, the oldest approval first.
 
-        Raises
-        ------
-        DataError
-            If somebody else may write to the folder or to a file in it, or a file cannot be read or holds no bundle.
+        Raises `DataError` if somebody else may write to the folder or to a file in it, or a file cannot be read or
+        holds no bundle.
         """
         if not self.folder.is_dir():
             return {}
@@ -158,10 +140,7 @@ class Approvals:
     def remove(self, digest: str) -> Bundle:
         """Revoke the approval of the bundle whose hash starts with ``digest``, at least 8 digits.
 
-        Raises
-        ------
-        DataError
-            If this names no bundle, or several.
+        Raises `DataError` if this names no bundle, or several.
         """
         wanted = digest.lower() if len(digest) >= 8 else "-"
         found = {path: bundle for path, bundle in self.files().items() if bundle.sha256.startswith(wanted)}
@@ -206,10 +185,7 @@ def installed_differences(bundle: Bundle) -> list[str]:
     The installed ones are those that run (`fedkd_flwr.silo.node`), so this says whether the submitter of a run has
     the code in mind that will answer it.
 
-    Raises
-    ------
-    DataError
-        If the package of the ClientApp is not in the bundle, or not installed here.
+    Raises `DataError` if the package of the ClientApp is not in the bundle, or not installed here.
     """
     package = bundle.client_app.partition(":")[0].partition(".")[0]
     names = [

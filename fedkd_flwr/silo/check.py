@@ -18,7 +18,19 @@ from fedkd_flwr.errors import Code, FedkdError
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.stores.files import require_locks
 
-__all__ = ["WHY", "Finding", "Level", "as_json", "as_text", "check_disk", "exit_code", "finding_of"]
+__all__ = [
+    "WHY",
+    "Finding",
+    "Level",
+    "as_json",
+    "as_text",
+    "check_disk",
+    "exit_code",
+    "fault",
+    "finding_of",
+    "ready",
+    "warning",
+]
 
 
 class Level(IntEnum):
@@ -37,6 +49,8 @@ WHY = {
     "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
     "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "
     "every run without noise.",
+    "values": "A cell of no category that the schema names counts as empty: the party learns nothing from it.",
+    "known rows": "The server judges parties by public rows whose labels it knows; without them the run cannot begin.",
     "rows": "A model of very few rows votes nearly at random, and harms the result for everybody.",
     "shift": "Labels of public rows that are unlike the private ones teach nobody anything: the first reason why "
     "such a federation fails.",
@@ -62,31 +76,34 @@ WHY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    Parameters
-    ----------
-    subject : str
-        A key of `WHY`.
-    level : Level
-    what : str
-        What was found, in one line.
-    way_out : str
-        What to do: a complete command where there is one; "" where nothing needs to be done.
-    private : bool
-        Whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
-    """
-
-    subject: str
+    subject: str  # a key of `WHY`
     level: Level
-    what: str
-    way_out: str = ""
+    what: str  # what was found, in one line
+    way_out: str = ""  # what to do: a complete command where there is one; "" where nothing needs to be done
+    # whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
     private: bool = False
 
     @property
     def why(self) -> str:
         """Why it matters."""
         return WHY[self.subject]
+
+
+def ready(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what is as it should be."""
+    return Finding(subject=subject, level=Level.READY, what=what, way_out=way_out, private=private)
+
+
+def warning(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what may go wrong."""
+    return Finding(subject=subject, level=Level.WARNING, what=what, way_out=way_out, private=private)
+
+
+def fault(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
+    """Return what is wrong."""
+    return Finding(subject=subject, level=Level.FAULT, what=what, way_out=way_out, private=private)
 
 
 def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bool = False) -> Finding:
@@ -97,7 +114,7 @@ def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bo
             subject = "extras"
     else:
         text = f"{type(error).__name__}: {text}"
-    return Finding(subject=subject, level=Level.FAULT, what=text, way_out=way_out, private=private)
+    return fault(subject, text, way_out=way_out, private=private)
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -111,7 +128,7 @@ _WORDS = {Level.READY: "ready", Level.WARNING: "warning", Level.FAULT: "NOT READ
 def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings as lines; warnings and faults with why they matter and what to do.
 
-    >>> print(*as_text([Finding(subject="rows", level=Level.READY, what="1,200 rows")]), sep=chr(10))
+    >>> print(*as_text([ready("rows", "1,200 rows")]), sep=chr(10))
     ready      rows          1,200 rows
     Ready: 1 point was looked at.
     """
@@ -157,12 +174,7 @@ _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 def check_disk(folder: Path, key: str) -> Finding:
     """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
 
-    Parameters
-    ----------
-    folder : Path
-        Need not exist yet.
-    key : str
-        The setting that names it.
+    ``folder``: need not exist yet. ``key``: the setting that names it.
     """
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     probe = place / f".fedkd-check-{os.getpid()}"
@@ -180,12 +192,11 @@ def check_disk(folder: Path, key: str) -> Finding:
         return finding_of("disk", error)
     except OSError as error:
         way_out = f"Make room there, or give this user the right to write; or set {key} to a folder on another disk."
-        what = f"{place} cannot be written: {error.strerror or error}"
-        return Finding(subject="disk", level=Level.FAULT, what=what, way_out=way_out)
+        return fault("disk", f"{place} cannot be written: {error.strerror or error}", way_out)
     what = f"{free / 1e9:,.1f} GB free for {folder}"
     if free < _FEW_BYTES:
         full = free < _LEAST_BYTES
         what = f"{free / 1e6:,.0f} MB free for {folder}{', which is next to nothing' if full else ''}"
         way_out = f"Make room (`du -xh {place} | sort -h | tail` shows what is large), or set {key} to another disk."
         return Finding(subject="disk", level=Level.FAULT if full else Level.WARNING, what=what, way_out=way_out)
-    return Finding(subject="disk", level=Level.READY, what=what)
+    return ready("disk", what)

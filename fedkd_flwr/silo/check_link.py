@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from fedkd_flwr.app.proxies import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.silo.check import Finding, Level
+from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
 
 __all__ = ["Link", "check_link", "read_supernode_options"]
 
@@ -31,27 +31,13 @@ _AHEAD_S, _BEHIND_S, _NOTED_S = 5.0, 300.0, 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """How a node, or an operator, reaches its SuperLink.
+    """How a node, or an operator, reaches its SuperLink."""
 
-    Parameters
-    ----------
-    address : str
-        ``host:port``.
-    insecure : bool
-        Without TLS.
-    root_certificates : Path, optional
-        The CA's certificate; by default those of the system.
-    key : Path, optional
-        The node's private key.
-    node : bool
-        Whether a node connects, which may need a key; not where an operator does.
-    """
-
-    address: str
-    insecure: bool = False
-    root_certificates: Path | None = None
-    key: Path | None = None
-    node: bool = True
+    address: str  # ``host:port``
+    insecure: bool = False  # without TLS
+    root_certificates: Path | None = None  # the CA's certificate; by default those of the system
+    key: Path | None = None  # the node's private key
+    node: bool = True  # whether a node connects, which may need a key; not where an operator does
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,10 +48,7 @@ class _Parser(argparse.ArgumentParser):
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
     """Return the node config and the link that options of ``flower-supernode`` name; others are passed over.
 
-    Raises
-    ------
-    ConfigError
-        If an option lacks its value, or the node config cannot be read.
+    Raises `ConfigError` if an option lacks its value, or the node config cannot be read.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--superlink", default="")
@@ -104,7 +87,7 @@ def check_link(link: Link) -> Iterator[Finding]:
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
         way_out = "For more than a trial, use TLS: docs/howto/certificates.md."
-        certificate = Finding(subject="certificate", level=Level.WARNING, what=what, way_out=way_out)
+        certificate = warning("certificate", what, way_out)
     else:
         try:
             context = ssl.create_default_context(cafile=link.root_certificates)
@@ -112,17 +95,17 @@ def check_link(link: Link) -> Iterator[Finding]:
             way_out = "Ask the server's operator for the CA's certificate: --root-certificates /path/of/ca.crt"
             missing = isinstance(error, FileNotFoundError)
             what = f"{link.root_certificates} {'is not there' if missing else f'is no certificate in PEM: {error}'}"
-            yield Finding(subject="certificate", level=Level.FAULT, what=what, way_out=way_out)
+            yield fault("certificate", what, way_out)
             return
     host, port = _split(link.address)
     try:
         with contextlib.closing(_connection(host, port, context)) as connection:
             connection.connect()
-            yield Finding(subject="address", level=Level.READY, what=f"{link.address} answers")
+            yield ready("address", f"{link.address} answers")
             if proxy := proxy_of(host):
                 what = f"{link.address} was reached directly here; Flower goes through the proxy of {proxy}"
                 way_out = f"Where that proxy does not let it through, start the node with NO_PROXY={host}."
-                yield Finding(subject="address", level=Level.WARNING, what=what, way_out=way_out)
+                yield warning("address", what, way_out)
             if context is not None:
                 certificate = _lasting(connection.sock)
             yield certificate
@@ -132,19 +115,18 @@ def check_link(link: Link) -> Iterator[Finding]:
             said = answered.getheader("Date")
         yield _clock(here, said, signed=link.key is not None)
     except ssl.SSLCertVerificationError as error:
-        yield Finding(subject="address", level=Level.READY, what=f"{link.address} answers")
+        yield ready("address", f"{link.address} answers")
         yield _refused(link, error)
         return
     except ssl.SSLError as error:
-        what = f"{link.address} answers, but not with TLS: {error.reason or error}"
         way_out = "Check host and port with the server's operator; a SuperLink without TLS is reached with --insecure."
-        yield Finding(subject="address", level=Level.FAULT, what=what, way_out=way_out)
+        yield fault("address", f"{link.address} answers, but not with TLS: {error.reason or error}", way_out)
         return
     except (OSError, http.client.HTTPException, ValueError) as error:
         yield _unreachable(link.address, host, error)
         if proxy := proxy_of(host):
             what = f"{link.address} was tried directly; Flower goes through the proxy of {proxy}"
-            yield Finding(subject="address", level=Level.WARNING, what=what, way_out="--no-check starts the node.")
+            yield warning("address", what, "--no-check starts the node.")
         return
     if link.node:
         yield _key(link)
@@ -178,7 +160,7 @@ def _unreachable(address: str, host: str, error: Exception) -> Finding:
         way_out = "Check host and port; a SuperLink with TLS is reached without --insecure."
     else:
         why, way_out = str(error), "Write --superlink HOST:PORT as the server's operator says."
-    return Finding(subject="address", level=Level.FAULT, what=f"{address} cannot be reached: {why}", way_out=way_out)
+    return fault("address", f"{address} cannot be reached: {why}", way_out)
 
 
 def _lasting(sock: Any) -> Finding:
@@ -188,8 +170,8 @@ def _lasting(sock: Any) -> Finding:
     what = f"verified; it holds until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
     if days < _EXPIRES_SOON_DAYS:
         way_out = "Tell the server's operator: from then on no node can connect until it is renewed."
-        return Finding(subject="certificate", level=Level.WARNING, what=f"{what}, {days:.0f} days", way_out=way_out)
-    return Finding(subject="certificate", level=Level.READY, what=what)
+        return warning("certificate", f"{what}, {days:.0f} days", way_out)
+    return ready("certificate", what)
 
 
 def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
@@ -209,7 +191,7 @@ def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
             "Ask the server's operator, on another way than this network, for the CA's certificate, and give its file: "
             "--root-certificates /path/of/ca.crt"
         )
-    return Finding(subject=subject, level=Level.FAULT, what=what, way_out=way_out)
+    return fault(subject, what, way_out)
 
 
 def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
@@ -217,11 +199,10 @@ def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
     try:
         there = parsedate_to_datetime(said or "")
     except ValueError:
-        what = "the server's answer has no date: nothing to compare this clock with"
-        return Finding(subject="clock", level=Level.READY, what=what)
+        return ready("clock", "the server's answer has no date: nothing to compare this clock with")
     ahead = (here - there).total_seconds()  # the answer's date is cut to whole seconds
     if -_NOTED_S <= ahead <= 1 + _NOTED_S:
-        return Finding(subject="clock", level=Level.READY, what="within 2 s of the server's")
+        return ready("clock", "within 2 s of the server's")
     what = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
     refused = ahead > _AHEAD_S or ahead < -_BEHIND_S
     if refused and signed:
@@ -248,37 +229,33 @@ def _key(link: Link) -> Finding:
                 raise ValueError("another kind of key")
             private = loaded
         except OSError as error:
-            way_out = f"Give the path of this node's private key, or make one: {make}"
             what = f"{path} cannot be read: {error.strerror or error}"
-            return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
+            return fault("key", what, f"Give the path of this node's private key, or make one: {make}")
         except (ValueError, UnsupportedAlgorithm) as error:
             way_out = f"Flower takes an ECDSA key without a passphrase: {make}. Send the .pub half to the operator."
-            return Finding(subject="key", level=Level.FAULT, what=f"{path}: {error}", way_out=way_out)
+            return fault("key", f"{path}: {error}", way_out)
     asked = private or ec.generate_private_key(ec.SECP384R1())
     try:
         known = _known(link, private, public_key_to_bytes(asked.public_key()))
     except Exception as error:  # another release of Flower, or a proxy that answers in its own way
         what = f"whether the server knows it could not be found out: {type(error).__name__}: {error}"
-        return Finding(subject="key", level=Level.WARNING, what=what[:400], way_out="Start the node, and read its log.")
+        return warning("key", what[:400], way_out="Start the node, and read its log.")
     if private is None:
         if known == "refused":
             way_out = (
                 f"Make one ({make}), send the .pub half to the operator, and add --auth-supernode-private-key st-mary"
             )
-            what = "this SuperLink takes registered nodes only, and no key was given"
-            return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
-        what = "none is needed: this SuperLink takes any node that reaches it"
-        return Finding(subject="key", level=Level.READY, what=what)
+            return fault("key", "this SuperLink takes registered nodes only, and no key was given", way_out)
+        return ready("key", "none is needed: this SuperLink takes any node that reaches it")
     if known == "registered":
-        return Finding(subject="key", level=Level.READY, what=f"{link.key} is registered at the SuperLink")
+        return ready("key", f"{link.key} is registered at the SuperLink")
     way_out = (
         f"Send the public half to the server's operator (ssh-keygen -y -f {link.key} > node.pub), who registers it: "
         "flwr supernode register node.pub ops"
     )
     if known == "refused":
         way_out = f"Have the clock set first (timedatectl set-ntp true). Else: {way_out}"
-    what = f"the SuperLink does not know the key of {link.key}"
-    return Finding(subject="key", level=Level.FAULT, what=what, way_out=way_out)
+    return fault("key", f"the SuperLink does not know the key of {link.key}", way_out)
 
 
 def _known(link: Link, private: Any, public: bytes) -> str:

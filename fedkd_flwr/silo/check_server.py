@@ -21,7 +21,7 @@ from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.silo.check import Finding, Level, check_disk, finding_of
+from fedkd_flwr.silo.check import Finding, Level, check_disk, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
 from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
@@ -35,14 +35,8 @@ def check_server(
 ) -> list[Finding]:
     """Look at what a run needs at the server; a run without ``public-path`` is a simulation on this machine.
 
-    Parameters
-    ----------
-    values : mapping
-        The run's settings, by key.
-    superlink : str, optional
-        The SuperLink's name in Flower's configuration, "" for its default; None: it is not asked.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
+    default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
     """
     try:
         config = parse_run_config(values)
@@ -50,7 +44,7 @@ def check_server(
     except FedkdError as error:
         return [finding_of("settings", error)]
     what = f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}"
-    findings = [Finding(subject="settings", level=Level.READY, what=what)]
+    findings = [ready("settings", what)]
     findings += _simulation(config, show) if not config.public_path else _silos(config, superlink, root, show)
     return [*findings, check_disk(root, "output-dir")]
 
@@ -64,17 +58,17 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
     try:
         pool = simulated_pool(config)
         what = f"{config.table or config.dataset}: {len(pool.y):,} private and {pool.public.num_rows:,} public rows"
-        yield Finding(subject="data", level=Level.READY, what=f"{what}, {pool.public.num_classes} classes")
+        yield ready("data", f"{what}, {pool.public.num_classes} classes")
         show("the parties and their models")
         check_simulation(config, parties)
         notes = try_models(config, parties)
     except FedkdError as error:
         yield finding_of("data", error)
         return
-    yield Finding(subject="model", level=Level.READY, what=f"{parties} parties were dealt, each with its model")
+    yield ready("model", f"{parties} parties were dealt, each with its model")
     for note in notes:
         what, way_out = note_sentence(note), "docs/howto/your-model.md says what to change."
-        yield Finding(subject="model", level=Level.WARNING, what=what, way_out=way_out)
+        yield warning("model", what, way_out)
 
 
 def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
@@ -85,11 +79,11 @@ def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[
         yield finding_of("public file", error)
     else:
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield Finding(subject="public file", level=Level.READY, what=f"{config.public_path}: {size}")
+        yield ready("public file", f"{config.public_path}: {size}")
         yield from _known_rows(config, public)
         short = short_fingerprint(public.fingerprint)
         way_out = f'Tell every party these digits by telephone, for its node config: public-fingerprint="{short}"'
-        yield Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
+        yield ready("fingerprint", short, way_out)
         yield from _models(config, public)
         yield from _ledger(config, public, root)
     if superlink is not None:
@@ -108,7 +102,7 @@ def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
         yield finding_of("known rows", error)
     else:
         labelled = f"{(truth != ABSTAIN).sum():,} rows have a label, {count:,} of them judge the parties"
-        yield Finding(subject="known rows", level=Level.READY, what=labelled)
+        yield ready("known rows", labelled)
 
 
 def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
@@ -125,7 +119,7 @@ def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
     except FedkdError as error:
         yield finding_of("model", error)
     else:
-        yield Finding(subject="model", level=Level.READY, what=f"{config.model} can be made here")
+        yield ready("model", f"{config.model} can be made here")
 
 
 def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Finding]:
@@ -135,8 +129,7 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
     try:
         ledger = store.load()
         spent = spent_text(ledger.spent(config.setting("delta", 1e-5)), 4)
-        what = f"epsilon {spent} spent by this server's noise on these rows"
-        yield Finding(subject="ledger", level=Level.READY, what=what)
+        yield ready("ledger", f"epsilon {spent} spent by this server's noise on these rows")
         plan = config.own.server_plan(public.num_rows, public.num_classes)  # type: ignore[attr-defined]
         budget = Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5))
         store.ask(plan.events(), budget)
@@ -145,7 +138,7 @@ def _ledger(config: RunConfig, public: PublicSet, root: Path) -> Iterator[Findin
     except FedkdError as error:
         yield finding_of("ledger", error)
     else:
-        yield Finding(subject="budget", level=Level.READY, what=f"this run fits into epsilon {budget.epsilon:g}")
+        yield ready("budget", f"this run fits into epsilon {budget.epsilon:g}")
 
 
 def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
@@ -158,8 +151,7 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
         if isinstance(error, KeyboardInterrupt):
             raise
         way_out = "`flwr config list` shows the connections; docs/howto/certificates.md says how to write one."
-        what = f"Flower's configuration has no SuperLink {name or '(default)'}: {error}"
-        yield Finding(subject="address", level=Level.FAULT, what=what, way_out=way_out)
+        yield fault("address", f"Flower's configuration has no SuperLink {name or '(default)'}: {error}", way_out)
         return
     if connection.address:
         roots = Path(connection.root_certificates).expanduser() if connection.root_certificates else None
@@ -178,10 +170,8 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
     if online < wanted:
         way_out = (
-            "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd server rehearse ..."
+            "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd server rehearse"
         )
-        yield Finding(subject="nodes", level=Level.WARNING, what=what, way_out=way_out)
+        yield warning("nodes", what, way_out)
     else:
-        yield Finding(
-            subject="nodes", level=Level.READY, what=f"{what}. Who is ready for it: fedkd server rehearse ..."
-        )
+        yield ready("nodes", f"{what}. Who is ready for it: fedkd server rehearse")

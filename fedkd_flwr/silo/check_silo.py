@@ -31,7 +31,7 @@ from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, finding_of
+from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
@@ -71,16 +71,10 @@ def check_silo(
 ) -> list[Finding]:
     """Look at a silo.
 
-    Parameters
-    ----------
-    values : mapping
-        Its node config, by key.
-    link : Link, optional
-        The way to its SuperLink.
-    run : mapping, optional
-        The settings of a run that it is to take part in, by key.
-    show : callable
-        Gets a word at each step, for a progress line.
+    ``values``: its node config, by key.
+    ``link``: the way to its SuperLink.
+    ``run``: the settings of a run that it is to take part in, by key.
+    ``show``: gets a word at each step, for a progress line.
     """
     findings = list(_look(values, run, show))
     if link is not None:
@@ -97,7 +91,7 @@ def _look(
         node = parse_node_config(values)
         if node.simulated:
             what = "This node config has no data-path: it is that of a simulated party, and no silo's."
-            yield Finding(subject="settings", level=Level.FAULT, what=what)
+            yield fault("settings", what)
             return
         root = output_root(node.state_dir, "state-dir")
         limits_of(node.round_limit_s, node.memory_limit_gb)
@@ -107,12 +101,12 @@ def _look(
     except (FedkdError, ValueError) as error:
         yield finding_of(subject, error)
         return
-    yield Finding(subject="settings", level=Level.READY, what=f"party {node.party}, {len(values)} settings")
+    yield ready("settings", f"party {node.party}, {len(values)} settings")
     show("the public file")
     try:
         public = load_public(node.public_path, node.schema_path or None, labels=run.public_label_column)
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield Finding(subject="public file", level=Level.READY, what=f"{node.public_path}: {size}")
+        yield ready("public file", f"{node.public_path}: {size}")
     except (FedkdError, OSError) as error:
         missing = isinstance(error, FedkdError) and error.code == Code.MISSING_FILE
         way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
@@ -149,12 +143,12 @@ def _why_no_client(node: NodeConfig, error: Exception) -> Finding:
 def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
     short = short_fingerprint(public.fingerprint)
     if node.public_fingerprint:
-        return Finding(subject="fingerprint", level=Level.READY, what=f"{short}, as agreed")
+        return ready("fingerprint", f"{short}, as agreed")
     way_out = (
         "Compare these digits by telephone with those of `fedkd doctor` at the server, and put them into the node "
         f'config: public-fingerprint="{short}"'
     )
-    return Finding(subject="fingerprint", level=Level.READY, what=short, way_out=way_out)
+    return ready("fingerprint", short, way_out)
 
 
 def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
@@ -165,8 +159,7 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
         way_out = "" if subject != "rows" else "Export the table once more, with its rows."
         yield finding_of(subject, party.fault, way_out=way_out, private=True)
     else:
-        what = f"{node.data_path}: each row can be used"
-        yield Finding(subject="private file", level=Level.READY, what=what, private=True)
+        yield ready("private file", f"{node.data_path}: each row can be used", private=True)
     counts = np.bincount(party.y, minlength=public.num_classes)
     held = [(int(count), name) for name, count in zip(schema.classes, counts.tolist(), strict=True) if count]
     least = f"; fewest of a class it holds: {min(held)[0]:,} ({min(held)[1]})" if held else ""
@@ -200,7 +193,7 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
                     what = f"column {column.name!r}: {len(strange):,} cells of no category count as empty: {shown}"
                     names = short_list([repr(one) for one in column.categories], 5)
                     way_out = f"The schema names {names}. Write the cells so, or have the values added to schema.toml."
-                    yield Finding(subject="values", level=Level.WARNING, what=what, way_out=way_out, private=True)
+                    yield warning("values", what, way_out, private=True)
     for note in notes:
         foreign = "Windows-1252" in note or "UTF-16" in note
         way_out = "If names with umlauts or accents look wrong, save the file as UTF-8." if foreign else ""
@@ -231,10 +224,9 @@ def _model(client: PartyClient) -> Iterator[Finding]:
     except Exception as error:
         extra = isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA
         way_out = 'Name another in the node config, such as model="random-forest", or correct its code.'
-        what = str(error) if extra else f"{name} fails: {cause(error)}"
-        yield Finding(subject="extras" if extra else "model", level=Level.FAULT, what=what, way_out=way_out)
+        yield fault("extras" if extra else "model", str(error) if extra else f"{name} fails: {cause(error)}", way_out)
     else:
-        yield Finding(subject="model", level=Level.READY, what=f"{name} learns, and labels public rows")
+        yield ready("model", f"{name} learns, and labels public rows")
 
 
 def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterator[Finding]:
@@ -255,16 +247,14 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         what = f"{words} spent so far, {sum(entry.server_round > 0 for entry in read.ledger.entries)} charged replies"
         if late := read.ledger.from_the_future(datetime.now(UTC)):
             seen = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"
-            way_out = "A clock was wrong then, or is wrong now: timedatectl set-ntp true sets it."
-            yield Finding(subject="clock", level=Level.WARNING, what=seen, way_out=way_out)
-    yield Finding(subject="ledger", level=Level.READY, what=what)
+            yield warning("clock", seen, "A clock was wrong then, or is wrong now: timedatectl set-ntp true sets it.")
+    yield ready("ledger", what)
     if not node.demands_privacy:
         what = "none: runs with and without noise are answered, and nothing bounds what all of them tell"
-        yield Finding(subject="budget", level=Level.READY, what=what)
+        yield ready("budget", what)
     elif node.epsilon_budget == math.inf:
         what = "require-privacy is set without epsilon-budget: any noise is accepted, however little"
-        way_out = "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5"
-        yield Finding(subject="budget", level=Level.WARNING, what=what, way_out=way_out)
+        yield warning("budget", what, "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5")
     elif client is not None:
         what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}"
         try:
@@ -277,9 +267,9 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
                 f"Look at what was spent: fedkd node ledger {shlex.quote(str(root))} --epsilon-budget "
                 f"{node.epsilon_budget:g}. Then raise epsilon-budget in the node config, or leave the federation."
             )
-            yield Finding(subject="budget", level=Level.FAULT, what=f"{what} is spent", way_out=way_out)
+            yield fault("budget", f"{what} is spent", way_out)
         else:
-            yield Finding(subject="budget", level=Level.READY, what=f"{what}, of which something is left")
+            yield ready("budget", f"{what}, of which something is left")
 
 
 def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
@@ -288,4 +278,4 @@ def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
     error = judge(client, {**first_settings(run, client.party.public)})
     if error is not None:
         return finding_of("run", error)
-    return Finding(subject="run", level=Level.READY, what=f"this party would answer its first round ({run.algorithm})")
+    return ready("run", f"this party would answer its first round ({run.algorithm})")

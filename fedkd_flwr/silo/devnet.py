@@ -36,24 +36,12 @@ _START_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Devnet:
-    """A running federation.
+    """A running federation."""
 
-    Attributes
-    ----------
-    name : str
-        The SuperLink's name in Flower's configuration.
-    folder : Path
-        Logs and data of the server (``server``) and of each silo (``silo-1``, ...).
-    public : Path
-        The server's public file.
-    processes : dict of str to Popen
-        By the names of the folders.
-    """
-
-    name: str
-    folder: Path
-    public: Path
-    processes: Mapping[str, subprocess.Popen[bytes]]
+    name: str  # the SuperLink's name in Flower's configuration
+    folder: Path  # logs and data of the server (``server``) and of each silo (``silo-1``, ...)
+    public: Path  # the server's public file
+    processes: Mapping[str, subprocess.Popen[bytes]]  # by the names of the folders
 
 
 def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
@@ -61,17 +49,10 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
 
     Rows of the table that have no label are left out, as in a simulation.
 
-    Parameters
-    ----------
-    folder : Path
-        Gets one folder for each silo, with ``private.csv``, ``public.csv`` and ``schema.toml``, and one for the server.
-    table, label : str
-        A file and its label column; scikit-learn's digits if there is none.
+    ``folder``: gets one folder for each silo, with ``private.csv``, ``public.csv`` and ``schema.toml``, and one for the
+    server. ``table``, ``label``: a file and its label column; scikit-learn's digits if there is none.
 
-    Raises
-    ------
-    DataError
-        If the table cannot be read, has no such column, or too few rows.
+    Raises `DataError` if the table cannot be read, has no such column, or too few rows.
     """
     import pandas as pd
 
@@ -193,25 +174,13 @@ def devnet(
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    Parameters
-    ----------
-    count : int
-        Number of silos.
-    table, label : str
-        As in `deal`.
-    node_settings : mapping, optional
-        Settings of every node's config, beside its party and its paths.
-    name : str
-        What the SuperLink is called in Flower's configuration.
-    show : callable
-        Gets a line at each step.
+    ``table``, ``label``: as in `deal`.
+    ``node_settings``: settings of every node's config, beside its party and its paths.
+    ``name``: what the SuperLink is called in Flower's configuration.
+    ``show``: gets a line at each step.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If settings or table do not fit, or the name is taken.
-    FlowerError
-        If the SuperLink or a node does not start.
+    Raises `ConfigError` or `DataError` if settings or table do not fit, or the name is taken, and `FlowerError` if the
+    SuperLink or a node does not start.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))

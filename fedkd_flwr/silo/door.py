@@ -51,27 +51,15 @@ _ENDED = "the run was stopped, or the node ended"
 class SiloDoor:
     """Decides whether one party's replies leave in one run, and writes down what leaves.
 
-    Parameters
-    ----------
-    log : EgressLog
-        The party's log; replies that wait lie beside it.
-    run_id, run_name : str
-        The run.
-    settings, models : mapping, sequence of str
-        What the run config says, by key, and the models that it names: what the rules are about.
-    rules : SiteRules
-        The site's.
-    approve : {"never", "first-round", "always"}
-        Which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind;
-        or each that discloses anything.
-    within_s : float
-        Seconds after which a reply that nobody has decided about is held back for good.
-    until : float
-        The same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
-    versions : mapping
-        Versions of what made the reply, for the log.
-    public_columns : callable, optional
-        Returns the names of the public columns and the public rows' values as people know them, for the table.
+    ``log``: the party's log; replies that wait lie beside it.
+    ``settings``, ``models``: what the run config says, by key, and the models that it names: what the rules are about.
+    ``approve`` (one of "never", "first-round", "always"): which replies a steward has to approve: none; the first of a
+        run, which then speaks for later ones of its kind; or each that discloses anything.
+    ``within_s``: seconds after which a reply that nobody has decided about is held back for good.
+    ``until``: the same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
+    ``versions``: versions of what made the reply, for the log.
+    ``public_columns``: returns the names of the public columns and the public rows' values as people know them, for the
+        table.
     """
 
     def __init__(
@@ -144,12 +132,8 @@ class SiloDoor:
     def let_out(self, leaving: Leaving) -> None:
         """Return when the reply may leave: approved where the site asks for that, and written down.
 
-        Raises
-        ------
-        RefusalError
-            If it was rejected, or nobody approved it in time (code ``held-back``).
-        DataError, OSError
-            If it cannot be written down.
+        Raises `RefusalError` if it was rejected, or nobody approved it in time (code ``held-back``). Raises
+        `DataError` or `OSError` if it cannot be written down.
         """
         reply = leaving.reply
         output = output_of(reply, num_examples=leaving.num_examples)

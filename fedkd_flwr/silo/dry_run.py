@@ -40,30 +40,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class DryRun:
-    """What a run would send in its first round.
+    """What a run would send in its first round."""
 
-    Parameters
-    ----------
-    code : str
-        "" where there is an answer; otherwise the code that would leave instead.
-    why : str
-        What the party's own log would say of it.
-    facts : dict
-        As in `Held.facts`; {} without an answer. A claim in it says that noise was drawn, here for nobody.
-    table : list of list of str
-        The answer as a table, its header first; [] where it is none.
-    reply : StoredReply
-        The exact answer.
-    fingerprint : str
-        Of the public set, to compare with the server's.
-    """
-
-    code: str
-    why: str
-    facts: Json
-    table: list[list[str]]
-    reply: StoredReply
-    fingerprint: str
+    code: str  # "" where there is an answer; otherwise the code that would leave instead
+    why: str  # what the party's own log would say of it
+    facts: Json  # as in `Held.facts`; {} without an answer. A claim in it says that noise was drawn, here for nobody.
+    table: list[list[str]]  # the answer as a table, its header first; [] where it is none
+    reply: StoredReply  # the exact answer
+    fingerprint: str  # of the public set, to compare with the server's
 
     @property
     def noisy(self) -> bool:
@@ -74,17 +58,11 @@ class DryRun:
 def dry_run(settings: Mapping[str, Any], node_settings: Mapping[str, Any]) -> DryRun:
     """Return exactly what this run would send in its first round from this silo; nothing leaves or is charged.
 
-    Parameters
-    ----------
-    settings : mapping
-        The run config, by key, as `fedkd server run` takes it. The server's public file is taken to be this silo's.
-    node_settings : mapping
-        The silo's node config, by key.
+    ``settings``: the run config, by key, as for `fedkd server run`; the public file is taken to be this silo's.
+    ``node_settings``: the silo's node config, by key.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If a setting or the public set is wrong; what is wrong with the party's own rows is in the answer.
+    Raises `ConfigError` or `DataError` if a setting or the public set is wrong; what is wrong with the party's own rows
+    is in the answer.
     """
     config, node = parse_run_config(settings), parse_node_config(node_settings)
     if node.simulated:

@@ -31,7 +31,7 @@ def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:
     """
     if not node.guards:
         return OPEN
-    name = node.party or party_name(node.partition_id or 0)
+    name = node.party or party_name(node.partition_id or 0, config)
     root = output_root(node.state_dir, "state-dir") if node.state_dir or not node.simulated else None
     index = node.partition_id if node.simulated else derive_seed(0, name)
     specs = [config.model_of(role)[0] for role in ("model", *config.card.roles) if role != "final"]

@@ -72,10 +72,7 @@ class Read(NamedTuple):
 def read_ledger(path: Path) -> Read:
     """Read the ledger in a folder, or a file ``ledger.sqlite3`` with its head beside it, without changing anything.
 
-    Raises
-    ------
-    DataError
-        If it cannot be believed (code ``ledger-lost``).
+    Raises `DataError` if it cannot be believed (code ``ledger-lost``).
     """
     if path.is_file() and path.name != FILE:
         raise lost(f"file {path}", f"be a ledger, {FILE}", "another file", "Give a party's state-dir.")
@@ -86,16 +83,9 @@ def read_ledger(path: Path) -> Read:
 def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> str:
     """Return a ledger as text.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        What to print.
-    delta : float
-        Where epsilon is measured, within [0, 1).
-    budget : float
-        An epsilon; where finite, what its filter has counted and what is left are printed.
-    rows : Histories, optional
-        The pasts of its rows; without them one row is taken that has paid for everything.
+    ``delta``: where epsilon is measured, within [0, 1). ``budget``: an epsilon; where finite, what its filter has
+    counted and what is left are printed. ``rows``: the pasts of its rows; without them one row is taken that has paid
+    for everything.
     """
     lines = [f"party        {one_line(ledger.party)}", ""]
     table = [("when", "run", "round", "data", "algorithm", "mechanism", "charged")]
@@ -236,15 +226,9 @@ def _or_none(value: float) -> float | None:
 def ledgers_in(path: Path) -> list[Path]:
     """Return the folders or files that hold a ledger, or what is left of one.
 
-    Parameters
-    ----------
-    path : Path
-        A ``ledger.sqlite3``, its folder, a party's ``state-dir``, or a run's folder.
+    ``path``: a ``ledger.sqlite3``, its folder, a party's ``state-dir``, or a run's folder.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Raises `DataError` if there is none.
     """
     if path.is_file() or _holds_ledger(path):
         return [path]

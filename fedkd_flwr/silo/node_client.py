@@ -51,10 +51,7 @@ def serve(source: IO[bytes]) -> bytes:
 
     Or read receipts and what became of their reply, and write that down (`fedkd_flwr.silo.receipts`).
 
-    Raises
-    ------
-    TypeError
-        If the object named is no ClientApp, or its answer no message.
+    Raises `TypeError` if the object named is no ClientApp, or its answer no message.
     """
     header, context_bytes, message_bytes = read_frames(source.read(), 3)
     task = json.loads(header)

@@ -82,12 +82,8 @@ class Answer(NamedTuple):
 def check_bundle(work: Work, approvals: Approvals) -> Bundle:
     """Return the owner's copy of the bundle that an instruction belongs to.
 
-    Raises
-    ------
-    RefusalError
-        If it is no ClientApp's, or its bundle is not approved. The text is for the owner's log.
-    DataError
-        If somebody else may change what is approved.
+    Raises `RefusalError` if it is no ClientApp's, or its bundle is not approved. The text is for the owner's log.
+    Raises `DataError` if somebody else may change what is approved.
     """
     run = f"run {work.run.run_id} of {one_line(work.run.fab_id)} {one_line(work.run.fab_version)}"
     if work.run.primary_task_type == TaskType.AGENT_APP:
@@ -134,28 +130,13 @@ def ask_client_app(
 ) -> Answer:
     """Run a ClientApp in a process of its own and return its answer.
 
-    Parameters
-    ----------
-    work : Work
-        The instruction.
-    client_app : str
-        ``"package.module:object"``, as the owner's copy of the bundle names it; imported from what is installed.
-    command : sequence of str
-        The program that reads the instruction and writes the answer (`node_client`), perhaps inside a sandbox.
-    goes_on : callable
-        Tells now and then whether the run goes on.
+    ``client_app``: ``"package.module:object"``, as the owner's copy of the bundle names it; imported from what is
+    installed. ``command``: the program that reads the instruction and writes the answer (`node_client`), perhaps inside
+    a sandbox. ``goes_on``: tells now and then whether the run goes on.
 
-    Raises
-    ------
-    RuntimeError
-        If the process ends with an error, or replies to something else.
-    TimeoutError
-        If it has no answer when its instruction expires, or after 12 hours.
-    RunEndedError
-        If the run does not go on.
+    Raises `RuntimeError` if the process ends with an error, or replies to something else. Raises `TimeoutError` if it
+    has no answer when its instruction expires, or after 12 hours. Raises `RunEndedError` if the run does not go on.
 
-    Notes
-    -----
     Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
     child in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process
     alone is ended.

@@ -25,18 +25,8 @@ def owners_page(
 ) -> Callable[[Finished, Mapping[str, Path]], None]:
     """Return the function that shows the owner what a run left; `fedkd_flwr.clients.party.Party` calls it at its end.
 
-    Parameters
-    ----------
-    config : RunConfig
-        What the run asked.
-    run_id, party, model_name : str
-        The run, this party, and what its model is called.
-    public : PublicSet
-        The public rows.
-    y : ndarray of shape (num_rows,), integers
-        The classes of all private rows, own test rows among them.
-    path : Path
-        The page to write.
+    ``y`` of shape (num_rows,), integers, are the classes of all private rows, own test rows among them; ``path`` is the
+    page to write.
     """
 
     def show(finished: Finished, models: Mapping[str, Path]) -> None:

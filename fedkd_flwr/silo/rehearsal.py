@@ -47,26 +47,13 @@ def rehearse(
 ) -> None:
     """Rehearse a run, and write it down in ``record`` as its first round.
 
-    Parameters
-    ----------
-    grid : Grid
-    nodes : list of int
-        Who is asked.
-    settings : dict
-        The settings of the first round, as parties are told them.
-    public : PublicSet
-        The server's public set.
-    record : RunRecord
-        Gets one round, a note and no claim.
-    minimum, timeout : int and float
-        Fewest answers that a round of the run needs; seconds to wait for them.
-    on_round : callable
-        As in `fedkd_flwr.strategies.loop.ExchangeStrategy`.
+    ``settings``: the settings of the first round, as parties are told them.
+    ``public``: the server's public set.
+    ``record``: gets one round, a note and no claim.
+    ``minimum``, ``timeout``: fewest answers that a round of the run needs; seconds to wait for them.
+    ``on_round``: as in `fedkd_flwr.strategies.loop.ExchangeStrategy`.
 
-    Raises
-    ------
-    TooFewPartiesError
-        If fewer answered than a round needs: so would the run fail.
+    Raises `TooFewPartiesError` if fewer answered than a round needs: so would the run fail.
     """
     spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
     reception, read = Reception(), _reader(spec)

@@ -25,12 +25,8 @@ class Rehearsed:
 def rehearse_at(values: Mapping[str, Any], superlink: str = "") -> Rehearsed:
     """Rehearse a run at a SuperLink, and wait for its end.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is wrong.
-    FlowerError
-        If the SuperLink refuses the run or cannot be reached.
+    Raises `ConfigError` if a setting is wrong. Raises `FlowerError` if the SuperLink refuses the run or cannot be
+    reached.
     """
     from fedkd_flwr.app.submit import follow, status, submit
 
@@ -43,10 +39,7 @@ def rehearse_at(values: Mapping[str, Any], superlink: str = "") -> Rehearsed:
 def rehearse_here(values: Mapping[str, Any]) -> Rehearsed:
     """Rehearse a simulation in this process; its record is thrown away.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If a setting is wrong, or the data set cannot be loaded.
+    Raises `ConfigError` or `DataError` if a setting is wrong, or the data set cannot be loaded.
     """
     from flwr.app import Context, RecordDict
 

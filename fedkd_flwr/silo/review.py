@@ -39,31 +39,17 @@ def decide(
 ) -> tuple[Held, Decision]:
     """Approve or reject a reply that waits, and return it with the decision that holds.
 
-    Parameters
-    ----------
-    run : str
-        A run's id or the start of it, or its name; ``last``: the one that waits since the latest.
-    state_dir : Path
-        The party's state directory.
-    approved : bool
-        Whether it may leave.
-    reason : str
-        Why; a rejection needs one.
-    by : str
-        Who decides; by default whoever is logged in.
-    server_round : str
-        The round, or ``final``, where several wait.
-    party : str
-        The party, where several wait in one state directory.
-    digest : str, optional
-        The digest of the reply that was looked at, or the start of it: the node may hold another one by now.
+    ``run``: a run's id or the start of it, or its name; ``last``: the one that waits since the latest.
+    ``state_dir``: the party's state directory.
+    ``approved``: whether it may leave.
+    ``reason``: why; a rejection needs one.
+    ``by``: who decides; by default whoever is logged in.
+    ``server_round``: the round, or ``final``, where several wait.
+    ``party``: the party, where several wait in one state directory.
+    ``digest``: the digest of the reply that was looked at, or the start of it: the node may hold another one by now.
 
-    Raises
-    ------
-    ConfigError
-        If a rejection has no reason, not exactly one reply is meant, or another one waits than that of ``digest``.
-    DataError
-        If the reply was decided about before, or is not what the node described.
+    Raises `ConfigError` if a rejection has no reason, not exactly one reply is meant, or another one waits than that of
+    ``digest``. Raises `DataError` if the reply was decided about before, or is not what the node described.
     """
     if not approved and not reason.strip():
         way_out = shlex.join(
@@ -114,14 +100,7 @@ def who_asks() -> str:
 def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
     """Return a reply as lines of text: what it is, its arrays with their digests, and its first rows.
 
-    Parameters
-    ----------
-    facts : mapping
-        As in `Held.facts`.
-    table : list of list of str
-        As in `Held.table`.
-    rows : int
-        How many rows to show.
+    ``facts``: as in `Held.facts`. ``table``: as in `Held.table`. ``rows``: how many rows to show.
     """
     output, claim = facts["output"], facts["claim"]
     lines = [

@@ -18,10 +18,7 @@ def certificate_fault(arguments: Sequence[str] | None = None) -> str:
 
     Nodes that were connected before it expired may stay for a while: their silence has no other sign at the server.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line that Flower gave to the ServerApp's process; by default that of this process.
+    ``arguments``: the command line that Flower gave to the ServerApp's process; by default that of this process.
     """
     words = list(sys.argv if arguments is None else arguments)
     address, roots = (_given(words, name) for name in ("--runtime-api-address", "--root-certificates"))

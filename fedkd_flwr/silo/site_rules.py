@@ -30,22 +30,13 @@ _RULE = re.compile(r"([a-z0-9.-]+)\s*(<=|>=|=)\s*(\S+)")
 
 @dataclass(frozen=True, kw_only=True)
 class RuleResult:
-    """One rule and what it found.
+    """One rule and what it found."""
 
-    Parameters
-    ----------
-    rule : str
-        The key of the node config it comes from.
-    wanted, seen : str
-        What it asks, and what it met.
-    kept : bool
-        Whether the run keeps it.
-    """
-
-    rule: str
+    rule: str  # the key of the node config it comes from
+    # wanted, seen: What it asks, and what it met
     wanted: str
     seen: str
-    kept: bool
+    kept: bool  # whether the run keeps it
 
 
 @dataclass(frozen=True)
@@ -76,13 +67,8 @@ class SettingRule:
 def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule, ...]:
     """Return the rules of a text, with commas between them; ``known`` are the keys of all settings.
 
-    Raises
-    ------
-    ConfigError
-        If one is no rule, or of a setting that nobody knows.
+    Raises `ConfigError` if one is no rule, or of a setting that nobody knows.
 
-    Examples
-    --------
     >>> [rule.key for rule in parse_setting_rules("num-rounds<=10, fedct.quorum>=0.8", {"num-rounds", "fedct.quorum"})]
     ['num-rounds', 'fedct.quorum']
     """
@@ -104,10 +90,7 @@ def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule,
 def parse_hours(text: str) -> tuple[time, time] | None:
     """Return the first and the last minute of ``08:00-18:00``, None for no text; the second may be of the next day.
 
-    Raises
-    ------
-    ConfigError
-        For any other text.
+    Raises `ConfigError` for any other text.
     """
     if not text:
         return None
@@ -125,28 +108,17 @@ def parse_hours(text: str) -> tuple[time, time] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteRules:
-    """The rules of one site.
+    """The rules of one site."""
 
-    Parameters
-    ----------
-    models : frozenset of str
-        Names of models that runs may bring; empty: any that the node takes.
-    settings : tuple of SettingRule
-        What settings of runs may be.
-    hours : (time, time), optional
-        Between which times of the day, on this machine's clock, rounds are answered.
-    reply_epsilon, delta : float
-        The most that one reply may cost, as an epsilon at ``delta``; replies without a claim cost infinitely much.
-    class_rows : int
-        The least number of rows of each class that the party holds any of.
-    """
-
-    models: frozenset[str] = frozenset()
-    settings: tuple[SettingRule, ...] = ()
+    models: frozenset[str] = frozenset()  # names of models that runs may bring; empty: any that the node takes
+    settings: tuple[SettingRule, ...] = ()  # what settings of runs may be
+    # between which times of the day, on this machine's clock, rounds are answered
     hours: tuple[time, time] | None = None
+    # reply_epsilon, delta: The most that one reply may cost, as an epsilon at ``delta``; replies without a claim cost
+    # infinitely much
     reply_epsilon: float = math.inf
     delta: float = 1e-5
-    class_rows: int = 0
+    class_rows: int = 0  # the least number of rows of each class that the party holds any of
 
     @property
     def asks(self) -> bool:
@@ -198,10 +170,7 @@ class SiteRules:
 def rules_of(node: NodeConfig) -> SiteRules:
     """Return the rules that a node's config gives.
 
-    Raises
-    ------
-    ConfigError
-        If one cannot be read.
+    Raises `ConfigError` if one cannot be read.
     """
     known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
     return SiteRules(

@@ -18,21 +18,8 @@ Handler = Callable[[Message, Context], Message]
 class InProcessGrid(Grid):
     """Calls ``handler(message, context)`` for each message, and keeps what was sent both ways.
 
-    Parameters
-    ----------
-    handler : callable
-        A ClientApp, or any function of (message, context).
-    node_configs : sequence of dict
-        One per node.
-    run_config : dict
-        What every context carries.
-    run_id : int
-        The run's id, as Flower knows it.
-
-    Attributes
-    ----------
-    sent, replies : list of Message
-        Instructions, and what came back, in order.
+    ``handler`` is a ClientApp, or any function of (message, context); there is one node for each of ``node_configs``.
+    Every context carries ``run_config``. ``sent`` and ``replies`` are the instructions, and what came back, in order.
     """
 
     first = 1000  # the lowest node id

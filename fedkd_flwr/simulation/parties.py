@@ -139,21 +139,13 @@ class ProcessGrid(InProcessGrid):
     and their replies never come. A process that ends by itself, or is killed for want of memory, is one lost reply;
     another process takes its place.
 
-    Parameters
-    ----------
-    processes : PartyProcesses
-        Where the parties compute.
-    num_parties : int
-        How many parties there are.
-    run_config : dict
-        What every context carries.
-    run_id : int
-        The run's id, as Flower knows it.
-    log : str
-        The file for what parties write to the terminal, "" for the terminal.
-    progress : callable, optional
-        ``progress(kind, server_round, answered, asked)`` after each answer, from several threads; ``kind`` is Flower's
-        message type, ``query`` for the start of the parties.
+    ``processes``: where the parties compute.
+    ``num_parties``: how many parties there are.
+    ``run_config``: what every context carries.
+    ``run_id``: the run's id, as Flower knows it.
+    ``log``: the file for what parties write to the terminal, "" for the terminal.
+    ``progress``: ``progress(kind, server_round, answered, asked)`` after each answer, from several threads; ``kind`` is
+        Flower's message type, ``query`` for the start of the parties.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from fedkd_flwr.app.models import check_role, global_model, model_factory
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
-from fedkd_flwr.data.partitioning import partition, read_split
+from fedkd_flwr.data.partitioning import by_party, partition, read_split
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.zoo import pick_model
@@ -32,6 +32,7 @@ from fedkd_flwr.strategies.resuming import check_goes_on
 __all__ = [
     "central_rows",
     "check_simulation",
+    "count_parties",
     "dealt",
     "held_out_rows",
     "hold_out",
@@ -44,14 +45,19 @@ __all__ = [
 Rows = tuple[NDArray[Any], NDArray[np.int16]]
 
 
-@lru_cache(maxsize=1)
 def simulated_pool(config: RunConfig) -> Pool:
-    """Load and split the data set of a simulation."""
+    """Load and split the data set of a simulation; once, also where its parties are counted only then."""
+    return _pool(config.model_copy(update={"num_parties": 0}) if config.has_parties else config)
+
+
+@lru_cache(maxsize=1)
+def _pool(config: RunConfig) -> Pool:
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
     pool = load_pool(
         config.dataset,
         **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
         rows=rows or None,
+        own_parties=config.has_parties,
         rules=Rules(**_told(config, TABLE_RULES)),
         command=_other_words(config),
         rare=config.num_parties,
@@ -60,7 +66,7 @@ def simulated_pool(config: RunConfig) -> Pool:
 
 
 _POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "output_classes")
-_FILES = ("table", "label", "schema_path")
+_FILES = ("table", "tables", "public_table", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
 
@@ -74,7 +80,7 @@ def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
 
 def _other_words(config: RunConfig) -> list[str]:
     """Return the settings of this run that say nothing about its table, as words of a command."""
-    table = {config.keys()[name] for name in ("dataset", "table", "label", *TABLE_RULES)}
+    table = {config.keys()[name] for name in ("dataset", "table", "tables", "label", *TABLE_RULES)}
     values = config.as_scalars()
     changed = {key: values[key] for key in config.changed_keys() if key not in table}
     return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in changed.items()]
@@ -95,9 +101,11 @@ def _with_public_labels(pool: Pool, name: str) -> Pool:
 def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
     """Return the positions of the rows that each simulated party holds, its own test rows among them."""
     pool = simulated_pool(config)
+    if pool.party_names:
+        return by_party(pool.party_of, pool.party_names, num_parties)
     return partition(
         pool.y,
-        name=config.partitioner,
+        name="dirichlet" if config.partitioner == "auto" else config.partitioner,
         num_parties=num_parties,
         seed=config.seed,
         alpha=config.dirichlet_alpha,
@@ -112,13 +120,19 @@ def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
     )
 
 
-def party_name(partition_id: int) -> str:
-    """Return the name of a simulated party.
+def count_parties(config: RunConfig) -> int:
+    """Return how many parties a simulation has: as many as it says, else those that its data name."""
+    return config.num_parties or len(simulated_pool(config).party_names)
+
+
+def party_name(partition_id: int, config: RunConfig | None = None) -> str:
+    """Return the name of a simulated party: that in the data, where they are of real parties.
 
     >>> party_name(7)
     'party-007'
     """
-    return f"party-{partition_id:03d}"
+    names = simulated_pool(config).party_names if config is not None and config.has_parties else ()
+    return names[partition_id] if partition_id < len(names) else f"party-{partition_id:03d}"
 
 
 def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: float) -> tuple[Any, Any]:
@@ -132,7 +146,7 @@ def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[in
     """Return how many rows of each class each simulated party holds, its own test rows among them."""
     pool = simulated_pool(config)
     return {
-        party_name(i): np.bincount(pool.y[positions], minlength=pool.public.num_classes).tolist()
+        party_name(i, config): np.bincount(pool.y[positions], minlength=pool.public.num_classes).tolist()
         for i, positions in enumerate(dealt(config, num_parties))
     }
 
@@ -155,11 +169,11 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
         root, kept = output_root(config.output_dir) / "runs" / first_run(config, run_id), []
         for i, positions in enumerate(all_positions):
             digest = simulated_digest(config, num_parties, i)
-            drawn = SubsetStore(LedgerStore(root, party=party_name(i), data_digest=digest)).stored()
+            drawn = SubsetStore(LedgerStore(root, party=party_name(i, config), data_digest=digest)).stored()
             kept.append(positions[[] if drawn is None else drawn[drawn < len(positions)]])
     else:
         kept = [
-            hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[0]
+            hold_out(config.seed, party_name(i, config), positions, config.party_test_fraction)[0]
             for i, positions in enumerate(all_positions)
         ]
     positions = np.concatenate(kept)
@@ -169,7 +183,7 @@ def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = 
 def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, Rows]:
     """Return the common test rows, and those that all simulated parties hold out, pooled, as ``pool`` holds them."""
     own = [
-        hold_out(config.seed, party_name(i), positions, config.party_test_fraction)[1]
+        hold_out(config.seed, party_name(i, config), positions, config.party_test_fraction)[1]
         for i, positions in enumerate(dealt(config, num_parties))
         if not config.setting("subset_rows", 0)  # a subset is of all rows
     ]
@@ -182,10 +196,8 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
 
     Nothing is written. A run that continues another is checked too: whether anything is left to do.
 
-    Raises
-    ------
-    ConfigError, DataError, MissingExtraError
-        If the run to continue has its result, the parties cannot be dealt, or a model cannot be made.
+    Raises `ConfigError`, `DataError` or `MissingExtraError` if the run to continue has its result, parties cannot be
+    dealt, or a model cannot be made.
     """
     if (folder := continued(config)) is not None:
         check_goes_on(folder, config.card, config.rounds)

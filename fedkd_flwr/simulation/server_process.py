@@ -34,8 +34,7 @@ def main() -> None:
     if not (line := sys.stdin.readline()):  # refused before it was sent
         return
     job = json.loads(line)
-    parties = max(int(one["config"]["num-parties"]) for one in job["runs"])
-    processes = PartyProcesses(job["processes"] or min(cpu_count(), parties))
+    processes = PartyProcesses(job["processes"] or cpu_count())
     threading.Thread(target=_watch, daemon=True).start()
     try:
         _check(job["runs"], say)
@@ -90,15 +89,17 @@ def _watch() -> None:
 
 
 def _check(runs: list[dict[str, Any]], say: _Say) -> None:
-    """Check settings and data of all runs before anything is written or any party asked."""
+    """Check settings and data of all runs before anything is written or any party asked; count their parties."""
     from fedkd_flwr.errors import FedkdError
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.rows import check_simulation
+    from fedkd_flwr.simulation.rows import check_simulation, count_parties
 
     try:
         for one in runs:
             say("step", text=f"loading {one['config'].get('dataset', 'digits')}")
-            check_simulation(parse_run_config(one["config"]), int(one["config"]["num-parties"]))
+            config = parse_run_config(one["config"])
+            one["config"]["num-parties"] = count_parties(config)
+            check_simulation(config, one["config"]["num-parties"])
     except (FedkdError, OSError) as error:
         say("refused", text=str(error))
         raise _RefusedError from error

@@ -26,10 +26,7 @@ _LOCK = "parties.lock"
 def held_by_server(folder: Path) -> Iterator[None]:
     """Hold the lock by which parties know the run's folder ``folder``.
 
-    Raises
-    ------
-    DataError
-        If its file system has no locks.
+    Raises `DataError` if its file system has no locks.
     """
     try:
         with locked(folder / _LOCK, timeout_s=0.0):
@@ -57,17 +54,9 @@ def look(output_dir: str, run_id: str) -> dict[str, str]:
 def require_shared(folder: Path, seen: Mapping[int, Mapping[str, Any]]) -> None:
     """Refuse a run whose parties do not all see its folder as the server does.
 
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    seen : mapping of int to mapping
-        What each node's `look` returned.
+    ``seen``: what each node's `look` returned.
 
-    Raises
-    ------
-    ConfigError
-        The text names the machines.
+    Raises `ConfigError`: the text names the machines.
     """
     wrong = [one for one in seen.values() if one.get("fault")]
     if not wrong:

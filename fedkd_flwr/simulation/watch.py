@@ -19,13 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr.app.find_run import LOG, OUTPUT
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "jobs", "once", "spread"]
+if TYPE_CHECKING:
+    from fedkd_flwr.settings.config import RunConfig
+
+__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "check_job", "jobs", "once", "spread"]
 
 DEFAULT_PARTIES = 10
 TOGETHER = "own, together"
@@ -36,6 +39,27 @@ _STOP_S = 30.0  # after which a run that was asked to stop is killed
 def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
     """Return the runs of a command: one for each seed, from that of ``values`` on; settings are checked.
 
+    Raises `ConfigError` if a setting is wrong, or names real silos.
+    """
+    values, made = dict(values), []
+    for _ in range(seeds):
+        config = check_job(values)
+        if config.num_parties:
+            values["num-parties"] = config.num_parties
+        for key in sorted(config.paths() - {"output-dir"}):
+            paths = str(values.get(key, "")).split(",") if key == "tables" else [str(values.get(key, ""))]
+            if missing := [path for path in paths if path and not Path(path).exists()]:
+                raise ConfigError(explain(key, "be there", f"no {missing[0]}", "Check the path."))
+        _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
+        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
+        made.append({"run_id": run_id, "config": dict(values)})
+        values["seed"] = config.seed + 1
+    return made
+
+
+def check_job(values: Mapping[str, Any]) -> RunConfig:
+    """Return the settings of a simulation; real parties are counted when the data are read, others are 10 by default.
+
     Raises
     ------
     ConfigError
@@ -43,23 +67,13 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
     """
     from fedkd_flwr.settings.config import parse_run_config
 
-    values = dict(values)
-    if not values.get("num-parties"):
-        values["num-parties"] = DEFAULT_PARTIES
-    made = []
-    for _ in range(seeds):
-        config = parse_run_config(values)
-        if config.public_path:
-            way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
-            raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
-        for key in sorted(config.paths() - {"output-dir"}):
-            if (path := values.get(key)) and not Path(path).exists():
-                raise ConfigError(explain(key, "be there", f"no {path}", "Check the path."))
-        _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
-        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
-        made.append({"run_id": run_id, "config": dict(values)})
-        values["seed"] = config.seed + 1
-    return made
+    config = parse_run_config(values)
+    if config.public_path:
+        way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
+        raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
+    if not (config.num_parties or config.has_parties):
+        config = parse_run_config({**values, "num-parties": DEFAULT_PARTIES})
+    return config
 
 
 def _require_writable(folder: Path) -> None:
@@ -72,45 +86,31 @@ def _require_writable(folder: Path) -> None:
 
 @dataclass(kw_only=True)
 class Ended:
-    """How one run ended, and where what it left is.
-
-    Attributes
-    ----------
-    status : {"completed", "failed", "stopped", "killed"}
-        ``killed``: its process ended without a word.
-    figures : dict of str to float
-        Accuracies by model and test rows, with the keys of `RunRecord.figures_by_model`.
-    balanced : dict of str to float
-        The same of balanced accuracy; empty where accuracy is the figure to report first.
-    n : dict of str to int
-        How many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together.
-    baseline : dict of str to float
-        Accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties,
-        and under `TOGETHER` that of their rows together, on which a server's or a centralised model is measured.
-    balanced_baseline : dict of str to float
-        The same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is.
-    warnings, notes : list of [kind, text]
-        Those of the summary. Runs with other seeds say the same where the kinds are equal.
-    columns, table : str
-        What was done to the columns, and the summary, for people; "" where the run was killed.
-    record, report, log : str
-        Paths of files; "" where there is none.
-    """
+    """How one run ended, and where what it left is."""
 
     run_id: str
-    status: str
+    status: str  # one of "completed", "failed", "stopped", "killed": ``killed``: its process ended without a word
     name: str = ""
     seed: int = 0
     reason: str = ""
+    # accuracies by model and test rows, with the keys of `RunRecord.figures_by_model`
     figures: dict[str, float] = field(default_factory=dict)
+    # the same of balanced accuracy; empty where accuracy is the figure to report first
     balanced: dict[str, float] = field(default_factory=dict)
+    # how many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together
     n: dict[str, int] = field(default_factory=dict)
+    # accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties, and
+    # under `TOGETHER` that of their rows together, on which a server's or a centralised model is measured
     baseline: dict[str, float] = field(default_factory=dict)
+    # the same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is
     balanced_baseline: dict[str, float] = field(default_factory=dict)
+    # warnings, notes: Those of the summary. Runs with other seeds say the same where the kinds are equal.
     warnings: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
+    # columns, table: What was done to the columns, and the summary, for people; "" where the run was killed
     columns: str = ""
     table: str = ""
+    # record, report, log: Paths of files; "" where there is none
     record: str = ""
     report: str = ""
     log: str = ""
@@ -132,13 +132,8 @@ def spread(runs: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]
 def once(said: Sequence[tuple[int, Sequence[tuple[str, str]]]]) -> list[str]:
     """Return the warnings or notes of several runs, each once, with how many runs say it.
 
-    Parameters
-    ----------
-    said : sequence of (int, sequence of (str, str))
-        Seed of each run, and kinds and texts of what it says: equal kinds count as the same.
+    ``said``: seed of each run, and kinds and texts of what it says: equal kinds count as the same.
 
-    Examples
-    --------
     >>> once([(1, [("useless", "2 of 4 models: useless.")]), (2, [("useless", "4 of 4 models: useless.")]), (3, [])])
     ['in 2 of 3 seeds (of seed 1): 2 of 4 models: useless.']
     """
@@ -159,11 +154,8 @@ def once(said: Sequence[tuple[int, Sequence[tuple[str, str]]]]) -> list[str]:
 class Simulation:
     """The process that runs simulations, from the outside.
 
-    Attributes
-    ----------
-    events : queue of dict
-        What it says: ``step`` (text), ``refused`` (text), ``begin``, ``progress``, ``end`` of each run, and at last
-        ``gone`` (code: the exit code).
+    ``events``: what it says: ``step`` (text), ``refused`` (text), ``begin``, ``progress``, ``end`` of each run, and at
+    last ``gone`` (code: the exit code).
     """
 
     def __init__(self) -> None:
@@ -221,19 +213,10 @@ class Simulation:
     ) -> list[Ended]:
         """Follow the runs until the process is gone.
 
-        Parameters
-        ----------
-        show : callable
-            Gets a line that says how far the run is, whenever that changes.
-        may_stop : callable
-            Asked at the first `KeyboardInterrupt`; at a second one the run is killed.
-        print_log : callable, optional
-            Gets what the run logs, as it is written.
+        ``show``: gets a line that says how far the run is, whenever that changes. ``may_stop``: asked at the first
+        `KeyboardInterrupt`; at a second one the run is killed. ``print_log``: gets what the run logs, as it is written.
 
-        Raises
-        ------
-        ConfigError
-            If settings or data are refused: nothing was written then.
+        Raises `ConfigError` if settings or data are refused: nothing was written then.
         """
         ended: list[Ended] = []
         current: Ended | None = None

@@ -57,28 +57,15 @@ _DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sql
 
 @dataclass(kw_only=True)
 class Head:
-    """Where a ledger ends, and the digests of what else it holds.
+    """Where a ledger ends, and the digests of what else it holds."""
 
-    Parameters
-    ----------
-    party : str
-        Whose.
-    key : str
-        Names the key that rows are hashed with, "" before the first charge.
-    entries, link : int, str
-        How many there are, and the end of their chain.
-    sets : list of (str, str)
-        Digest and form of each data set that was charged.
-    parts : dict of str to str
-        The digest of each part.
-    """
-
-    party: str
-    key: str = ""
+    party: str  # whose
+    key: str = ""  # names the key that rows are hashed with, "" before the first charge
+    # entries, link: How many there are, and the end of their chain
     entries: int = 0
     link: str = ""
-    sets: list[list[str]] = field(default_factory=list)
-    parts: dict[str, str] = field(default_factory=dict)
+    sets: list[list[str]] = field(default_factory=list)  # digest and form of each data set that was charged
+    parts: dict[str, str] = field(default_factory=dict)  # the digest of each part
     version: int = _VERSION
 
     def __post_init__(self) -> None:
@@ -88,30 +75,14 @@ class Head:
 
 @dataclass(kw_only=True)
 class Book:
-    """What was read of one party's file, and in `changed` what is written to it.
+    """What was read of one party's file, and in `changed` what is written to it."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    head : Head
-        Where it ends.
-    db : Connection, optional
-        The open file; None where there is none yet.
-    parts : dict of str to bytes
-        By name.
-    kinds : dict of int to str
-        By number, as JSON.
-    rows : list of (int, str)
-        The entries: number of the kind, and the rest as JSON.
-    """
-
-    path: Path
-    head: Head
-    db: sqlite3.Connection | None = None
-    parts: dict[str, bytes] = field(default_factory=dict)
-    kinds: dict[int, str] = field(default_factory=dict)
-    rows: list[tuple[int, str]] = field(default_factory=list)
+    path: Path  # the file
+    head: Head  # where it ends
+    db: sqlite3.Connection | None = None  # the open file; None where there is none yet
+    parts: dict[str, bytes] = field(default_factory=dict)  # by name
+    kinds: dict[int, str] = field(default_factory=dict)  # by number, as JSON
+    rows: list[tuple[int, str]] = field(default_factory=list)  # the entries: number of the kind, and the rest as JSON
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     # ---------------------------------------------------------------------------------------- what it holds

@@ -26,30 +26,18 @@ _LINEAGE = "lineage.json"
 class Lineage:
     """A run and the runs that it continues: what a party must see before it takes up what it kept in one of them.
 
-    Parameters
-    ----------
-    runs : tuple of str
-        Their ids, the first one first; the last one is the run whose folder this lies in.
-    secret : str
-        64 hexadecimal digits that the first run drew. Every instruction carries its digest, `seal`; the secret itself
-        leaves only with a run that continues another. Nobody else can name a run to a party and be believed.
-    finished : bool
-        Whether the last of the runs has its result: nothing is left to continue.
-    released : bool
-        Whether one of the runs had begun to let noisy votes out, which must not be drawn again.
-
-    Examples
-    --------
     >>> first = Lineage.new("7")
     >>> second = first.then("8")
     >>> second.runs, second.earlier, second.seal == first.seal, first.proof
     (('7', '8'), ('7',), True, '')
     """
 
-    runs: tuple[str, ...]
+    runs: tuple[str, ...]  # their ids, the first one first; the last one is the run whose folder this lies in
+    # 64 hexadecimal digits that the first run drew. Every instruction carries its digest, `seal`; the secret itself
+    # leaves only with a run that continues another. Nobody else can name a run to a party and be believed.
     secret: str
-    finished: bool = False
-    released: bool = False
+    finished: bool = False  # whether the last of the runs has its result: nothing is left to continue
+    released: bool = False  # whether one of the runs had begun to let noisy votes out, which must not be drawn again
 
     @classmethod
     def new(cls, run_id: str) -> Lineage:

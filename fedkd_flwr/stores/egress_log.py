@@ -65,20 +65,11 @@ _WAY_OUT = (
 
 
 def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
-    """Describe what a reply holds, without its arrays' values: names, shapes, dtypes, bytes and digests.
+    """Describe what a reply holds, as plain JSON without its arrays' values: names, shapes, dtypes, bytes and digests.
 
-    Parameters
-    ----------
-    reply : StoredReply
-        The exact reply. Its digest is the one that a privacy ledger's entry has for the same reply.
-    num_examples : int
-        The number that is told beside the arrays.
-
-    Returns
-    -------
-    dict
-        Plain JSON. An array's digest is SHA-256 of its bytes as it travels, row by row, without Flower's header of 128
-        bytes. Metrics that are bytes are described by their length and digest.
+    The reply's digest is the one that a privacy ledger's entry has for it. An array's is SHA-256 of its bytes as it
+    travels, row by row, without Flower's header of 128 bytes. Metrics that are bytes are described by their length and
+    digest. ``num_examples``: the number that is told beside the arrays.
     """
     arrays = [
         {
@@ -126,12 +117,7 @@ def short_head(lines: int, digest: str) -> str:
 class EgressLog:
     """The log of one party. Nothing here removes or changes a line.
 
-    Parameters
-    ----------
-    root : str or Path
-        The party's state directory.
-    party : str
-        The party's name.
+    ``root``: the party's state directory.
     """
 
     def __init__(self, root: str | Path, *, party: str) -> None:
@@ -143,17 +129,10 @@ class EgressLog:
     def append(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Write one line and the head, to the disk, and return the line.
 
-        Parameters
-        ----------
-        fields : mapping
-            Plain JSON; number, time, party and the chain's digests are added.
+        ``fields``: plain JSON; number, time, party and the chain's digests are added.
 
-        Raises
-        ------
-        DataError
-            If the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing may leave.
-        OSError
-            If the disk is full, for instance; the log is then as it was.
+        Raises `DataError` if the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing
+        may leave. Raises `OSError` if the disk is full, for instance; the log is then as it was.
         """
         make_folder(self.directory)
         with locked(self.directory / "lock", timeout_s=_LOCK_S):
@@ -263,24 +242,13 @@ def last_charged(path: Path) -> str:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """A log as it was read.
+    """A log as it was read."""
 
-    Parameters
-    ----------
-    path : Path
-        Its file.
-    lines : list of dict
-        Its lines, as far as they are JSON.
-    problems : list of str
-        What is wrong with it, in whole sentences; none for a log that holds.
-    notes : list of str
-        What else to know.
-    """
-
-    path: Path
-    lines: list[dict[str, Any]]
+    path: Path  # its file
+    lines: list[dict[str, Any]]  # its lines, as far as they are JSON
+    # what is wrong with it, in whole sentences; none for a log that holds
     problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what else to know
 
     @property
     def head(self) -> str:
@@ -290,10 +258,7 @@ class ReadLog:
     def check_kept(self, kept: str) -> str:
         """Return why the log does not go on from a head in its short form that was kept elsewhere; "" if it does.
 
-        Raises
-        ------
-        ConfigError
-            If ``kept`` is no such head.
+        Raises `ConfigError` if ``kept`` is no such head.
         """
         if not re.fullmatch(r"\d+(-[0-9a-f]{4}){4}", kept):
             raise ConfigError(explain("--head", "be a head as `fedkd node egress verify` prints it", kept))
@@ -307,15 +272,9 @@ class ReadLog:
 def read_log(path: Path) -> ReadLog:
     """Read a log and check each line and its head; it only reads, and takes no lock.
 
-    Parameters
-    ----------
-    path : Path
-        A ``log.jsonl``, with ``head.json`` beside it.
+    ``path``: a ``log.jsonl``, with ``head.json`` beside it.
 
-    Raises
-    ------
-    DataError
-        If there is neither.
+    Raises `DataError` if there is neither.
     """
     head_path = path.with_name("head.json")
     if not path.exists() and not head_path.exists():
@@ -378,10 +337,7 @@ def _compare_with_head(found: ReadLog, head: Mapping[str, Any] | None) -> None:
 def egress_logs_in(path: Path) -> list[Path]:
     """Return the files of the egress logs in a state directory, in an ``egress`` folder or in a party's; or the file.
 
-    Raises
-    ------
-    DataError
-        If there is none.
+    Raises `DataError` if there is none.
     """
     if path.is_file():
         return [path]

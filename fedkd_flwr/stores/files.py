@@ -66,10 +66,7 @@ def _lock(handle: int, path: Path) -> bool:
 def require_locks(folder: Path) -> None:
     """Refuse a folder whose file system does not keep two processes from holding one lock.
 
-    Raises
-    ------
-    DataError
-        If it has no locks, or grants one twice; the text names the file system.
+    Raises `DataError` if it has no locks, or grants one twice; the text names the file system.
     """
     probe = folder / f".fedkd-lock-{os.getpid()}"
     try:

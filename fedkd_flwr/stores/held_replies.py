@@ -41,32 +41,19 @@ _NEEDED = {"run", "round", "since", "until"}
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What was decided about one reply.
+    """What was decided about one reply."""
 
-    Parameters
-    ----------
-    verdict : {"approved", "rejected", "expired"}
-        ``expired``: nobody decided in time.
-    sha256 : str
-        The digest of the reply that it is about, in hexadecimal: an approval is of these bytes and no others.
-    covers : str
-        A digest of the kind of reply: algorithm, settings, what it is called. Where only a run's first reply needs
-        approval, it lets out later replies of this kind.
-    within : mapping
-        What such a later reply may hold at most: ``rows``, ``rounds``, ``events``. Empty: it lets out none.
-    by, reason : str
-        Who decided, as the command was told, and why.
-    when : str
-        ISO 8601, UTC.
-    """
-
-    verdict: Verdict
-    sha256: str
+    verdict: Verdict  # one of "approved", "rejected", "expired": ``expired``: nobody decided in time
+    sha256: str  # the digest of the reply that it is about, in hexadecimal: an approval is of these bytes and no others
+    # A digest of the kind of reply: algorithm, settings, what it is called. Where only a run's first reply needs
+    # approval, it lets out later replies of this kind.
     covers: str
+    # what such a later reply may hold at most: ``rows``, ``rounds``, ``events``. Empty: it lets out none.
     within: Mapping[str, Any] = field(default_factory=dict)
+    # by, reason: Who decided, as the command was told, and why
     by: str = ""
     reason: str = ""
-    when: str = ""
+    when: str = ""  # ISO 8601, UTC
 
     @classmethod
     def read(cls, path: Path) -> Decision | None:
@@ -91,18 +78,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Held:
-    """One reply that waits, or that nobody decided about in time.
+    """One reply that waits, or that nobody decided about in time."""
 
-    Parameters
-    ----------
-    path : Path
-        Its files, without their endings.
-    facts : mapping
-        What it is: plain JSON, with ``run``, ``round``, ``party``, ``output``, ``until``.
-    """
-
-    path: Path
-    facts: Mapping[str, Any]
+    path: Path  # its files, without their endings
+    facts: Mapping[str, Any]  # what it is: plain JSON, with ``run``, ``round``, ``party``, ``output``, ``until``
 
     @property
     def table(self) -> list[list[str]]:
@@ -167,10 +146,7 @@ class Held:
 class HeldReplies:
     """The replies that one party holds back.
 
-    Parameters
-    ----------
-    folder : Path
-        ``held`` beside the party's egress log.
+    ``folder``: ``held`` beside the party's egress log.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -179,14 +155,7 @@ class HeldReplies:
     def put(self, reply: StoredReply, facts: Mapping[str, Any], table: Iterable[Sequence[object]] | None) -> Held:
         """Hold a reply back; earlier ones that no node waits for are removed, their decisions stay.
 
-        Parameters
-        ----------
-        reply : StoredReply
-            The exact reply.
-        facts : mapping
-            As in `Held`.
-        table : iterable of rows, optional
-            The reply as a table, its header first.
+        ``facts``: as in `Held`. ``table``: the reply as a table, its header first.
         """
         held = Held(self.folder / _name(str(facts["run"]), facts["round"]), facts)
         make_folder(self.folder)

@@ -52,25 +52,14 @@ class LedgerStore:
     A charge, its reply and what else it changes are one transaction. A crash at any point leaves either no charge, and
     a reply that was not sent, or one charge and its reply.
 
-    Parameters
-    ----------
-    root : str or Path
-        The party's state directory.
-    party : str
-        The party's name.
-    data_digest : str
-        Digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
-    rows : PrivateRows, optional
-        Its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
+    ``root``: the party's state directory.
+    ``data_digest``: digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
+    ``rows``: its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
         (`know`), each data set is counted as if it were one row: another digest starts afresh.
-    apart : bool
-        Refuse rows that another party of this state directory has charged. False for simulations, whose parties may
-        hold equal rows; the very same data set is refused even there.
-    lock_timeout_s : float
-        How long to wait for another process of this party, in seconds.
+    ``apart``: refuse rows that another party of this state directory has charged. False for simulations, whose parties
+        may hold equal rows; the very same data set is refused even there.
+    ``lock_timeout_s``: how long to wait for another process of this party, in seconds.
 
-    Notes
-    -----
     Three things cannot be noticed: the whole state directory restored from a backup, an empty disk in place of the
     right one, and an owner who writes a new ledger.
     """
@@ -189,28 +178,13 @@ class LedgerStore:
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
-        If the request was charged before, that is the reply of that time, and nothing is charged.
+        If the request (``run_id``, ``server_round``) was charged before, that is the reply of that time, and nothing is
+        charged. ``events`` are what the reply releases: (event, int) each. The budget is checked here too, because
+        another process may have charged since `ask`. ``words`` are the other fields of
+        `fedkd_flwr.privacy.ledger.entry.Entry`: algorithm, mechanism, unit, adversary and neighbouring_relation.
 
-        Parameters
-        ----------
-        run_id, server_round
-            The request.
-        events : sequence of (event, int)
-            What the reply releases.
-        reply : StoredReply
-            The reply to send.
-        budget : Budget
-            Checked here too, because another process may have charged since `ask`.
-        **words
-            The other fields of `fedkd_flwr.privacy.ledger.entry.Entry`: algorithm, mechanism, unit, adversary and
-            neighbouring_relation.
-
-        Raises
-        ------
-        RefusalError
-            If the budget does not cover it (code ``budget-exceeded``); nothing is charged.
-        DataError
-            As in `load` and `answered`.
+        Raises `RefusalError` if the budget does not cover it (code ``budget-exceeded``), and nothing is charged; and
+        `DataError` as `load` and `answered`.
         """
         data, plain = reply.to_bytes(), plain_events(events)
         with self.held() as book:

@@ -25,17 +25,6 @@ _VERSION = 1
 class Participations:
     """Rounds each party was asked in, by name.
 
-    Parameters
-    ----------
-    by_party : mapping of str to int
-        Counts of the parties whose names are known.
-    unnamed : int
-        The largest count of a node that never gave a name. Any party that is not in ``by_party`` may be that node.
-    several : frozenset of str
-        Parties that more than one node spoke for: what one of them goes on with, the others may have said otherwise.
-
-    Examples
-    --------
     >>> earlier = Participations(by_party={"a": 3})
     >>> earlier.before("a"), earlier.before("b"), earlier.before("")
     (3, 0, 3)
@@ -43,8 +32,10 @@ class Participations:
     Participations(by_party={'a': 4, 'b': 2}, unnamed=4, several=frozenset())
     """
 
-    by_party: Mapping[str, int] = field(default_factory=dict)
+    by_party: Mapping[str, int] = field(default_factory=dict)  # counts of the parties whose names are known
+    # the largest count of a node that never gave a name. Any party that is not in ``by_party`` may be that node.
     unnamed: int = 0
+    # parties that more than one node spoke for: what one of them goes on with, the others may have said otherwise
     several: frozenset[str] = frozenset()
 
     @property
@@ -59,10 +50,7 @@ class Participations:
     def plus(self, asked: Iterable[tuple[str, int]]) -> Participations:
         """Return the counts after further rounds.
 
-        Parameters
-        ----------
-        asked : iterable of (str, int)
-            For each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
+        ``asked``: for each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
         """
         counts, unnamed = dict(self.by_party), self.unnamed
         seen, several = set[str](), set(self.several)

@@ -24,39 +24,22 @@ _MODEL = ""  # the name of the model among the arrays, which have longer ones
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """What one party kept after a round.
+    """What one party kept after a round."""
 
-    Parameters
-    ----------
-    server_round : int
-        The last round the party answered.
-    arrays : mapping of str to ndarray
-        For instance ``labels``, the array it sent.
-    model : bytes
-        Its model, as `fedkd_flwr.models.serialize` writes it; empty if the model is refitted each round.
-    meta : mapping
-        Plain JSON values.
-    """
-
-    server_round: int
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    server_round: int  # the last round the party answered
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # for instance ``labels``, the array it sent
+    # its model, as `fedkd_flwr.models.serialize` writes it; empty if the model is refitted each round
     model: bytes = b""
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)  # plain JSON values
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredReply:
-    """One reply, exactly as it is sent.
+    """One reply, exactly as it is sent."""
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The arrays by payload name, in the order of the payload.
-    metrics : mapping
-        Plain values: bool, int, float, str or bytes.
-    """
-
+    # the arrays by payload name, in the order of the payload
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    # plain values: bool, int, float, str or bytes
     metrics: Mapping[str, bool | int | float | str | bytes] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
@@ -88,14 +71,7 @@ class StoredReply:
 class PartyState:
     """One party's state within one run: a single file, replaced as a whole after each round.
 
-    Parameters
-    ----------
-    root : str or Path
-        The party's state directory.
-    run_id : str
-        The run. Each run has a state of its own.
-    party : str
-        The party's name.
+    ``root``: the party's state directory. ``run_id``: the run. Each run has a state of its own.
     """
 
     keeps = True  # what `fedkd_flwr.stores.nothing.NoState` does not
@@ -146,17 +122,9 @@ class PartyState:
 def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
     """Return the ids of the runs that parties of a run went on from (`PartyState.note_continued`).
 
-    Parameters
-    ----------
-    folder : Path
-        The run's folder in a state directory.
-    party : str
-        Of this party alone; "" for all.
+    ``folder``: the run's folder in a state directory. ``party``: of this party alone; "" for all.
 
-    Raises
-    ------
-    DataError
-        If a note of it was changed (code ``state-lost``).
+    Raises `DataError` if a note of it was changed (code ``state-lost``).
     """
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."

@@ -20,30 +20,17 @@ HOLD_S = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What one run is still going to ask.
+    """What one run is still going to ask."""
 
-    Parameters
-    ----------
-    events : sequence of (event, int)
-        What one round releases, as plain JSON.
-    rounds : int
-        Rounds that it has not paid yet.
-    seen : float
-        When it last asked or paid: seconds since 1970.
-    """
-
-    events: tuple[tuple[dict[str, Any], int], ...]
-    rounds: int
-    seen: float
+    events: tuple[tuple[dict[str, Any], int], ...]  # what one round releases, as plain JSON
+    rounds: int  # rounds that it has not paid yet
+    seen: float  # when it last asked or paid: seconds since 1970
 
 
 class Plans:
     """The plans of one party's runs, as its ledger keeps them.
 
-    Parameters
-    ----------
-    data : bytes
-        What `to_bytes` made; b"" for none.
+    ``data``: what `to_bytes` made; b"" for none.
     """
 
     def __init__(self, data: bytes) -> None:

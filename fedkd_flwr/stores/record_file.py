@@ -14,13 +14,8 @@ __all__ = ["RecordFile"]
 class RecordFile:
     """Keeps one run's record in one file; a reader sees an old record or the whole new one.
 
-    Parameters
-    ----------
-    path : path
-        The file, usually ``record.json``. Missing folders are made.
+    ``path``: the file, usually ``record.json``. Missing folders are made.
 
-    Examples
-    --------
     ``FedCT(public=public, on_round=RecordFile("runs/1/record.json").write)`` in a project of your own.
     """
 
@@ -31,10 +26,7 @@ class RecordFile:
     def write(self, record: RunRecord) -> Path:
         """Write the record, with the time and this process, and return the path.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written; the file is then as it was.
+        Raises `OSError` if it cannot be written; the file is then as it was.
         """
         record.last_word, record.process = now_text(), record.process or this_process()
         for one in record.rounds[len(self._old) : -1]:

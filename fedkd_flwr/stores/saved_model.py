@@ -5,6 +5,7 @@ import fedkd_flwr
 model = fedkd_flwr.load("model.fedkd")
 model.predict(table)        # class names
 model.predict_proba(table)  # one column for each of model.classes
+model.score(table, labels)  # accuracy; scikit-learn's scorers and displays take the model, too
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
 from fedkd_flwr.data.encoder import Encoder
@@ -30,12 +32,12 @@ from fedkd_flwr.models.classifier import Classifier
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["SavedModel", "load", "pack", "save"]
+__all__ = ["SavedModel", "load", "pack", "save", "unpack"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavedModel:
-    """A trained model and what turns raw rows into its features.
+@dataclass(kw_only=True, repr=False, eq=False)  # not frozen: pipelines of scikit-learn set attributes of their own
+class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A trained model and what turns raw rows into its features; a fitted classifier for scikit-learn's tools.
 
     Parameters
     ----------
@@ -43,6 +45,8 @@ class SavedModel:
         The model; it reads features and answers with numbers of classes.
     encoder : Encoder
         Turns raw rows into features. It was fitted on public rows alone, but for `Encoder.own` columns.
+    values : tuple
+        What the user's label column held for each of `classes`, where that is known: then these are the answers.
 
     Raises
     ------
@@ -52,6 +56,7 @@ class SavedModel:
 
     classifier: Classifier
     encoder: Encoder
+    values: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         model, schema = self.classifier, self.encoder.schema
@@ -68,9 +73,54 @@ class SavedModel:
         return self.encoder.schema.classes
 
     @property
+    def classes_(self) -> NDArray[Any]:
+        """What `predict` answers for each of `classes`: their names, or the user's own values."""
+        return np.array(self.values or self.classes)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that rows must have; their order does not matter, further ones are ignored."""
         return self.encoder.reads
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The same, under the name that scikit-learn knows."""
+        return np.array(self.columns, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many `columns` there are."""
+        return len(self.columns)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> SavedModel:
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any, **_: Any) -> SavedModel:
+        """Return this model as it is, for pipelines of scikit-learn: it has learnt already (as `FrozenEstimator`)."""
+        return self
+
+    def score(self, X: Table, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on labelled raw rows; ``y`` may hold names of classes or what they stand for."""
+        names = np.array([canonical(value) for value in np.asarray(y, dtype=object)], dtype=object)
+        right = names == np.array(self.classes, dtype=object)[self.classifier.predict(self.features(X))]
+        return float(np.average(right, weights=sample_weight))
+
+    def __repr__(self) -> str:
+        names = self.classifier.type_names
+        return (
+            f"SavedModel: {names[-1].rpartition('.')[2] if names else 'a model'}\n"
+            f"  columns: {short_list(self.columns, 8)}\n  classes: {short_list(self.classes_.tolist(), 8)}"
+        )
+
+    _repr_html_ = None  # scikit-learn's would show the encoder's parts
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as the features that the model reads.
@@ -118,9 +168,9 @@ class SavedModel:
                     )
         return said
 
-    def predict(self, table: Table) -> NDArray[np.str_]:
-        """Return the class name of each raw row, an array of shape (n,); parameters and errors as `features`."""
-        return np.array(self.classes)[self.classifier.predict(self.features(table))]
+    def predict(self, table: Table) -> NDArray[Any]:
+        """Return the class of each raw row, an array of shape (n,); parameters and errors as `features`."""
+        return self.classes_[self.classifier.predict(self.features(table))]
 
     def predict_proba(self, table: Table) -> NDArray[np.float64]:
         """Return the probability of each class for each raw row, an array of shape (n, classes) float64.
@@ -143,10 +193,7 @@ def pack(data: bytes, encoder: Encoder) -> bytes:
 def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]) -> Path:
     """Write a trained model to a file that `load` reads; only its owner can read it.
 
-    Raises
-    ------
-    ModelBytesError
-        If no safe format holds the model.
+    Raises `ModelBytesError` if no safe format holds the model.
     """
     return write_atomic(path, pack(serialize.dumps(classifier), Encoder.of(public.as_read_by(classifier))))
 
@@ -185,15 +232,20 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> SavedModel:
     ['young', 'old']
     """
     with Path(path).open("rb") as file:
-        data = file.read(serialize.MAX_BYTES + 1)
+        return unpack(file.read(serialize.MAX_BYTES + 1), trust=trust, name=str(path))
+
+
+def unpack(data: bytes, *, trust: bool = False, values: tuple[Any, ...] = (), name: str = "") -> SavedModel:
+    """Return the model in the bytes of a file that `save` wrote; ``values`` as of `SavedModel`, the rest as `load`."""
     try:
         encoder = serialize.encoder_of(data)
     except ModelBytesError as error:
-        raise ModelBytesError(f"{error} The file is {path}.") from error
+        raise ModelBytesError(f"{error} The file is {name}.") from error
     if encoder is None:
         way_out = "For rows that are encoded already: fedkd_flwr.models.serialize.load."
-        raise ModelBytesError(explain(f"model {path}", "hold a schema", "a model without one", way_out))
-    model = SavedModel(classifier=serialize.loads(data, trust=trust), encoder=Encoder.from_bytes(encoder))
+        raise ModelBytesError(explain(f"model {name}", "hold a schema", "a model without one", way_out))
+    classifier = serialize.loads(data, trust=trust)
+    model = SavedModel(classifier=classifier, encoder=Encoder.from_bytes(encoder), values=values)
     _try(model)
     return model
 

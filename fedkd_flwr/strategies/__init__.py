@@ -6,6 +6,7 @@ from fedkd_flwr.algorithms.dsfl import DSFLConfig as DSFLConfig
 from fedkd_flwr.algorithms.fedct import FedCTConfig as FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig as FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig as FedMDConfig
+from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig as NoisySumsConfig
 from fedkd_flwr.algorithms.pate import PATEConfig as PATEConfig
 from fedkd_flwr.algorithms.privatekt import PrivateKTConfig as PrivateKTConfig
 from fedkd_flwr.algorithms.scarlet import ScarletConfig as ScarletConfig
@@ -14,6 +15,7 @@ from fedkd_flwr.strategies.dsfl import DSFL as DSFL
 from fedkd_flwr.strategies.fedct import FedCT as FedCT
 from fedkd_flwr.strategies.fedkt import FedKT as FedKT
 from fedkd_flwr.strategies.fedmd import FedMD as FedMD
+from fedkd_flwr.strategies.noisy_sums import NoisySums as NoisySums
 from fedkd_flwr.strategies.pate import PATE as PATE
 from fedkd_flwr.strategies.privatekt import PrivateKT as PrivateKT
 from fedkd_flwr.strategies.scarlet import SCARLET as SCARLET

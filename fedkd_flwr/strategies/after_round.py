@@ -20,10 +20,7 @@ ShouldStop = Callable[[int, Result], bool]
 class AfterRound:
     """Stands in Flower's loop where ``evaluate_fn`` does, the last thing of a round; see `ExchangeStrategy.start`.
 
-    Attributes
-    ----------
-    result : Result
-        What the rounds gave so far, as Flower's loop gathers it.
+    ``result``: what the rounds gave so far, as Flower's loop gathers it.
     """
 
     def __init__(

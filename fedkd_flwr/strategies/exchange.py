@@ -55,55 +55,30 @@ def checked_test(
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`).
+    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`)."""
 
-    Parameters
-    ----------
-    final_model : callable
-        ``final_model()`` returns what makes the server's model.
-    global_model : callable
-        ``global_model()`` returns what makes the net whose weights go round.
-    party_rows : callable
-        ``party_rows()`` returns how many rows each party holds; none where the server does not know.
-    test : (X, y), optional
-        Rows to measure the server's model on.
-    ledger, budget : LedgerStore and Budget
-        What noise at this server has cost so far, and the most it may.
-    fraction : float
-        Share of the parties asked in a round.
-    """
-
-    final_model: Callable[[], Callable[..., Classifier]]
+    final_model: Callable[[], Callable[..., Classifier]]  # ``final_model()`` returns what makes the server's model
+    # ``global_model()`` returns what makes the net whose weights go round
     global_model: Callable[[], Callable[..., Classifier]]
+    # ``party_rows()`` returns how many rows each party holds; none where the server does not know
     party_rows: Callable[[], Sequence[int]]
-    test: tuple[NDArray[Any], NDArray[Any]] | None
+    test: tuple[NDArray[Any], NDArray[Any]] | None  # rows to measure the server's model on
+    # ledger, budget: What noise at this server has cost so far, and the most it may
     ledger: LedgerStore
     budget: Budget
-    fraction: float = 1.0
+    fraction: float = 1.0  # share of the parties asked in a round
 
 
 class Exchange(ABC, Generic[Answered]):
     """One algorithm's part of a run at the server, and its state between rounds.
 
-    Parameters
-    ----------
-    config : ExchangeConfig, optional
-        The algorithm's settings; its defaults if not given.
-    public : PublicSet
-        The public rows every party holds too.
-    record : RunRecord
-        Where the run is written down.
-    roster : Roster
-        Who is there, who was asked, and how often.
-    checkpoints : Checkpoints
-        Where the run is kept, if it is.
+    Its parameters are those of `ExchangeStrategy`, and its collaborators: who is there (``roster``), and where the run
+    is kept (``checkpoints``).
 
     Attributes
     ----------
-    num_rounds : int
-        Rounds of the run, those of an earlier run that it continues included; known when the run begins.
-    rounds_done : int
-        Rounds of the earlier run: numbers go on from there.
+    num_rounds, rounds_done : int
+        Rounds of the run, known when it begins; those of an earlier run that it continues, which count among them.
     finished_round : int or None
         The round after which nothing more can change.
     held : dict

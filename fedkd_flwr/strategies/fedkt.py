@@ -40,10 +40,7 @@ __all__ = ["FedKT", "FedKTExchange"]
 class FedKTExchange(OneShotVote):
     """The exchange of FedKT. Parameters as in `OneShotVote`, ``config`` a `FedKTConfig`.
 
-    Attributes
-    ----------
-    model : Classifier or None
-        The final model F, after `start`.
+    ``model``: the final model F, after `start`.
     """
 
     card = CARD

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from flwr.app import Message
 from flwr.common import log
 
-from fedkd_flwr.errors import Code, explain
+from fedkd_flwr.errors import SETTLED, Code, explain
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import Rejection, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange
@@ -22,10 +22,7 @@ __all__ = ["Inbox"]
 class Inbox(Generic[Answered]):
     """Opens the replies of a run and writes down what they say beside their answers.
 
-    Parameters
-    ----------
-    exchange : Exchange
-        The algorithm, which reads the answers.
+    ``exchange``: the algorithm, which reads the answers.
     """
 
     def __init__(self, exchange: Exchange[Answered]) -> None:
@@ -78,6 +75,21 @@ class Inbox(Generic[Answered]):
             finished += 1
             self.record.party(reply.party).report(reply.metrics, num_classes=self.exchange.spec.num_classes)
         return finished if opened else None
+
+    def counted(self, valid: int, this: RoundRecord) -> int:
+        """Return how many parties count as there: those that answered, and beside noise at the server more.
+
+        Everybody sees whether there is a result. There only what no private row decides may decide it, so a party
+        counts unless it gave such a reason; where it gave no valid answer, its vote or update is missing.
+        """
+        if self.exchange.config.privacy != "server":
+            return valid
+        asked = {str(node) for node in self.roster.asked_now}
+        count = this.asked - sum(r.node_id in asked and r.code in SETTLED for r in this.rejected)
+        if valid < self.roster.fewest <= count:
+            at = {"asked": this.asked, "server_round": this.server_round, "min_parties": self.roster.fewest}
+            self.exchange.note(Note(NoteCode.FEW_ANSWERS, {"valid": valid, **at}))
+        return count
 
     def too_few(self, count: int, this: RoundRecord) -> str:
         """Return why a round cannot be counted: who was left out, and what to do."""

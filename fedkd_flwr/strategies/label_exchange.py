@@ -47,20 +47,13 @@ __all__ = ["LabelExchange", "PartyLabels"]
 
 @dataclass(frozen=True, kw_only=True)
 class PartyLabels(PartyAnswer):
-    """One party's labels of one round.
+    """One party's labels of one round."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_arrays, num_public), int16
-        Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-hot bits.
-    changed_share : float or None
-        Share of labels it changed since its last valid answer.
-    beside : mapping of str to ndarray
-        What it sent beside them for the run's rule, by payload name.
-    """
-
+    # (num_arrays, num_public), int16: Its label arrays; (1, num_public * num_classes) zeros and ones where it sent one-
+    # hot bits
     labels: Labels
-    changed_share: float | None = None
+    changed_share: float | None = None  # share of labels it changed since its last valid answer
+    # what it sent beside them for the run's rule, by payload name
     beside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
@@ -71,12 +64,7 @@ _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 class LabelExchange(Exchange[PartyLabels]):
     """Base of the exchanges of labels. Subclasses say how labels become a consensus: `combine`.
 
-    Parameters as in `Exchange`.
-
-    Attributes
-    ----------
-    consensus : ndarray of shape (num_public,), int16
-        The last consensus.
+    Parameters as in `Exchange`. ``consensus`` is the last one, int16 labels of shape (num_public,).
     """
 
     config: VotersConfig
@@ -233,7 +221,7 @@ class LabelExchange(Exchange[PartyLabels]):
             return found.labels
         best = judged_consensus(
             found.labels,
-            [self._named(answer) for answer in answers],
+            [_named(answer, RULES[self.config.asked]) for answer in answers],
             self.known,
             rule=rule,
             own=self._own_labels,
@@ -254,11 +242,6 @@ class LabelExchange(Exchange[PartyLabels]):
             if best.rule == OWN_FOREST:
                 self.note(Note(NoteCode.OWN_FOREST, {"known": count, "by_class": best.class_shares is not None}))
         return best.labels
-
-    def _named(self, answer: PartyLabels) -> Labels:
-        """Return a party's label arrays, with what it says beside them as one more where that names classes."""
-        also = RULES[self.config.asked].also_named(answer.beside) if answer.beside else None
-        return answer.labels if also is None else np.concatenate((answer.labels, also[None]))
 
     def _note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
         """Write down the least that each party's answers counted for in any round; None where others could not tell."""
@@ -332,16 +315,9 @@ class LabelExchange(Exchange[PartyLabels]):
     ) -> None:
         """Say who casts less than a full vote, and which classes the vote loses.
 
-        Parameters
-        ----------
-        facts : VoteFacts
-            Of this vote. Under the parties' noise each gives every class, and there is nothing to say.
-        answers : sequence of PartyLabels
-            What was counted.
-        vote : ndarray of shape (num_public,), int16
-            What the vote made of it.
-        rows : ndarray of shape (num_asked,), int64, optional
-            The public rows that were asked; all by default.
+        ``vote`` of shape (num_public,), int16, is what the vote made of the ``answers`` that were counted; ``rows`` of
+        shape (num_asked,), int64, are the public rows that were asked, by default all. Under the parties' noise each
+        gives every class, and there is nothing to say.
         """
         if facts.class_voters is None:
             return
@@ -366,3 +342,9 @@ class LabelExchange(Exchange[PartyLabels]):
     def converged(self, previous: Labels, answers: Sequence[PartyLabels], this: RoundRecord) -> bool:
         """Tell whether another round can change nothing; overridden where that can be known."""
         return False
+
+
+def _named(answer: PartyLabels, rule: ConsensusRule) -> Labels:
+    """Return a party's label arrays, with what it says beside them as one more where that names classes."""
+    also = rule.also_named(answer.beside) if answer.beside else None
+    return answer.labels if also is None else np.concatenate((answer.labels, also[None]))

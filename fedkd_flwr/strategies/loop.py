@@ -5,9 +5,9 @@
     aggregate_train    open each reply at the door (reject with a reason) -> combine
     last round only:   configure_evaluate sends the final result; parties finish and report what they may
 
-What a round sends, how a reply is read and what answers combine to is the algorithm's `Exchange`; who is there is the
-`Roster`; what replies say goes through the `Inbox`; a run that goes on is `Checkpoints`. The exchange owns the state
-between rounds: Flower's loop carries a copy of it, which becomes ``Result.arrays``.
+What a round sends, how a reply is read and what answers combine to is the algorithm's `Exchange`, which owns the state
+between rounds (Flower's loop carries a copy of it, which becomes ``Result.arrays``); who is there is the `Roster`;
+messages leave by the `Outbox` and come in by the `Inbox`; a run that goes on is `Checkpoints`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import SETTLED, ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
 from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
+from fedkd_flwr.strategies.exchange import Collaborators, Exchange
 from fedkd_flwr.strategies.inbox import Inbox
+from fedkd_flwr.strategies.outbox import Outbox
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid
-from fedkd_flwr.wire.records import array_bytes, instruction_record
 
 __all__ = ["ExchangeStrategy", "new_record", "strategy_of"]
 
@@ -68,12 +68,11 @@ class ExchangeStrategy(Strategy):
     nodes : sequence of int
         The nodes to ask, where somebody has waited for them already.
     readiness : Readiness, optional
-        Who asked the nodes before the first round whether they are ready. Those that are not are not asked for
-        anything else, and named in each round; they are asked whether they are ready again while others answer.
+        Who asked the nodes whether they are ready. Those that are not are asked for nothing else, and named in each
+        round; while others answer they are asked again.
     on_round : callable, optional
-        ``on_round(record)`` is called just before the messages of each round leave, after each round, before and after
-        the final result goes out, and when the run has ended or failed: to keep the record as it grows, for example
-        with `fedkd_flwr.stores.record_file.RecordFile`. What it raises ends the run, and nothing is sent.
+        ``on_round(record)`` keeps the record as it grows (`fedkd_flwr.stores.record_file.RecordFile`). It is called
+        before any messages leave, after each round, and at the end. What it raises ends the run, and nothing is sent.
     checkpoint : Path, optional
         Folder where the server's state is kept after each round (`fedkd_flwr.strategies.resuming`).
     resume_from : Path, optional
@@ -127,28 +126,19 @@ class ExchangeStrategy(Strategy):
         if (checkpoint or resume_from) and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
             raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
-        self.roster = Roster(
-            fraction=fraction_train, fewest=min_train_nodes, names=names, nodes=nodes, readiness=readiness
-        )
+        whom = {"names": names, "nodes": nodes, "readiness": readiness}
+        self.roster = Roster(fraction=fraction_train, fewest=min_train_nodes, **whom)  # type: ignore[arg-type]
         self.checkpoints = Checkpoints(checkpoint, resume_from)
-        self.exchange = self.exchange_type(
-            config=config,
-            public=public,
-            record=self.record,
-            roster=self.roster,
-            checkpoints=self.checkpoints,
-            **own,
-        )
+        shared = {"record": self.record, "roster": self.roster, "checkpoints": self.checkpoints}
+        self.exchange = self.exchange_type(config=config, public=public, **shared, **own)  # type: ignore[arg-type]
         _say_what_was_asked(self.record, self.exchange)
-        self.inbox = Inbox(self.exchange)
+        self.inbox, self.outbox = Inbox(self.exchange), Outbox(self.exchange)
         self.claims: list[PrivacyClaim] = []
         self.on_round = on_round
         self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.stopped = False  # by `should_stop`, and the result has not gone out yet
         self._after = AfterRound(self)
         self._began = self._round_start = 0.0
-        # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
-        self.envelope: Callable[..., Any] = Message
 
     @classmethod
     def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
@@ -189,12 +179,11 @@ class ExchangeStrategy(Strategy):
             As in Flower's ``Strategy.start``, but one round is the default; ``train_config`` reaches the parties beside
             our own settings.
         evaluate_fn : callable, optional
-            ``evaluate_fn(server_round, arrays)`` is called after each round with what it left, such as ``labels``, and
-            before the first only where there are weights. Where arrays are no weights and it raises, the record says
-            so and it is not called again: what the parties answered is not lost.
+            ``evaluate_fn(server_round, arrays)`` gets what each round left, such as ``labels``; before the first round
+            only weights. Where arrays are no weights and it raises, the record says so and it is not called again.
         should_stop : callable, optional
-            ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43, on every release. The
-            parties get the result of the round after which it says True.
+            ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43. The parties get the
+            result of the round after which it says True.
         initial_arrays : ArrayRecord, optional
             Weights to start from, where one net goes round; other algorithms have no use for any.
 
@@ -246,12 +235,8 @@ class ExchangeStrategy(Strategy):
         self.record.num_rounds = max(self.record.num_rounds, num_rounds)
         self.exchange.plan(num_rounds)
         config = self.exchange.config
-        self.roster.wait(
-            grid,
-            wanted=self.min_available_nodes,
-            settle_s=config.nodes_stable_s or _SETTLE_S,
-            deadline_s=config.node_deadline_s,
-        )
+        settle_s, deadline_s = config.nodes_stable_s or _SETTLE_S, config.node_deadline_s
+        self.roster.wait(grid, wanted=self.min_available_nodes, settle_s=settle_s, deadline_s=deadline_s)
         self._began = time.monotonic()
         self.record.startup_seconds += self._began - began
         self.checkpoints.begin(self.exchange)
@@ -290,7 +275,7 @@ class ExchangeStrategy(Strategy):
         self.record.doing = Doing.ROUNDS
         self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(roster.nodes))
-        messages, this.bytes_down = self._messages("fit", server_round, nodes, config)
+        messages, this.bytes_down = self.outbox.messages("fit", server_round, nodes, config)
         this.asked_at = now_text()
         self._tell()  # before anything leaves: a process that is killed says nothing afterwards
         return messages
@@ -306,7 +291,7 @@ class ExchangeStrategy(Strategy):
             return None, None
         this = self.record.rounds[-1]
         answers = self.inbox.answers(server_round, replies, this)
-        if self._counted(len(answers), this) < self.roster.fewest:
+        if self.inbox.counted(len(answers), this) < self.roster.fewest:
             error = TooFewPartiesError(self.inbox.too_few(len(answers), this))
             if len(self.record.rounds) == 1:  # there is no result yet
                 raise error
@@ -329,29 +314,11 @@ class ExchangeStrategy(Strategy):
         """Refuse what Flower's loop calls, where `start` has not begun this run."""
         if self._began:
             return
-        way_out = (
-            "Flower's wrappers, such as DifferentialPrivacyServerSideFixedClipping, clip and add noise to weights: "
-            "give the strategy's own config its noise, and start it without a wrapper."
-        )
         rule = "be started by its own start, or by LegacyStrategy"
+        way_out = "Flower's wrappers add noise to weights: give the strategy's own config its noise, and no wrapper."
         error = ConfigError(explain(self.exchange.card.title, rule, "a call of one step", way_out))
         self.record.close(error)
         raise error
-
-    def _counted(self, valid: int, this: RoundRecord) -> int:
-        """Return how many parties count as there: those that answered, and beside noise at the server more.
-
-        Everybody sees whether there is a result. There only what no private row decides may decide it, so a party
-        counts unless it gave such a reason; where it gave no valid answer, its vote or update is missing.
-        """
-        if self.exchange.config.privacy != "server":
-            return valid
-        asked = {str(node) for node in self.roster.asked_now}
-        count = this.asked - sum(r.node_id in asked and r.code in SETTLED for r in this.rejected)
-        if valid < self.roster.fewest <= count:
-            at = {"asked": this.asked, "server_round": this.server_round, "min_parties": self.roster.fewest}
-            self.exchange.note(Note(NoteCode.FEW_ANSWERS, {"valid": valid, **at}))
-        return count
 
     def _end_early(self, server_round: int, error: TooFewPartiesError) -> tuple[None, None]:
         """End a run that lost its parties: the result of the last good round goes out, and then the run fails."""
@@ -379,7 +346,7 @@ class ExchangeStrategy(Strategy):
         there = [node for node in roster.nodes if node in here]
         nodes = roster.sample(there, self.fraction_evaluate, at.rng("sample", -1))
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
-        messages, self.record.final_bytes_down = self._messages("evaluate", server_round, nodes, config)
+        messages, self.record.final_bytes_down = self.outbox.messages("evaluate", server_round, nodes, config)
         self.record.doing, self.record.final_asked = Doing.FINAL, len(nodes)
         self._tell()
         return messages
@@ -409,35 +376,6 @@ class ExchangeStrategy(Strategy):
         log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", *count)
         public = spec.num_public, spec.num_classes, spec.fingerprint[:16]
         log(INFO, "\t└──> public set: %d rows, %d classes, fingerprint %s", *public)
-
-    def _messages(
-        self, stage: Stage, server_round: int, nodes: Iterable[int], config: ConfigRecord
-    ) -> tuple[list[Message], int]:
-        """Return a message for each node, and how many bytes their arrays have."""
-        at, reception = self.exchange, self.roster.reception
-        # made once: equal bytes are shared, in memory and on the wire; the records around them are fresh for each party
-        arrays = {name: Array(array) for name, array in at.outgoing(stage, server_round).items()}
-        more: dict[str, Array] | None = None
-        settings: dict[str, Any] = {
-            **config,
-            **at.settings(server_round),
-            **self.checkpoints.told(),
-            "server-round": server_round,
-            "rounds-left": at.rounds_left(server_round),
-            "fingerprint": at.spec.fingerprint,
-        }
-        messages, num_bytes = [], 0
-        for node in nodes:
-            last_round = reception.last_round.get(self.roster.name_of(node), 0)
-            behind = last_round < (server_round if stage == "evaluate" else server_round - 1)
-            if behind and more is None:
-                more = {name: Array(array) for name, array in at.catching_up(stage, server_round).items()}
-            sent = {**arrays, **(more or {})} if behind else arrays
-            content = instruction_record(sent, {**settings, "last-round": last_round, **at.told(node, server_round)})
-            num_bytes += array_bytes(content.array_records["arrays"])
-            kind, group = "train" if stage == "fit" else "evaluate", str(server_round)
-            messages.append(self.envelope(content, dst_node_id=node, message_type=kind, group_id=group))
-        return messages, num_bytes
 
 
 def strategy_of(found: type[Any]) -> type[ExchangeStrategy]:

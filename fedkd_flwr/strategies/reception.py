@@ -29,18 +29,10 @@ _PROOF = 64  # hexadecimal digits
 
 @dataclass(frozen=True, kw_only=True)
 class PartyAnswer:
-    """One party's valid answer of one round; each kind of exchange adds what it carries.
+    """One party's valid answer of one round; each kind of exchange adds what it carries."""
 
-    Parameters
-    ----------
-    party : str
-        Its name.
-    notes : tuple of str
-        Codes it sent along.
-    """
-
-    party: str
-    notes: tuple[str, ...] = ()
+    party: str  # its name
+    notes: tuple[str, ...] = ()  # codes it sent along
 
 
 def registered_names(nodes: Iterable[Any]) -> dict[int, str]:

@@ -22,19 +22,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.roster import Roster
-from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.records import Reply, Scalar
 
 __all__ = ["Checkpoints", "check_goes_on", "finish"]
@@ -50,56 +48,18 @@ _FREE_KEYS = frozenset(
 """Keys of the run config that may differ; where files lie, but not what is in them: fingerprints tell that."""
 
 
-class Kept(Protocol):
-    """What is read of an exchange, and put back into it; `fedkd_flwr.strategies.exchange.Exchange` is one.
-
-    That module imports this one, so its name cannot be imported here without a circle.
-    """
-
-    card: ClassVar[Card]
-    free_settings: ClassVar[frozenset[str]]
-    spec: PublicSpec
-    record: RunRecord
-    roster: Roster
-    num_rounds: int
-    rounds_done: int
-    finished_round: int | None
-    held: dict[str, Mapping[str, NDArray[Any]]]
-
-    @property
-    def config(self) -> ExchangeConfig:
-        """The algorithm's settings."""
-        ...
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what the next round needs."""
-        ...
-
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
-        """Take it up."""
+Kept = Any  # an `Exchange`, whose file imports this one
 
 
 def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     """Refuse to continue a run of another algorithm, and one that has nothing left to do; nothing is written.
 
-    Parameters
-    ----------
-    folder : Path
-        With the checkpoint of the run to continue.
-    card : Card
-        The algorithm of the run that would continue it.
-    num_rounds : int
-        The run's ``num-rounds``, those done included. Whether it is the planned number only the strategy can tell:
-        FedKT-Prox adds FedKT's round to it.
+    ``folder``: with the checkpoint of the run to continue. ``card``: the algorithm of the run that would continue it.
+    ``num_rounds``: the run's ``num-rounds``, those done included. Whether it is the planned number only the strategy
+    can tell: FedKT-Prox adds FedKT's round to it.
 
-    Raises
-    ------
-    ConfigError
-        If it cannot be continued so.
-    DataError
-        If there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    Raises `ConfigError` if it cannot be continued so. Raises `DataError` if there is no checkpoint (code
+    ``missing-file``), or it is damaged (``state-lost``).
     """
     _, meta = load_checkpoint(folder)
     _check_algorithm(card, meta)
@@ -151,19 +111,11 @@ def _damaged(folder: Path | None, error: Exception) -> DataError:
 class Checkpoints:
     """The checkpoints of one strategy's run.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where the state is kept after each round; without it nothing is kept.
-    resume_from : Path, optional
-        Such a folder of an earlier run, which this one continues.
+    ``folder``: where the state is kept after each round; without it nothing is kept. ``resume_from``: such a folder of
+    an earlier run, which this one continues.
 
-    Attributes
-    ----------
-    lineage : Lineage or None
-        This run and those that it continues; None where nothing is kept.
-    result : dict of str to ndarray
-        What the last round's answers were combined to.
+    ``lineage``: this run and those that it continues; None where nothing is kept. ``result``: what the last round's
+    answers were combined to.
     """
 
     def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
@@ -183,12 +135,8 @@ class Checkpoints:
     def resume(self, exchange: Kept, num_rounds: int) -> None:
         """Put a strategy where the checkpoint was written; without one to continue, do nothing.
 
-        Raises
-        ------
-        ConfigError
-            If the checkpoint is another algorithm's, of other settings, or of a run that has its result.
-        DataError
-            If there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        Raises `ConfigError` if the checkpoint is another algorithm's, of other settings, or of a run that has its
+        result. Raises `DataError` if there is none (code ``missing-file``), or it is damaged (``state-lost``).
         """
         if self.resume_from is None or self._first:
             return

@@ -23,31 +23,17 @@ __all__ = ["Roster"]
 class Roster:
     """The nodes of a run.
 
-    Parameters
-    ----------
-    fraction : float
-        Share of the nodes that a round asks.
-    fewest : int
-        Fewest valid replies a round needs; no round asks fewer.
-    names : mapping of int to str
-        Party names by node id, where they are known before the first reply.
-    nodes : sequence of int
-        The nodes to ask, where somebody has waited for them already.
-    readiness : Readiness, optional
-        Who asked the nodes before the first round whether they are ready.
+    ``fraction``: share of the nodes that a round asks.
+    ``fewest``: fewest valid replies a round needs; no round asks fewer.
+    ``names``: party names by node id, where they are known before the first reply.
+    ``nodes``: the nodes to ask, where somebody has waited for them already.
+    ``readiness``: who asked the nodes before the first round whether they are ready.
 
-    Attributes
-    ----------
-    nodes : list of int
-        The nodes that rounds may ask.
-    asked_now : list of int
-        Those that the present round has asked.
-    times_asked : Counter
-        Rounds each node was asked in: what it may have said.
-    earlier : Participations
-        Those of the runs that this one continues.
-    reception : Reception
-        Who may speak for which party.
+    ``nodes``: the nodes that rounds may ask.
+    ``asked_now``: those that the present round has asked.
+    ``times_asked``: rounds each node was asked in: what it may have said.
+    ``earlier``: those of the runs that this one continues.
+    ``reception``: who may speak for which party.
     """
 
     def __init__(

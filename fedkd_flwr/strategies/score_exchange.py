@@ -40,15 +40,10 @@ _LARGEST = 1e12
 
 @dataclass(frozen=True, kw_only=True)
 class PartyScores(PartyAnswer):
-    """One party's answers of one round.
+    """One party's answers of one round."""
 
-    Parameters
-    ----------
-    scores : ndarray
-        Its logits or probabilities of shape (num_rows, num_classes), float32; its labels of shape (num_rows,), int16,
-        where it sent labels.
-    """
-
+    # its logits or probabilities of shape (num_rows, num_classes), float32; its labels of shape (num_rows,), int16,
+    # where it sent labels
     scores: NDArray[Any]
 
 

@@ -37,19 +37,9 @@ def uninformative_parties(
 ) -> Iterator[Note]:
     """Yield a note on the parties that give every public row one class; none where their votes count like all others.
 
-    Parameters
-    ----------
-    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays.
-    config : VotersConfig
-        Says what such votes count.
-    classes : sequence of str
-        The schema's class names.
-    weighed : bool
-        Whether trust weighed this vote: then all such parties together have a bound.
+    ``labels`` are each party's arrays of shape (num_arrays, num_public), int16; ``config`` says what such votes count.
+    ``weighed``: trust weighed this vote, and then all such parties together have a bound.
 
-    Examples
-    --------
     >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
     >>> print(*uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"]))
     one-class-votes: parties {'b': 'yes'}, of 2, weight 0.5, bounded False
@@ -69,15 +59,8 @@ def uninformative_parties(
 def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> Note:
     """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
 
-    Parameters
-    ----------
-    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays.
-    classes : sequence of str
-        The schema's class names.
+    ``labels`` as in `uninformative_parties`.
 
-    Examples
-    --------
     >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
     >>> print(nearly_uninformative_parties(labels, classes=["no", "yes"]))
     nearly-one-class: parties {'b': 'yes'}, of 2, share 0.94
@@ -88,24 +71,17 @@ def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Seque
 
 
 def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, Note]:
-    """Return, by party, a note on each whose answers the others do not confirm.
+    """Return, by party, a note on each whose answers the others do not confirm, but for those ``passed_over``.
 
-    Parameters
-    ----------
-    parties : sequence of PartyRecord
-        Those that answered, with their ``agreement`` and ``trust``. Nobody is named where trust is not known: there
-        is no telling who is wrong; nor where it is low for more than a third of the parties, which then know too few
-        classes to judge each other.
-    passed_over : collection of str
-        Parties that are not named.
+    ``parties`` are those that answered, with their ``agreement`` and ``trust``. Nobody is named where trust is not
+    known: there is no telling who is wrong; nor where it is low for more than a third of the parties, which then know
+    too few classes to judge each other.
 
-    Examples
-    --------
     >>> parties = [("a", 0.9, 1.0), ("b", 0.12, 0.0), ("c", 0.81, 1.0)]
     >>> found = disagreeing_parties([PartyRecord(name=n, agreement=a, trust=t) for n, a, t in parties])
-    >>> print(*found.items())
-    ('b', Note(code=<NoteCode.DISAGREES: 'disagrees'>, values={'agreement': 0.12, 'lowest': 0.81, 'highest': 0.9, 'trust': 0.0}))
-    """  # noqa: E501 - a doctest's output is one line
+    >>> print({name: str(note) for name, note in found.items()})
+    {'b': 'disagrees: agreement 0.12, lowest 0.81, highest 0.9, trust 0.0'}
+    """
     doubted = [p for p in parties if p.trust is not None and p.trust < DOUBTED and p.agreement is not None]
     doubted = [p for p in doubted if p.name not in passed_over]
     others = [p.agreement for p in parties if p not in doubted and p.agreement is not None]
@@ -118,17 +94,9 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
 def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, Note]:
     """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The parties, in the order of ``found``.
-    found : KnownVote
-        The vote by known rows.
-    num_known : int
-        How many they are.
+    ``names``: the parties, in the order of ``found``. ``found``: the vote by known rows. ``num_known``: how many they
+    are.
 
-    Examples
-    --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
     below-chance: known 200, right 0.1, by_chance 0.6
@@ -142,25 +110,13 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
 
 
 def compared_rules(best: JudgedConsensus, *, num_known: int) -> str:
-    """Return by which figure known rows compared the rules, with that figure of each, and what one fixed answer has.
+    """Return by which figure ``num_known`` known rows compared the rules, with that figure of each rule.
 
-    Parameters
-    ----------
-    best : JudgedConsensus
-        The consensus that they find best.
-    num_known : int
-        How many known rows there are.
-
-    Examples
-    --------
     >>> nobody, vote = np.zeros(2), np.zeros(2, np.int16)
     >>> plain = {"majority": 0.9, "known-rows": 0.92}
     >>> found = JudgedConsensus(vote, "known-rows", plain, None, 0.6, KnownVote(vote, nobody, nobody, nobody))
     >>> print(compared_rules(found, num_known=200))
     Right on 200 public rows whose labels the server knows: majority 90.0 %, the vote judged by them 92.0 %, always the commonest class 60.0 %.
-    >>> rare = found._replace(rule="majority", class_shares={"majority": 0.75, "known-rows": 0.5}, commonest=0.92)
-    >>> print(compared_rules(rare, num_known=200))
-    Right in each class, averaged over the classes, of 200 public rows whose labels the server knows (this is compared, for a class is rare): majority 75.0 %, the vote judged by them 50.0 %. Right on all of these rows: majority 90.0 %, the vote judged by them 92.0 %, always the commonest class 92.0 %.
     """  # noqa: E501 - a doctest's output is one line
     plain = f"{_shares(best.shares)}, always the commonest class {100 * best.commonest:.1f} %."
     rows = f"{num_known:,} public rows whose labels the server knows"
@@ -179,13 +135,8 @@ def _shares(shares: Mapping[str, float]) -> str:
 def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> Iterator[Note]:
     """Yield a note on the parties of whose labels known rows do not show that they tell anything, if there are any.
 
-    Parameters
-    ----------
-    names, found, num_known
-        As in `swapping_parties`.
+    ``names``, ``found``, ``num_known``: as in `swapping_parties`.
 
-    Examples
-    --------
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
     >>> print(*idle_parties(["a", "b"], found, num_known=200))
     no-gain: known 200, parties ['b'], of 2
@@ -197,17 +148,9 @@ def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> I
 def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[Note]:
     """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
 
-    Parameters
-    ----------
-    labels : mapping of str to ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays, as it sent them.
-    vote : ndarray of shape (num_public,), int16
-        What the vote made of them; ``ABSTAIN`` where a row stays unlabelled.
-    classes : sequence of str
-        The schema's class names.
+    ``labels`` are as in `uninformative_parties`, as they were sent; ``vote`` of shape (num_public,), int16, is what the
+    vote made of them, with ``ABSTAIN`` where a row stays unlabelled.
 
-    Examples
-    --------
     >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
     >>> print(*lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
     class-of-one-party: class sepsis, rows 1, party a, kept None

@@ -36,24 +36,14 @@ def wait_for_nodes(
 ) -> list[int]:
     """Return the node ids once enough have registered; with ``readiness``, once enough of them say that they are ready.
 
-    Parameters
-    ----------
-    grid : Grid
-    wanted : int
-        Nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s`` seconds.
-    minimum : int
-        Fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready: after ``settle_s``
-        seconds without a change. Nodes that say that they are not ready never count, and are not returned.
-    settle_s, deadline_s, poll_s : float
-        Seconds.
-    readiness : Readiness, optional
-        Asks each node. One that has not answered is waited for, and returned in the end: its rows may take long to
-        read.
+    ``wanted``: nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s``
+    seconds. ``minimum``: fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready:
+    after ``settle_s`` seconds without a change. Nodes that say that they are not ready never count, and are not
+    returned. ``readiness``: asks each node. One that has not answered is waited for, and returned in the end: its rows
+    may take long to read.
 
-    Raises
-    ------
-    TooFewPartiesError
-        If ``deadline_s`` seconds pass first; the message names each node that is not ready, and why.
+    Raises `TooFewPartiesError` if ``deadline_s`` seconds pass first; the message names each node that is not ready, and
+    why.
     """
     start = changed = said = time.monotonic()
     before: object = None
@@ -76,7 +66,8 @@ def wait_for_nodes(
         if late:
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
-                "raise node-deadline-s."
+                "raise node-deadline-s. A node that runs and is not counted cannot connect, or is refused for its key, "
+                "its clock or its certificate: its own log and `fedkd doctor` there say which."
             )
             count = str(len(registered))
             if readiness is not None and unready:
@@ -107,20 +98,10 @@ class Readiness:
     Beside noise at the server, a code that private rows may have decided (not in `SETTLED`) counts as ready: who is
     asked sets the noise of a mean and draws the groups, and everybody sees whether there is a result.
 
-    Parameters
-    ----------
-    grid : Grid
-    settings : mapping
-        The settings of the first round, as parties are told them.
-    again_s : float
-        Seconds after which a node that was not ready is asked again, once it has answered.
+    ``settings``: the settings of the first round, as parties are told them. ``again_s``: seconds after which a node
+    that was not ready is asked again, once it has answered.
 
-    Attributes
-    ----------
-    names : dict of int to str
-        What the nodes that have answered call themselves.
-    codes : dict of int to str
-        Why a node is not ready.
+    ``names``: what the nodes that have answered call themselves. ``codes``: why a node is not ready.
     """
 
     def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
@@ -216,12 +197,7 @@ def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[in
 class WatchedGrid(Grid):
     """A grid that logs how many parties have answered while a round is under way.
 
-    Parameters
-    ----------
-    grid : Grid
-        The grid that does the work.
-    every_s : float
-        Seconds between two lines.
+    ``grid``: the grid that does the work. ``every_s``: seconds between two lines.
     """
 
     def __init__(self, grid: Grid, *, every_s: float = 10.0) -> None:

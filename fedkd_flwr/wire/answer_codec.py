@@ -29,19 +29,12 @@ def encode_answer(
 ) -> dict[str, NDArray[Any]]:
     """Return an answer's values as wire arrays.
 
-    Parameters
-    ----------
-    values : mapping of str to ndarray
-        ``labels`` (num_arrays, num_public) or ``bits`` (1, num_public * num_classes), int16, and what ``rule`` needs.
-        Other names do not travel.
-    public : PublicSpec
-        The public rows that the labels are for.
-    server_round : int
-        The round they answer.
-    base : mapping of str to ndarray
-        Values of an earlier answer that the receiver holds; {} for none.
-    rule : ConsensusRule, optional
-        The rule whose needs are answered.
+    ``values``: ``labels`` (num_arrays, num_public) or ``bits`` (1, num_public * num_classes), int16, and what ``rule``
+        needs. Other names do not travel.
+    ``public``: the public rows that the labels are for.
+    ``server_round``: the round they answer.
+    ``base``: values of an earlier answer that the receiver holds; {} for none.
+    ``rule``: the rule whose needs are answered.
     """
     at: dict[str, Any] = {"server_round": server_round}
     beside = {name: values[name] for name in (() if rule is None else rule.needs) if name in values}
@@ -68,19 +61,10 @@ def decode_answer(
 ) -> dict[str, NDArray[Any]]:
     """Return the values of an answer, under the names that `encode_answer` was given.
 
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        The answer's wire arrays; those that nobody asked for are ignored.
-    public, server_round, base, rule
-        As in `encode_answer`.
-    num_arrays : int, optional
-        How many label arrays it must hold.
+    ``arrays``: the answer's wire arrays; those that nobody asked for are ignored. ``public``, ``server_round``,
+    ``base``, ``rule``: as in `encode_answer`. ``num_arrays``: how many label arrays it must hold.
 
-    Raises
-    ------
-    PayloadError
-        If it cannot be read, or says only a part of what the rule needs.
+    Raises `PayloadError` if it cannot be read, or says only a part of what the rule needs.
     """
     at: dict[str, Any] = {"server_round": server_round, "num_arrays": num_arrays}
     named = [name for name in (() if rule is None else rule.needs) if name in arrays]

@@ -52,21 +52,11 @@ ANSWER_HEADER = _HEADER.size + _ANSWER.size
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSpec:
-    """What sender and receiver of labels must agree on about the public set.
+    """What sender and receiver of labels must agree on about the public set."""
 
-    Parameters
-    ----------
-    num_public : int
-        Rows of the public set.
-    num_classes : int
-        Classes of its schema.
-    fingerprint : str
-        SHA-256 of its canonical content, 64 hexadecimal digits.
-    """
-
-    num_public: int
-    num_classes: int
-    fingerprint: str
+    num_public: int  # rows of the public set
+    num_classes: int  # classes of its schema
+    fingerprint: str  # SHA-256 of its canonical content, 64 hexadecimal digits
 
     def rows(self, count: int) -> PublicSpec:
         """Return the spec of labels for ``count`` of the public rows."""

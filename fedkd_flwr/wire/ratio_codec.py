@@ -17,19 +17,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
-from fedkd_flwr.wire.envelope import (
-    DEFLATED,
-    PublicSpec,
-    deflate,
-    digest,
-    pack_codes,
-    packed_size,
-    reject,
-    seal_answer,
-    unpack,
-    unpack_codes,
-    unseal_answer,
-)
+from fedkd_flwr.wire import envelope
+from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
 __all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios"]
@@ -44,19 +33,11 @@ Base = tuple[NDArray[np.uint8], Labels]
 
 
 class RatioAnswer(NamedTuple):
-    """What a payload says.
+    """What a payload says."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `ratio_bits`.
-    labels : ndarray of shape (num_public,), int16
-    class_counts : ndarray of shape (num_classes,), int64, or None
-        The sender's rows of each class; None where the payload does not bring them.
-    """
-
-    codes: NDArray[np.uint8]
-    labels: Labels
+    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: Below ``2^bits``, with the bits of `ratio_bits`
+    labels: Labels  # (num_public,), int16
+    # (num_classes,), int64, or None: The sender's rows of each class; None where the payload does not bring them
     class_counts: NDArray[np.int64] | None
 
 
@@ -93,7 +74,7 @@ def decode(
     labels, further = said.labels[None], (num_arrays or 1) - 1
     if further:
         if "labels" not in arrays:
-            raise reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
+            raise envelope.reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
         like = np.repeat(labels, further, axis=0)
         at: dict[str, Any] = {"public": public, "server_round": server_round}
         labels = np.concatenate((labels, decode_labels(arrays["labels"], num_arrays=further, base=like, **at)))
@@ -118,22 +99,13 @@ def encode_ratios(
         Below ``2^bits``, with the bits of `ratio_bits`.
     labels : ndarray of shape (num_public,), int16
         ``ABSTAIN`` where there is none.
-    public : PublicSpec
-        The public set.
-    server_round : int
-        The round they answer.
     class_counts : ndarray of shape (num_classes,), integer, optional
         Rows of each class, 0 to 2^31 - 1, and at least one row.
     base : tuple of codes and labels, optional
         What the receiver holds: rows that did not change are said to be so.
 
-    Raises
-    ------
-    DataError
-        If shapes, codes, labels or counts are others than these.
+    Raises `DataError` if shapes, codes, labels or counts are others than these.
 
-    Examples
-    --------
     >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
     >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)
     >>> decode_ratios(encode_ratios(codes, labels, public=public, server_round=1), public=public, server_round=1).codes
@@ -157,9 +129,11 @@ def encode_ratios(
             raise DataError(explain("base", f"have shape {shape}", f"shape {base[0].shape}"))
         front, flags = _named(base) + front, flags | _DELTA
     body = _packed(codes, labels, base, bits)
-    content, deflated = deflate(body, 9)
+    content, deflated = envelope.deflate(body, 9)
     content, flags = front + content, flags | deflated
-    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=bits)
+    return envelope.seal_answer(
+        _MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=bits
+    )
 
 
 def decode_ratios(
@@ -167,50 +141,44 @@ def decode_ratios(
 ) -> RatioAnswer:
     """Return what a payload of `encode_ratios` says.
 
-    Parameters
-    ----------
-    payload : ndarray of shape (num_bytes,), uint8
-    public, server_round
-        What the receiver expects.
-    base : tuple of codes and labels, optional
-        What a payload of changes may refer to.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
+    ``public`` and ``server_round`` are what the receiver expects; a payload of changes may refer to ``base``. Raises
+    `PayloadError` with ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
+    ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
     """
     rows, classes = public.num_public, public.num_classes
-    bits, (flags, _, size, content) = unseal_answer(
-        payload, _MAGIC, known_flags=DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
+    bits, (flags, _, size, content) = envelope.unseal_answer(
+        payload, _MAGIC, known_flags=envelope.DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
     )
     if bits != ratio_bits(classes):
-        raise reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
+        raise envelope.reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
     known = None
     if flags & _DELTA:
         named, content, known = content[:16], content[16:], base
         if known is None or _named(known) != named:
-            raise reject("stale-base", "payload base", "be an answer that the receiver holds", named.hex())
+            raise envelope.reject("stale-base", "payload base", "be an answer that the receiver holds", named.hex())
     counts = None
     if flags & _COUNTS:
         front, content = content[: 4 * classes], content[4 * classes :]
         if len(front) < 4 * classes:
-            raise reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
+            raise envelope.reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
         counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
         if not _plausible(counts):
-            raise reject("bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others")
+            raise envelope.reject(
+                "bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others"
+            )
     width = bits_per_label(classes, abstains=True)
-    said = packed_size(rows, width)
-    if size != said + packed_size(rows * classes, bits):
-        raise reject("wrong-length", "payload body", f"have {said + packed_size(rows * classes, bits)} bytes", size)
-    body = unpack(content, flags=flags, size=size)
-    numbers = unpack_codes(body[:said], rows, width)
-    codes = unpack_codes(body[said:], rows * classes, bits).reshape(classes, rows).T.astype(np.uint8)
+    said = envelope.packed_size(rows, width)
+    if size != said + envelope.packed_size(rows * classes, bits):
+        raise envelope.reject(
+            "wrong-length", "payload body", f"have {said + envelope.packed_size(rows * classes, bits)} bytes", size
+        )
+    body = envelope.unpack(content, flags=flags, size=size)
+    numbers = envelope.unpack_codes(body[:said], rows, width)
+    codes = envelope.unpack_codes(body[said:], rows * classes, bits).reshape(classes, rows).T.astype(np.uint8)
     if known is not None:
         codes, numbers = codes ^ known[0], numbers ^ _numbers(known[1], classes)
     if numbers.max(initial=0) > classes:
-        raise reject("class-out-of-range", "label code", f"be at most {classes}", int(numbers.max()))
+        raise envelope.reject("class-out-of-range", "label code", f"be at most {classes}", int(numbers.max()))
     labels = np.where(numbers == classes, ABSTAIN, numbers.astype(np.int16)).astype(np.int16)
     return RatioAnswer(codes, labels, counts)
 
@@ -220,7 +188,9 @@ def _packed(codes: NDArray[np.uint8], labels: Labels, base: Base | None, bits: i
     numbers = _numbers(labels, classes)
     if base is not None:
         codes, numbers = codes ^ base[0], numbers ^ _numbers(base[1], classes)
-    return pack_codes(numbers, bits_per_label(classes, abstains=True)) + pack_codes(codes.T.reshape(-1), bits)
+    return envelope.pack_codes(numbers, bits_per_label(classes, abstains=True)) + envelope.pack_codes(
+        codes.T.reshape(-1), bits
+    )
 
 
 def _numbers(labels: Labels, num_classes: int) -> NDArray[np.uint16]:
@@ -229,7 +199,7 @@ def _numbers(labels: Labels, num_classes: int) -> NDArray[np.uint16]:
 
 
 def _named(base: Base) -> bytes:
-    return digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
+    return envelope.digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
 
 
 def _plausible(counts: NDArray[np.integer[Any]]) -> bool:

@@ -180,46 +180,22 @@ def weights_record(arrays: Mapping[str, NDArray[Any]], num_examples: int) -> Rec
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One opened reply.
+    """One opened reply."""
 
-    Parameters
-    ----------
-    node_id : int
-        The Flower node that sent it.
-    party : str
-        The party's name; "" if it gave none.
-    arrays : mapping of str to ndarray
-        Its arrays by name.
-    metrics : mapping
-        Plain values, ``num-examples`` among them.
-    num_bytes : int
-        Bytes of the arrays with their headers.
-    code : str
-        "" for an answer; otherwise the reason why there is none.
-    """
-
-    node_id: int
-    party: str
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    num_bytes: int = 0
-    code: str = ""
+    node_id: int  # the Flower node that sent it
+    party: str  # the party's name; "" if it gave none
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # its arrays by name
+    metrics: Mapping[str, Any] = field(default_factory=dict)  # plain values, ``num-examples`` among them
+    num_bytes: int = 0  # bytes of the arrays with their headers
+    code: str = ""  # "" for an answer; otherwise the reason why there is none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """The most that an honest reply may hold; a larger one is turned away before anything of it is decoded.
+    """The most that an honest reply may hold; a larger one is turned away before anything of it is decoded."""
 
-    Parameters
-    ----------
-    arrays : int
-        Number of arrays, each counted as often as it is named.
-    num_bytes : int
-        Bytes of those arrays with their headers, and of texts and bytes among the plain values.
-    """
-
-    arrays: int
-    num_bytes: int
+    arrays: int  # number of arrays, each counted as often as it is named
+    num_bytes: int  # bytes of those arrays with their headers, and of texts and bytes among the plain values
 
     def holds(self, record: ArrayRecord, metrics: Mapping[str, Any]) -> bool:
         """Tell whether a reply fits; an array that is named twice takes its room twice, as it would when decoded."""

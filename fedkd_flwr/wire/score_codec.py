@@ -22,19 +22,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.labels.scores import dequantise, quantise
-from fedkd_flwr.wire.envelope import (
-    DEFLATED,
-    PublicSpec,
-    deflate,
-    digest,
-    pack_codes,
-    packed_size,
-    reject,
-    seal_answer,
-    unpack,
-    unpack_codes,
-    unseal_answer,
-)
+from fedkd_flwr.wire import envelope
+from fedkd_flwr.wire.envelope import PublicSpec
 
 __all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores", "is_of_changes"]
 
@@ -88,10 +77,6 @@ def encode_scores(
         Finite numbers. With 16 bits, those beyond float16's range become its largest.
     public : PublicSpec
         The rows they are for; `PublicSpec.rows` gives the spec of a part of the public set.
-    server_round : int
-        The round they answer.
-    kind : {"probs", "logits", "scores"}
-        What the numbers are.
     bits : {32, 16} or 1 to 8
         Precision on the wire; 8 or fewer for probabilities alone.
     base : ndarray of shape (num_public, num_classes), uint8, optional
@@ -111,12 +96,14 @@ def encode_scores(
     else:
         steps = quantise(values, bits)
         if base is not None:
-            steps, named, changes = (steps - base) & (2**bits - 1), digest(base), _DELTA
-        body = pack_codes(steps.T.reshape(-1), bits)
-    deflated, flags = deflate(body, 6 if bits in _TYPES else 9)
+            steps, named, changes = (steps - base) & (2**bits - 1), envelope.digest(base), _DELTA
+        body = envelope.pack_codes(steps.T.reshape(-1), bits)
+    deflated, flags = envelope.deflate(body, 6 if bits in _TYPES else 9)
     content, flags = named + deflated, flags | changes
     own = KINDS.index(kind) << 8 | bits
-    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
+    return envelope.seal_answer(
+        _MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own
+    )
 
 
 def decode_scores(
@@ -144,26 +131,26 @@ def decode_scores(
         With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
         ``wrong-classes``, ``wrong-round``, ``not-a-number``, ``stale-base``.
     """
-    own, (flags, rows, announced, content) = unseal_answer(
-        payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
+    own, (flags, rows, announced, content) = envelope.unseal_answer(
+        payload, _MAGIC, known_flags=envelope.DEFLATED | _DELTA, public=public, server_round=server_round
     )
     number, bits = divmod(own, 256)
     if number != KINDS.index(kind):
-        raise reject("bad-payload", "payload", f"hold {kind}", number)
+        raise envelope.reject("bad-payload", "payload", f"hold {kind}", number)
     if bits not in _TYPES and not (kind == "probs" and 1 <= bits <= 8):
-        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
+        raise envelope.reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
     if flags & _DELTA:
         named, content = content[:16], content[16:]
-        if bits in _TYPES or base is None or digest(base) != named:
-            raise reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
-    expected = packed_size(rows * public.num_classes, bits)
+        if bits in _TYPES or base is None or envelope.digest(base) != named:
+            raise envelope.reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
+    expected = envelope.packed_size(rows * public.num_classes, bits)
     if announced != expected:
-        raise reject("wrong-length", "payload body", f"have {expected} bytes", announced)
-    body = unpack(content, flags=flags, size=announced)
+        raise envelope.reject("wrong-length", "payload body", f"have {expected} bytes", announced)
+    body = envelope.unpack(content, flags=flags, size=announced)
     if bits in _TYPES:
         values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
     else:
-        steps = unpack_codes(body, rows * public.num_classes, bits).reshape(public.num_classes, rows).T
+        steps = envelope.unpack_codes(body, rows * public.num_classes, bits).reshape(public.num_classes, rows).T
         if flags & _DELTA and base is not None:
             steps = (steps + base) & (2**bits - 1)
         values = dequantise(steps, bits)

@@ -127,7 +127,7 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert record.parties[0].model_bytes
     assert record.rounds[-1].consensus_accuracy > 0.5
     assert record.centralised_accuracy > np.mean([p.solo["common"].accuracy for p in record.parties])
-    assert record.config["partitioner"] == "dirichlet"
+    assert record.config["partitioner"] == "auto"
     assert {"flwr", "numpy", "scikit-learn"} <= set(record.versions)
     page = (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
     assert "party-003" in page
@@ -143,17 +143,18 @@ def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
     assert record.server_accuracy > 0.4
 
 
-def test_a_simulation_keeps_no_party_files_when_it_is_over(tmp_path):
-    _simulate(tmp_path)
+def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
+    _simulate(tmp_path, {**FAST, "save-party-models": False})
     kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
 
 
-def test_a_simulation_keeps_the_parties_models_where_asked(tmp_path):
-    _simulate(tmp_path, {**FAST, "save-party-models": True})
-    kept = sorted(tmp_path.rglob("*.model"))
+def test_a_simulation_keeps_the_parties_models_their_cards_and_nothing_else_of_them(tmp_path):
+    _simulate(tmp_path)
     names = [f"party-{i:03d}" for i in range(4)]
-    assert sorted(path.stem for path in kept) == sorted([*names, *(f"{name}.alone" for name in names)])
+    files = sorted(path.name for path in tmp_path.rglob("parties/*"))
+    assert files == sorted(f"{name}{ending}" for name in names for ending in (".model", ".card.md"))
+    kept = sorted(tmp_path.rglob("*.model"))
     assert all(serialize.load(path).num_classes == 3 for path in kept)
 
 

@@ -1,7 +1,5 @@
 """What a silo refuses of a run before any of its files is read."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedkd_flwr.app import choose as module
+from fedkd_flwr.app import choose_runs
 from fedkd_flwr.app.choose import ALONE, FIXED, Comparison, Outcome, candidates, choose
 from fedkd_flwr.app.choose_text import comparison_text
 from fedkd_flwr.cli import main as command
@@ -14,6 +15,13 @@ from fedkd_flwr.errors import ConfigError, DataError
 
 SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}
 SMALL |= {"num-public": 60, "model": "decision-tree"}
+
+
+@pytest.fixture(autouse=True)
+def kept(monkeypatch, tmp_path):
+    """Keep finished runs in a folder of this test alone."""
+    monkeypatch.setattr(choose_runs, "output_root", lambda folder: tmp_path / "kept")
+    return tmp_path / "kept" / "choose"
 
 
 def _comparison(**accuracies):
@@ -169,8 +177,46 @@ def test_whole_runs_are_compared_and_progress_is_told():
     assert [one.name for one in found.outcomes] == [ALONE, name]
     assert all(len(one.of("parties", "balanced_accuracy")) == 2 for one in found.outcomes)
     assert found.seeds == [1, 2]
-    assert len(told) == 2
-    assert told[0].startswith(f"run 1 of 2: {name}, seed 1: done")
+    assert told[0].startswith("2 runs (1 candidates): about 1 min. Ctrl-C shows")
+    assert len(told) == 3
+    assert told[1].startswith(f"run 1 of 2: {name}, seed 1: done")
+
+
+def test_what_is_known_is_shown_when_it_is_stopped_and_the_same_call_goes_on_there(monkeypatch, kept):
+    real, ran, told = module._run, [], []
+
+    def run(config):
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        ran.append((config.algorithm, config.seed))
+        return real(config)
+
+    monkeypatch.setattr(module, "_run", run)
+    asked = {"names": ["fedct:majority", "fedkt:majority"], "seeds": 2}
+    found = choose(SMALL, **asked)
+    assert ran == [("fedct", 1), ("fedkt", 1), ("fedct", 2)]
+    assert (found.stopped, found.seeds, len(list(kept.iterdir()))) == ("3 of 4 runs", [1], 3)
+    assert comparison_text(found).startswith("Stopped after 3 of 4 runs. The same command goes on there.\nmean")
+    ran.clear()
+    whole = choose(SMALL, **asked, progress=told.append)
+    assert told[0].startswith("4 runs (2 candidates), 3 of them done earlier: about 1 min.")
+    assert (ran, whole.stopped, whole.seeds) == ([("fedkt", 2)], "", [1, 2])
+    assert whole.outcomes[1].of("parties", "accuracy")[0] == found.outcomes[1].of("parties", "accuracy")[0]
+
+
+def test_it_is_quick_unless_it_is_to_be_thorough(monkeypatch):
+    asked = []
+
+    def records(configs, outcomes, progress):
+        asked.append([*configs])
+        return {name: {} for name in outcomes}, "0 runs"
+
+    monkeypatch.setattr(module, "_records", records)
+    for thorough in (False, True):
+        with pytest.raises(KeyboardInterrupt):  # stopped before the first run
+            choose(SMALL, thorough=thorough)
+    assert asked[0] == [("fedct:auto", 1), ("fedkt:auto", 1)]
+    assert len(asked[1]) == 5 * len(candidates(3))
 
 
 def test_what_is_wrong_is_said_before_the_first_run():
@@ -183,10 +229,10 @@ def test_what_is_wrong_is_said_before_the_first_run():
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "either --table or --dataset, got 'neither'"),
-        (["--dataset", "digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
-        (["--dataset", "digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
-        (["--dataset", "digits", "--set", "a"], "must be KEY=VALUE, or one FILE.toml, got 'a'"),
+        ([], "fedkd choose must be told which rows, got neither table nor dataset. Write table=FILE"),
+        (["dataset=digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
+        (["dataset=digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
+        (["dataset=digits", "a"], "must be KEY=VALUE, or one FILE.toml, got 'a'"),
     ],
 )
 def test_the_command_says_what_is_wrong(words, error):
@@ -198,24 +244,21 @@ def test_the_command_says_what_is_wrong(words, error):
 def test_the_command_compares_a_table(tmp_path):
     rows = [f"P{i},{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(200)]
     (tmp_path / "rows.csv").write_text("PatNr,a,b,outcome\n" + "\n".join(rows), encoding="utf-8")
-    words = ["--table", str(tmp_path / "rows.csv"), "--label", "outcome", "--parties", "2", "--seeds", "1"]
-    words += ["--set", "id-column=PatNr", "--set", "drop=b"]  # as for fedkd simulate
+    words = [f"table={tmp_path / 'rows.csv'}", "label=outcome", "--parties", "2", "id-column=PatNr", "drop=b"]
     name = next(iter(candidates(2)))
     found = CliRunner().invoke(
-        command.app, ["choose", *words, "--model", "decision-tree", "--alpha", "100", "--candidate", name]
+        command.group(), ["choose", *words, "model=decision-tree", "dirichlet-alpha=100", "--candidate", name]
     )
     assert found.exception is None, found.exception
     assert name in found.output
     assert "One seed says nothing about noise" in found.output
 
 
-def test_the_command_says_where_a_rule_for_the_table_stands_because_the_next_command_is_of_a_simulation(tmp_path):
+def test_the_next_command_that_an_error_ends_with_is_one_of_choose(tmp_path):
     (tmp_path / "rows.csv").write_text("day,y\n" + "".join(f"0{i}/04/2021,{'ab'[i % 2]}\n" for i in range(1, 9)))
-    found = CliRunner().invoke(command.group(), ["choose", "--table", str(tmp_path / "rows.csv"), "--label", "y"])
+    found = CliRunner().invoke(command.group(), ["choose", f"table={tmp_path / 'rows.csv'}", "label=y"])
     assert isinstance(found.exception, DataError)
-    lines = str(found.exception).splitlines()
-    assert "fedkd simulate dataset=table" in lines[-2]
-    assert lines[-1] == "For fedkd choose put such a setting behind --set, as in --set drop=name."
+    assert "fedkd choose dataset=table" in str(found.exception).splitlines()[-1]
 
 
 def _with_fixed(values, fixed, figure="balanced_accuracy", **others):

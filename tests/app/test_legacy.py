@@ -1,7 +1,5 @@
 """Our strategies in Flower's old API: its real Server and client manager, NumPyClients behind proxies, no network."""
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 

@@ -143,12 +143,12 @@ def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     assert record.server_accuracy > 0.7
     model = load(record.server_model)
     rows = tiny_text.table(20, seed=8)
-    answers = predictions(model, rows.assign(shop="x"))  # what fedkd predict does
+    answers = predictions([model], rows.assign(shop="x"))  # what fedkd predict does
     assert (answers["prediction"] == rows["liked"]).mean() > 0.7
     own = serialize.load(record.server_model).predict_proba(rows[["review"]].to_numpy(dtype=object))
     assert np.array_equal(answers[["probability_no", "probability_yes"]].to_numpy(), own)
     with pytest.raises(DataError, match="review"):
-        predictions(model, rows.rename(columns={"review": "text"}))
+        predictions([model], rows.rename(columns={"review": "text"}))
 
 
 def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):

@@ -1,7 +1,5 @@
 """DP-FedAvg: clipped updates, noise at the server, and a claim that holds for whoever is asked most."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """DP-FedAvg's settings: the noise is given, or found from epsilon."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD

@@ -1,7 +1,5 @@
 """FedAvg: FedProx's rounds with mu = 0."""
 
-from __future__ import annotations
-
 import pytest
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from weights import run, same

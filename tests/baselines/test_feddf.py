@@ -1,7 +1,5 @@
 """FedDF: the mean of the nets, taught what they say together of the public rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from weights import run, same

@@ -1,7 +1,5 @@
 """FedDF's arithmetic: the parties' mean logits as probabilities."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedkd_flwr.baselines.feddf import aggregate

@@ -1,7 +1,5 @@
 """FedKT-Prox: FedKT's round of labels, then FedProx's rounds of weights, in one run."""
 
-from __future__ import annotations
-
 import pytest
 from federation import parties, party, public_set, rows
 from flwr.app import ArrayRecord

@@ -1,7 +1,5 @@
 """FedKT-Prox's settings: those of both parts in one, and each part's own again."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -79,8 +77,3 @@ def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ConfigError) as caught:
         FedKTProxConfig(**settings)
     assert message in str(caught.value)
-
-
-def test_its_card_says_that_weights_leave():
-    assert (CARD.name, CARD.sends, CARD.allowed, CARD.noise) == ("fedkt-prox", "weights", False, ())
-    assert CARD.roles == ("teacher", "student")

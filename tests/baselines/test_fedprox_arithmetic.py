@@ -1,11 +1,7 @@
 """FedProx's settings; Flower's own strategy takes the mean."""
 
-from __future__ import annotations
-
 import pytest
 
-from fedkd_flwr.algorithms.exchange import epochs_on_pooled
-from fedkd_flwr.baselines.cards import FEDPROX as CARD
 from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.errors import ConfigError
 
@@ -28,8 +24,3 @@ def test_its_settings_and_where_they_stand():
 def test_a_mu_that_is_none_is_refused(mu):
     with pytest.raises(ConfigError, match=rf"fedprox\.proximal-mu must be a number >= 0, got {mu!r}"):
         FedProxConfig(proximal_mu=mu)
-
-
-def test_its_card_says_that_weights_leave_and_no_silo_lets_them_by_default():
-    assert (CARD.sends, CARD.allowed, CARD.noise, CARD.samples) == ("weights", False, (), True)
-    assert CARD.train_pooled is epochs_on_pooled

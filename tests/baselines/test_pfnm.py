@@ -1,7 +1,5 @@
 """PFNM: one round in process, a wider net for everybody, and which nets it takes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flwr.app import Array

@@ -1,7 +1,5 @@
 """PFNM's arithmetic: permuted nets become one again, and units that differ stay apart."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkd_flwr.baselines.cards import PFNM as CARD
 from fedkd_flwr.baselines.cards import PFNMConfig
 from fedkd_flwr.baselines.pfnm import aggregate, match_units
 
@@ -75,7 +72,3 @@ def test_a_party_without_rows_of_a_class_says_nothing_of_it():
     assert found[3] == pytest.approx(one[3], rel=1e-3)
     X = rng.normal(size=(5, 2))
     assert np.allclose(answers(found, X)[:, 1], answers(one, X)[:, 1], rtol=1e-3, atol=1e-2)
-
-
-def test_it_is_one_round_and_no_silo_lets_weights_out_by_default():
-    assert (CARD.sends, CARD.one_shot, CARD.allowed, CARD.samples) == ("weights", True, False, False)

@@ -1,7 +1,5 @@
 """SCAFFOLD: whole rounds in process, what the controls do, and what a party keeps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,12 +1,9 @@
 """SCAFFOLD's arithmetic: what the controls add up to."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.baselines.cards import SCAFFOLD as CARD
 from fedkd_flwr.baselines.scaffold import aggregate, next_control
 
 
@@ -36,10 +33,6 @@ def test_a_party_s_next_control_is_the_mean_gradient_of_its_steps():
     found = next_control(arrays([control]), arrays([servers]), arrays([1.0]), arrays([weight]), steps=3, rate=rate)
     assert found[0].dtype == np.float32
     assert np.allclose(found[0], np.mean(gradients), atol=1e-5)
-
-
-def test_its_card_says_that_weights_leave():
-    assert (CARD.sends, CARD.allowed, CARD.noise, CARD.samples) == ("weights", False, (), True)
 
 
 def test_each_weight_of_an_array_is_averaged_over_parties_alone():

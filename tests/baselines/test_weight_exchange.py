@@ -1,7 +1,5 @@
 """What all strategies whose parties send weights have in common, over all of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import model, party, rows

@@ -43,13 +43,25 @@ ROWS = 'income;x;job;age;number\nlow;;smith;"20";007\nhigh;;astronaut;60;008\n;;
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return a folder of results: run 71 with a server's model, run 72 with two parties' models."""
+    """Return a folder of results: run 71 with a server's model, 72 with those of two parties, 75 of three classes."""
     home = tmp_path_factory.mktemp("home")
     public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "smith", "smith", None]}), SCHEMA)
     model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
-    for run, names in (("71", ["model.fedkd"]), ("72", ["parties/a.model", "parties/a.alone.model"]), ("73", [])):
-        for name in names:
-            save(model, public, home / "runs" / run / name)
+    other = Classifier(DecisionTreeClassifier(), num_classes=2).fit(
+        public.X[:, :1] * [[1, 0, 0]], np.array([0, 1, 1, 1])
+    )
+    three = make_public_set(
+        pd.DataFrame({"age": [20, 30]}), Schema(columns=SCHEMA.columns[:1], classes=("a", "b", "c"))
+    )
+    save(
+        Classifier(DecisionTreeClassifier(), num_classes=3).fit(three.X, np.array([0, 1])),
+        three,
+        home / "runs/75/model.fedkd",
+    )
+    parties = {"parties/a.model": model, "parties/a.alone.model": model, "parties/b.model": other}
+    for run, models in (("71", {"model.fedkd": model}), ("72", parties), ("73", {}), ("75", {})):
+        for name, one in models.items():
+            save(one, public, home / "runs" / run / name)
         record = RunRecord(run_id=run, algorithm="fedkt", started="2026-01-31T09:30:00+00:00", status="completed")
         (home / "runs" / run).mkdir(exist_ok=True)
         (home / "runs" / run / "record.json").write_text(record.to_json())
@@ -84,6 +96,27 @@ def test_raw_rows_get_class_names_and_probabilities_by_the_name_of_the_run_or_th
     ]
     for same in (home / "runs" / "71" / "model.fedkd", home / "runs" / "71", "71"):
         assert fedkd("predict", same, home / "rows.csv").stdout == said.stdout
+
+
+def test_of_a_run_without_a_server_s_model_the_parties_answer_together_or_one_by_name(fedkd, home):
+    rows = "age,job\n20,clerk\n30,clerk\n70,clerk\n"
+    said = fedkd("predict", "72", "-", text=rows)
+    assert _read(said.stdout)["probability_high"].tolist() == [0.0, 0.5, 1.0]
+    assert said.stderr.splitlines() == [
+        "note: the server has no model: the mean of the probabilities of 2 parties' models. --party NAME takes one."
+    ]
+    alone = {name: _read(fedkd("predict", "72", "-", "--party", name, text=rows).stdout) for name in ("a", "b")}
+    assert {name: one["probability_high"].tolist() for name, one in alone.items()} == {"a": [0, 0, 1], "b": [0, 1, 1]}
+    done = fedkd("export", "72", "--onnx", home / "model.onnx")
+    with pytest.raises(FedkdError, match=r"run 72 must have left one model, got 2, of parties\. Name one with --party"):
+        raise done.exception
+
+
+@pytest.mark.parametrize(("threshold", "found"), [(0.4, ["low", "high", "high"]), (0.6, ["low", "low", "high"])])
+def test_from_a_threshold_on_the_second_class_is_the_answer(fedkd, threshold, found):
+    rows = "age,job\n20,clerk\n30,clerk\n70,clerk\n"
+    said = fedkd("predict", "72", "-", "--threshold", threshold, text=rows)
+    assert _read(said.stdout)["prediction"].tolist() == found
 
 
 def test_the_answers_are_those_of_load(fedkd, home):
@@ -133,7 +166,13 @@ def test_an_id_column_of_any_type_is_written_as_json(fedkd, home, tmp_path):
         ("71", "age,job,income\n20,smith,middle\n", [], "must hold only the model's classes .low, high.* 'middle'"),
         ("71", "age,job\n20,smith\n", ["--id-column", "nr"], "--id-column must be a column of the rows, got 'nr'"),
         ("71", "age,job,prediction\n1,a,7\n", ["--id-column", "prediction"], "have another name than the answers"),
-        ("72", ROWS, [], "must have left one model, got 2 of parties: a.alone.model, a.model"),
+        ("72", ROWS, ["--party", "c"], "--party must be a party whose model run .*72 left, got 'c'. There: a, b."),
+        (
+            "75",
+            "age\n20\n",
+            ["--threshold", "0.3"],
+            "--threshold must be given for two classes, got 3 classes",
+        ),
         ("73", ROWS, [], "must have left a model, got 'none'. The server has one after fedkt"),
         ("74", ROWS, [], "run must be the id, the start of an id"),
         ("there/is/none.fedkd", ROWS, [], "model must be a file, got no file"),

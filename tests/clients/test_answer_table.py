@@ -1,7 +1,5 @@
 """A reply as a table: what it shows is what the bytes say, whatever they were made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A party goes on from an earlier run for the exchange that it was told of then, and for nobody else."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

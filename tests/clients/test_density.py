@@ -1,7 +1,5 @@
 """What a party lets out for density-ratio votes, when, and how often it computes it."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

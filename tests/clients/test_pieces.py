@@ -1,7 +1,5 @@
 """A party that learns apart answers as one that learns here, and ends what must be ended alone alone."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

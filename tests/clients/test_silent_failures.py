@@ -3,8 +3,6 @@
 The cases are those of ``benchmarks/silent_failures.py``, which runs many more of them.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import sys

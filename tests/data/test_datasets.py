@@ -263,6 +263,31 @@ def test_svhn_goes_through_torchvisions_loader(tmp_path, monkeypatch):
     assert pool.public.shape == (3, 32, 32)
 
 
+def test_hospitals_of_heart_are_parties_and_what_one_never_measured_is_missing(tmp_path):
+    names = "age,sex,cp,trestbps,chol,fbs,restecg,thalach,exang,oldpeak,slope,ca,thal,target\n"
+    (tmp_path / "heart").mkdir()
+    files = (("cleveland", "csv"), ("hungarian", "data"), ("switzerland", "csv"), ("va", "data"))
+    for i, (hospital, ending) in enumerate(files):
+        row = "{age},1,{cp},{n},{chol},0,1,{n},0,1.5,?,?,,{target}"
+        chol = 0 if hospital == "switzerland" else 200
+        numbers = [{"age": 60 + i, "cp": 1 + n % 4, "n": 110 + n, "chol": chol and chol + n} for n in range(20)]
+        rows = [row.format(target=n % 5, **values) for n, values in enumerate(numbers)]
+        text = (names if ending == "csv" else "") + "\n".join(rows)  # UCI's own files have no line of names
+        (tmp_path / "heart" / f"processed.{hospital}.{ending}").write_text(text)
+    pool = load_pool("heart", seed=1, data_root=tmp_path, own_parties=True)
+    assert pool.party_names == ("cleveland", "hungarian", "switzerland", "va")
+    features = dict(zip(pool.public.preprocessor.feature_names, pool.X.T, strict=True))
+    assert len(np.unique(features["age"])) == 4
+    for party in range(4):
+        of_party = pool.party_of == party
+        assert len(np.unique(features["age"][of_party])) == 1
+        assert (len(np.unique(features["chol"][of_party])) == 1) is (party == 2)  # the public median
+    assert not features["thal=3"].any()
+    assert pool.public.schema.classes == ("healthy", "ill")
+    assert 0.6 < pool.y.mean() < 1.0  # 1 to 4 of 0 to 4 is ill
+    assert load_pool("heart", seed=1, data_root=tmp_path).party_names == ()
+
+
 # counts and accuracies: README of the data folder and the papers' sizes; forests on the private part only
 @pytest.mark.parametrize(
     ("name", "sizes", "shapes", "accuracy"),
@@ -271,6 +296,7 @@ def test_svhn_goes_through_torchvisions_loader(tmp_path, monkeypatch):
         ("a9a", {}, (24421, 4070, 4070), 0.82),
         ("cod-rna", {}, (44651, 7442, 7442), 0.94),
         ("mushroom", {"num_test": 1625, "num_public": 4000, "num_private": 2499}, (2499, 4000, 1625), 0.99),
+        ("heart", {}, (460, 230, 230), 0.75),
         ("wine-type", {"num_test": 1059, "num_public": 4100, "num_private": 136}, (136, 4100, 1059), 0.95),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkd_flwr.data.partitioning import _dealing_order, partition, read_split
+from fedkd_flwr.data.partitioning import _dealing_order, by_party, partition, read_split
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError
 
 Y = np.random.default_rng(0).integers(0, 10, 2000)
@@ -31,6 +31,16 @@ def test_parts_are_disjoint_ascending_seeded_and_numerous(name, num_parties):
     assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
     if num_parties > 1:
         assert not all(np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
+
+
+def test_real_parties_are_not_counted_anew_and_each_must_keep_a_row():
+    party_of = np.array([1, 0, 1, 1])
+    assert [part.tolist() for part in by_party(party_of, ["a", "b"], 0)] == [[1], [0, 2, 3]]
+    with pytest.raises(ConfigError, match=r"num-parties must be 2 \(or 0\), the parties in the data: a, b, got 3\."):
+        by_party(party_of, ["a", "b"], 3)
+    with pytest.raises(DataError, match="must keep a row of each party, got none of c") as caught:
+        by_party(party_of, ["a", "b", "c"], 3)
+    assert caught.value.code is Code.NO_ROWS
 
 
 def test_iid_parts_are_equal_in_size_and_mixed():

@@ -22,16 +22,6 @@ def test_column_numbers_name_the_column_and_value_they_cannot_read():
         column_numbers(["1", "old"], "age")
 
 
-def test_column_numbers_refuse_what_only_python_calls_a_number():
-    with pytest.raises(DataError, match="column 'age' must hold numbers"):
-        column_numbers(["1", "1_000"], "age")
-
-
-def test_column_numbers_refuse_a_decimal_comma():
-    with pytest.raises(DataError, match=r"'1,5' in row 1.*fedkd server schema"):
-        column_numbers(["1,5"], "age")
-
-
 @pytest.mark.parametrize("value", ["inf", "-Infinity", np.inf])
 def test_column_numbers_refuse_infinity(value):
     with pytest.raises(DataError, match=r"column 'age' must hold finite numbers, got '?-?(inf|Infinity)'? in row 2"):
@@ -53,6 +43,7 @@ def _one(reading, value):
     [
         (PLAIN, "1,5", "bad"),
         (PLAIN, "1,234", "bad"),
+        (PLAIN, "1_000", "bad"),  # only Python calls it a number
         (PLAIN, " - ", None),
         (PLAIN, "N.A.", None),
         (PLAIN, "1e3", 1000.0),

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import datetime
 import gzip
 import io
+import sys
 import time
 import tracemalloc
 import zipfile
@@ -12,12 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.formats import read_libsvm, require_readable
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, read_table
+from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, party_files, read_table, read_tables
 from fedkd_flwr.data.write_schema import infer_schema, look_at_file
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 from fedkd_flwr.labels import ABSTAIN
@@ -90,7 +93,7 @@ def test_missing_file_says_so(tmp_path):
         ("t.csv", "a,b\n1,2\n1,2,3\n", "must have 2 values in every row"),
         ("t.svm", "a,b\n1,2\n", "must hold LIBSVM lines"),
         ("t.svm", "0 0:1\n1 1:4\n", "Indexes count from 1"),
-        ("t.xlsx", "PK", r"must end in \.csv, \.tsv"),
+        ("t.xls", "PK", r"must end in \.csv, \.tsv"),
         ("t", "1,2", r"must end in .* got no suffix"),
         ("t.parquet", "PAR1", "must be a Parquet file"),
         ("t.npz", "\x93NUMPY", "must be an NPZ file of plain arrays"),
@@ -595,3 +598,91 @@ def test_a_blank_line_is_an_empty_cell_where_there_is_one_column_so_that_answers
     assert read_table(tmp_path / "one.csv")["age"].tolist() == ["", "1", "", "", "3"]
     (tmp_path / "two.csv").write_text("age,sex\n\n1,f\n\n3,m\n\n")
     assert read_table(tmp_path / "two.csv")["age"].tolist() == ["1", "3"]
+
+
+# ----------------------------------------------------------------------------------- one file for each party
+
+
+def test_files_of_parties_are_called_as_the_files_are_and_a_folder_gives_those_that_are_tables(write, tmp_path):
+    north, south = write("north.csv.gz", "a,y\n1,x\n"), write("south.tsv", "a\ty\n1\tx\n")
+    write("README.md", "no table")
+    assert party_files(f"{north}, {south}") == {"north": north, "south": south}
+    assert party_files(str(tmp_path)) == {"north": north, "south": south}
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ("a.csv", "tables must be two files or more, one for each party, got 'a.csv'. Name them with commas"),
+        ("x/a.csv,y/a.tsv", "the files of tables must have distinct names, got a more than once"),
+    ],
+)
+def test_files_that_make_no_parties_are_refused(tables, message):
+    with pytest.raises(DataError, match=message):
+        party_files(tables)
+
+
+def test_files_of_parties_become_one_table_that_says_who_lacks_which_column(write):
+    files = {"b": write("b.csv", "age,y\n7,no\n"), "a": write("a.csv", "y,age,crp\nyes,8,2\nno,9,?\n")}
+    notes: list[str] = []
+    table, owners = read_tables(files, notes=notes, label="y")
+    assert owners.tolist() == ["b", "a", "a"]
+    assert table[["age", "y"]].to_dict("list") == {"age": ["7", "8", "9"], "y": ["no", "yes", "no"]}
+    assert table["crp"].isna().tolist() == [True, False, False]
+    assert notes == ["b.csv has no column crp: empty in its rows"]
+    with pytest.raises(DataError, match=r"label must be a column of .*b\.csv, got 'crp'\. Its columns are age, y"):
+        read_tables(files, notes=[], label="crp")
+
+
+# ----------------------------------------------------------------------------------- Excel
+
+
+def _workbook(path, *sheets):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"s{number}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_the_first_sheet_of_an_excel_file_is_read_as_its_csv_would_be(tmp_path, write):
+    day, moment = datetime.date(2021, 3, 12), datetime.datetime(2021, 3, 12, 8, 30)
+    rows = [
+        ["id", None, "age", "day", "at", "ill", None],
+        ["007", None, 7, day, moment, True, None],
+        [None] * 7,
+        ["8", None, 7.5, None, moment, False, None],
+        [9, 1, 1e6, day, None, None, None],
+    ]
+    notes: list[str] = []
+    table = read_table(_workbook(tmp_path / "t.xlsx", rows, [["other"]]), notes=notes)
+    assert notes == ["the first of 2 sheets is read, 's0'"]
+    text = "id,column-2,age,day,at,ill\n007,,7,2021-03-12,2021-03-12 08:30:00,true\n"
+    text += "8,,7.5,,2021-03-12 08:30:00,false\n9,1,1000000,2021-03-12,,\n"
+    as_csv = read_table(write("t.csv", text))
+    assert list(table.columns) == list(as_csv.columns)
+    for name in table.columns:
+        assert column_texts(table[name]).tolist() == column_texts(as_csv[name]).tolist()
+
+
+def test_what_is_no_excel_file_or_an_empty_one_is_refused(tmp_path, write, monkeypatch):
+    with pytest.raises(DataError, match=r"t.xlsx must be a table in the format excel, got .*BadZipFile"):
+        read_table(write("t.xlsx", "age,job\n7,cook\n"))
+    with pytest.raises(DataError, match="must hold a header line and rows, got an empty sheet") as caught:
+        read_table(_workbook(tmp_path / "none.xlsx", []))
+    assert caught.value.code is Code.NO_ROWS
+    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "1e-6")
+    with pytest.raises(DataError, match="must unpack to at most 1e-06 GB"):
+        read_table(_workbook(tmp_path / "bomb.xlsx", [["a"], [1]]))
+
+
+def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+    path = _workbook(tmp_path / "t.xlsx", [["a"], [1]])
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(MissingExtraError, match=r"reading t.xlsx must have openpyxl, got .*fedkd-flwr\[excel\]"):
+        read_table(path)

@@ -21,14 +21,6 @@ def test_the_same_seed_gives_the_same_net_whatever_else_drew_from_torch(digits):
     assert np.array_equal(first, mlp(epochs=2, dropout=0.3).fit(X, y).predict_proba(X_test))
 
 
-def test_torchs_global_generator_is_neither_used_nor_changed(digits):
-    X, y, X_test, _ = digits
-    before = torch.get_rng_state()
-    model = mlp(epochs=1, dropout=0.3).update(X, y, steps=2).fit(X, y)
-    model.predict(X_test)
-    assert torch.equal(before, torch.get_rng_state())
-
-
 def test_one_adam_step_is_torchs_own_to_rounding(digits):
     X, y, _, _ = digits
     net = TorchNet(num_classes=10, num_features=64, hidden=[32], batch_size=400, weight_decay=1e-3, max_steps=1)
@@ -165,13 +157,6 @@ def test_divergence_is_said_and_not_labelled(digits):
 def test_rows_of_another_width_than_promised_are_refused():
     with pytest.raises(DataError, match="X must have 64 columns"):
         mlp().fit(np.zeros((4, 3), dtype=np.float32), np.array([0, 1, 0, 1]))
-
-
-def test_torch_threads_are_left_alone(digits):
-    X, y, _, _ = digits
-    before = torch.get_num_threads()
-    mlp(epochs=1).fit(X, y)
-    assert torch.get_num_threads() == before
 
 
 def test_users_own_skorch_net_keeps_the_label_space(digits):

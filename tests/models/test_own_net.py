@@ -146,4 +146,4 @@ def test_a_factory_that_imports_torch_only_when_it_is_called_makes_a_net(monkeyp
     monkeypatch.delitem(sys.modules, "torch")
     spec = f"{__name__}:imports_torch_when_called"
     net = make_model(spec, num_classes=3, num_features=6, seed=0, params={"lr": 0.01})
-    assert net._template.lr == 0.01
+    assert net.template.lr == 0.01

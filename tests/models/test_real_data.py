@@ -1,7 +1,5 @@
 """The zoo on the data and at the sizes of the published experiments: FEDKD_DATA names their directory."""
 
-import gzip
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
@@ -27,18 +25,3 @@ def test_known_accuracy_survives_the_wrapper_and_saving(path, columns, rows, mod
     labels = classifier.predict(X[rows:])
     assert (labels == y[rows:]).mean() >= least
     assert np.array_equal(serialize.loads(serialize.dumps(classifier)).predict(X[rows:]), labels)
-
-
-def test_mlp_learns_fashion_from_own_and_public_rows(data_dir):
-    def idx(name, skip):
-        with gzip.open(data_dir / "fashion-mnist" / name) as file:
-            return np.frombuffer(file.read(), dtype=np.uint8, offset=skip)
-
-    X = (idx("t10k-images-idx3-ubyte.gz", 16).reshape(-1, 784) / 255).astype(np.float32)
-    y = idx("t10k-labels-idx1-ubyte.gz", 8).astype(np.int16)
-    model = make_model("mlp", num_classes=10, num_features=784, seed=0, params={"hidden": [256]})
-    model.update(X[:1000], y[:1000], steps=150)
-    alone = (model.predict(X[8000:]) == y[8000:]).mean()
-    model.update(X[:1000], y[:1000], X[1000:8000], y[1000:8000], steps=300)
-    assert alone > 0.7
-    assert (model.predict(X[8000:]) == y[8000:]).mean() > max(alone, 0.8)

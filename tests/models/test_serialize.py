@@ -134,10 +134,6 @@ def test_a_constant_keeps_its_class_and_its_template():
     assert again.update(ROWS, np.array([0, 1, 3, 3])).predict(ROWS).tolist() == [0, 1, 3, 3]
 
 
-def test_absent_classes_stay_absent():
-    assert serialize.loads(serialize.dumps(fitted_tree())).predict(ROWS).tolist() == [0, 1, 3, 3]
-
-
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -262,16 +258,6 @@ def test_saving_is_private_and_leaves_no_draft(tmp_path):
     assert serialize.load(path).predict(ROWS).tolist() == [0, 1, 3, 3]
 
 
-def test_a_save_that_fails_keeps_the_older_model(tmp_path, monkeypatch):
-    path = tmp_path / "model.bin"
-    serialize.save(fitted_tree(), path)
-    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        serialize.save(fitted_tree(), path)
-    assert [p.name for p in tmp_path.iterdir()] == ["model.bin"]
-    assert serialize.load(path).is_fitted
-
-
 def test_another_users_own_type_is_refused_by_name_until_trusted(monkeypatch, tmp_path):
     data = serialize.dumps(Classifier(Own(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3])))
     assert serialize.loads(data).predict(ROWS).tolist() == [3] * 4
@@ -313,13 +299,6 @@ def test_bytes_that_are_no_model_are_refused(data):
 def test_what_is_no_bytes_is_refused():
     with pytest.raises(ModelBytesError, match="Model bytes must be bytes, got 'str'"):
         serialize.loads("model")
-
-
-def test_every_truncation_is_refused():
-    data = serialize.dumps(fitted_tree())
-    for end in range(0, len(data), 61):
-        with pytest.raises(ModelBytesError):
-            serialize.loads(data[:end])
 
 
 def test_no_flipped_byte_ever_gives_another_exception():
@@ -438,26 +417,6 @@ def test_a_forest_of_soft_targets_is_saved_like_any_other_and_refits_as_a_classi
     assert np.array_equal(model.fit(X, y).predict(X_test), again.fit(X, y).predict(X_test))
 
 
-def test_a_booster_of_soft_targets_is_saved_like_any_other(digits):
-    X, y, X_test, _ = digits
-    targets = np.eye(10)[y] + 0.1
-    model = make_model("xgboost", num_classes=10, num_features=64, seed=1, params={"n_estimators": 2})
-    again = serialize.loads(serialize.dumps(model.fit_soft(X, targets)))
-    assert np.array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
-
-
-def test_a_net_that_digested_continues_after_reloading_as_if_unsaved(digits):
-    X, y, X_test, _ = digits
-    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params={"hidden": [32], "dropout": 0.2})
-    model.train_epochs(X, y, epochs=2)
-    again = serialize.loads(serialize.dumps(model))
-    for each in (model, again):
-        each.digest(X, np.eye(10)[y], epochs=1, loss="mse-probs")
-    assert np.array_equal(model.logits(X_test), again.logits(X_test))
-
-
 def test_a_process_that_writes_a_forest_imports_no_torch():
-    code = (
-        "import sys; from fedkd_flwr.models import serialize; serialize.import_skops(); print('torch' in sys.modules)"
-    )
+    code = "import sys; from fedkd_flwr.models import payloads; payloads.import_skops(); print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -93,7 +93,7 @@ def test_every_name_takes_two_rows_of_two_classes(name):
 def test_models_compute_on_one_thread():
     for name in ("random-forest", "extra-trees", "xgboost"):
         model = make_model(name, num_classes=2, num_features=2, seed=0)
-        assert model._template.get_params()["n_jobs"] == 1
+        assert model.template.get_params()["n_jobs"] == 1
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
@@ -106,7 +106,7 @@ def test_cnns_take_both_image_sizes_without_being_told(name, shape):
 
 def _layers(name, **params):
     pytest.importorskip("torch")
-    net = make_model(name, num_classes=6, num_features=784, seed=0, params=params)._template.build()
+    net = make_model(name, num_classes=6, num_features=784, seed=0, params=params).template.build()
     return [part for part in net.modules() if not list(part.children())][1:]
 
 
@@ -225,13 +225,13 @@ def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
 def test_import_string_gets_what_its_signature_accepts():
     spec = f"{__name__}:my_factory"
     model = make_model(spec, num_classes=10, num_features=64, seed=7, params={"max_depth": 3})
-    assert model._template.get_params()["max_depth"] == 3
-    assert model._template.get_params()["random_state"] == 7
+    assert model.template.get_params()["max_depth"] == 3
+    assert model.template.get_params()["random_state"] == 7
 
 
 def test_import_string_of_a_class_gets_the_seed_as_random_state():
     model = make_model("sklearn.tree:ExtraTreeClassifier", num_classes=10, num_features=64, seed=7)
-    assert model._template.get_params()["random_state"] == 7
+    assert model.template.get_params()["random_state"] == 7
 
 
 @pytest.mark.parametrize(

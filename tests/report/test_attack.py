@@ -1,7 +1,5 @@
 """What an attack found, on the page: figures with their intervals, the claim beside what is proven, a curve."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

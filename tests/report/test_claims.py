@@ -21,10 +21,6 @@ def test_a_printed_bound_is_never_below_the_bound(value):
     assert value <= printed <= value * 1.002
 
 
-def test_a_bound_that_would_be_rounded_down_shows_why_that_matters():
-    assert float(f"{24.3214:.4g}") < 24.3214 < float(claims.bound_text(24.3214))
-
-
 def test_the_odds_and_the_guess_are_those_of_epsilon_and_delta():
     claim = {**AT_SERVER, "epsilon": math.log(3.0), "delta": 0.0}
     assert "by a factor of at most 3.00. " in claims.claim_meaning(claim)

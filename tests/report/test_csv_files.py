@@ -1,7 +1,5 @@
 """A record as CSV files."""
 
-from __future__ import annotations
-
 import csv
 
 from fedkd_flwr.report.csv_files import write_csv_files

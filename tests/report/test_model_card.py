@@ -1,7 +1,5 @@
 """A model's card says what its file and the run's record say, and no more."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sample_claims import AT_SERVER, RECORD

@@ -1,7 +1,5 @@
 """What a reader must see first: models that find nothing of a class, or are no better than one fixed answer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,4 +1,3 @@
-import dataclasses
 import re
 import sys
 
@@ -171,21 +170,6 @@ def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, t
         assert word not in text
         assert word in written(record, tmp_path) or word == "2.1 s"
     assert "This is the publishable form" in page.text
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_a_publishable_failure_gives_no_reason_that_tells_of_rows(failed_record, tmp_path):
-    text = written(failed_record, tmp_path, publishable=True)
-    assert "class-outside-schema" not in text
-    assert "min-parties must" not in text
-    assert "withheld" in text
-
-
-def test_writing_a_page_leaves_the_record_as_it_was(make_record, tmp_path):
-    record = make_record(3, 2)
-    before = dataclasses.asdict(record)
-    write_page(record, tmp_path / "a.html", publishable=True)
-    assert record.as_dict() == before
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -27,10 +27,6 @@ def test_a_clear_loss_is_more_than_noise_too():
     assert paired([0.9, 0.9001, 0.9], [0.1, 0.1, 0.1]).verdict() == "more than noise"
 
 
-def test_one_pair_is_never_clear():
-    assert not paired([0.9], [0.1]).clear
-
-
 def test_equal_gaps_are_not_clear_because_accuracies_are_whole_rows_and_no_spread_is_no_certainty():
     found = paired([0.81, 0.82, 0.91, 0.7], [0.80, 0.81, 0.90, 0.69])  # equal but for rounding
     assert not found.clear

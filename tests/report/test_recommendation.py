@@ -125,15 +125,6 @@ def test_a_class_whose_rows_are_held_back_may_have_some_and_one_class_alone_is_n
     assert only_class(Metrics(n=9)) is None
 
 
-def test_what_common_rows_say_stands_beside_a_recommendation_to_stay_alone():
-    party = _party(
-        Metrics(n=200, accuracy=0.9),
-        Metrics(n=200, accuracy=0.7),
-        common=(Metrics(n=2000, accuracy=0.5), Metrics(n=2000, accuracy=0.8)),
-    )
-    assert "On rows like those of all parties the federation is better: 0.500 alone" in recommendation(party).why
-
-
 def test_test_rows_of_one_class_recommend_no_model_because_a_constant_one_is_perfect_there():
     alone, after = (Metrics(n=384, accuracy=a, recall=[0, a], f1=[0, a], support=[0, 384]) for a in (1.0, 0.9))
     found = recommendation(_party(alone, after), classes=["fraud", "legit"])

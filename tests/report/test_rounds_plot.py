@@ -79,7 +79,3 @@ def test_a_title_says_that_a_server_models_figure_is_its_accuracy(make_record):
         r.accuracy, r.server_accuracy = {}, accuracy
     title = "The accuracy of the server's model rises from 0.500 to 0.950 in 2 rounds"
     assert rounds_plot(record).title == f"{title}, against 0.900 of always answering the commonest class"
-
-
-def test_the_caption_says_of_how_many_rows_the_accuracy_of_the_consensus_is(make_record):
-    assert "consensus labels is of 6,889 to 8,034 rows in a round." in rounds_plot(make_record(3, 2)).caption

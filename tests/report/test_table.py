@@ -81,10 +81,6 @@ def test_a_figure_that_some_parties_lack_says_of_how_many_and_on_how_many_rows_i
     assert "of 2 parties," not in summary_table(measured_record)
 
 
-def test_a_record_of_accuracies_alone_needs_no_such_lines(make_record):
-    assert "metrics (means)" not in summary_table(make_record(3, 2))
-
-
 def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_two(make_record):
     record = make_record(3, 2)
     assert "consensus accuracy        first round 0.809 of 6,889 rows, last 0.845 of 8,034 rows" in summary_table(
@@ -170,14 +166,6 @@ def test_numbers_of_the_parties_stand_in_columns(make_record):
 def test_bytes_are_per_party_and_round(make_record):
     text = summary_table(make_record(10, 2))
     assert "2.9 KB up, 2.5 KB down (up: 5.1 KB in the first round, 590 B later)" in text
-
-
-def test_models_of_one_kind_are_compared_with_fedavg(make_record):
-    assert "2.6 MB up, 2.6 MB down (FedAvg of the same model)" in summary_table(make_record(3, 1, model="mlp"))
-
-
-def test_trees_have_no_fedavg_to_compare_with(make_record):
-    assert "FedAvg cannot average it" in summary_table(make_record(3, 1, model="decision-tree"))
 
 
 def test_without_claims_it_says_that_there_is_no_privacy(make_record):

@@ -61,29 +61,6 @@ def test_claims_for_the_operator_only_stand_apart_from_those_that_may_be_passed_
     assert "For the operator only" not in written(record, tmp_path)
 
 
-def test_noise_at_the_server_says_what_the_server_sees_and_noise_at_the_party_that_it_needs_no_trust(
-    make_record, tmp_path, claims
-):
-    record = make_record(3, 1, algorithm="fedkt")
-    at_party, at_server = dict(claims[0]), {**claims[1], "basis": "proven", "publishable": True}
-    record.claims = [at_server]
-    text = written(record, tmp_path)
-    assert "The server itself sees labels without noise" in text
-    assert "needs no trust" not in text
-    record.claims = [at_party]
-    text = written(record, tmp_path)
-    assert "The server itself sees labels without noise" not in text
-    assert "The server needs no trust for these claims" in text
-
-
-def test_seeded_noise_is_no_guarantee(make_record, tmp_path, claims):
-    record = make_record(3, 1)
-    record.claims = [{**claims[0], "epsilon": None, "delta": None, "basis": "none: seeded"}]
-    page = Page(written(record, tmp_path))
-    assert "NO GUARANTEE: the noise of this run came from a seed" in page.text
-    assert "nobody: nothing is promised" in page.text
-
-
 def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_path, claims):
     record = make_record(3, 2)
     record.claims = [claims[0]]
@@ -249,9 +226,3 @@ def test_a_page_without_metrics_says_yet_only_while_its_run_goes_on(record, tmp_
     for party in record.parties:
         party.solo, party.federated = {}, {}
     assert said in text(record, tmp_path)
-
-
-def test_an_auc_that_one_party_lacks_says_so_on_the_page(record, tmp_path):
-    assert "of 1 of 2 parties" not in text(record, tmp_path)
-    record.parties[0].federated["own"] = Metrics(n=7, accuracy=0.5, roc_auc=0.9)
-    assert "AUC: of 1 of 2 parties, 7 rows (with the federation, own)." in text(record, tmp_path)

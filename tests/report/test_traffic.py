@@ -44,16 +44,6 @@ def test_fedavg_cannot_average_different_models(make_record):
     assert traffic.model_sharing(record) == (2_600_000, False)
 
 
-def test_bytes_are_per_party_and_round(make_record):
-    sent = traffic.traffic(make_record(4, 3))
-    assert (sent.up_first, sent.up_later) == (5_130, 590)
-    assert sent.down == 2 * 5_040 / 3
-
-
-def test_a_record_without_sizes_has_no_traffic():
-    assert traffic.traffic(RunRecord(run_id="7", algorithm="fedct")).up is None
-
-
 def test_a_party_is_listed_once_per_reason(make_record, failed_record):
     first = failed_record.rounds[0]
     failed_record.rounds.append(make_record(5, 2).rounds[1])

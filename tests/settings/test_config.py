@@ -277,7 +277,7 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
         (
             {"partitioner": "iid", "dirichlet-alpha": 0.1},
             "dirichlet-alpha must keep its default (0.5) where partitioner is 'iid', got 0.1. "
-            "It would be ignored: drop it, or set partitioner to 'dirichlet' or 'inner-dirichlet'.",
+            "It would be ignored: drop it, or set partitioner to 'auto' or 'dirichlet' or 'inner-dirichlet'.",
         ),
         (
             {"delta": 1e-6},
@@ -391,6 +391,7 @@ def test_infinity_is_a_budget_and_nothing_else():
         parse_run_config({"round-timeout-s": float("inf")})
 
 
+TABLE = {"dataset": "table", "tables": "/a,/b", "label": "y"}
 QUORUM = {"consensus": "qualified-majority"}
 
 
@@ -444,6 +445,16 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
         ({"dataset": "table"}, "table and label must be given with dataset \"table\", got table '', label ''. Name"),
         ({"dataset": "table", "table": "/a.csv"}, "got table '/a.csv', label ''. Name your file"),
+        ({**TABLE, "table": "/a.csv"}, "table and tables must not be given together, got '/a,/b'. Each file of tables"),
+        ({**TABLE, "partition-column": "h"}, "tables and partition-column must not be given together, got '/a,/b'."),
+        (
+            {"partitioner": "column"},
+            "partition-column must be given with partitioner \"column\", got ''. Name the",
+        ),
+        (
+            {**TABLE, "dirichlet-alpha": 0.1},
+            "dirichlet-alpha must not be set where rows have their own parties, got",
+        ),
         ({"partitioner": "file"}, 'partition-path must be given with partitioner "file", got'),
     ],
 )

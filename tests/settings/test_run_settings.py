@@ -45,6 +45,12 @@ def test_who_names_a_table_means_it(here):
     assert "dataset" not in read_settings(["model=knn"])
 
 
+def test_files_of_parties_are_a_table_too_and_each_is_made_absolute(here):
+    found = read_settings(["tables=a.csv, ~/b.csv,", "label=y"])
+    assert found["dataset"] == "table"
+    assert found["tables"] == f"{here / 'a.csv'},{Path('~/b.csv').expanduser()}"
+
+
 def test_every_setting_whose_meaning_says_path_is_marked_as_one():
     said = {key for name, key in RunConfig.keys().items() if RunConfig.meaning(name).startswith("Absolute path")}
     assert said <= RunConfig.paths()

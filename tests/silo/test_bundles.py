@@ -1,7 +1,5 @@
 """Which bundles are approved: the owner's own copies decide, and nobody else may change them."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

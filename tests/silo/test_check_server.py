@@ -1,7 +1,5 @@
 """`fedkd doctor` at a server: the run's settings, its public set, its models, its ledger; and of a simulation."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

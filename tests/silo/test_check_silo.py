@@ -1,7 +1,5 @@
 """`fedkd doctor` at a silo: fifteen planted faults, each named with cause and way out, and the right exit code."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import ssl

@@ -1,7 +1,5 @@
 """What a federation for trying things is made of; `tests/flower` and `fedkd dev net` itself run one."""
 
-from __future__ import annotations
-
 import ssl
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """A dry run shows what the real run then sends, for every algorithm, and changes nothing."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The door of a node, as its node config says."""
 
-from __future__ import annotations
-
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app.client_app import client_of

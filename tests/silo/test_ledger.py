@@ -1,7 +1,5 @@
 """The command that prints ledgers: what was spent, by whom, and what it refuses to believe."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

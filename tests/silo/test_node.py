@@ -1,7 +1,5 @@
 """A node asks the installed ClientApp about approved bundles only, and every task gets a reply."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """The ClientApp's own process: it gets a task on stdin and writes its answer, and only that, to stdout."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

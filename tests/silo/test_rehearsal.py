@@ -1,7 +1,5 @@
 """Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

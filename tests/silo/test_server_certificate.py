@@ -1,7 +1,5 @@
 """A server whose certificate has expired says so, and not only that nobody replied."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """The rules of a site: what they read, and what keeps them."""
 
-from __future__ import annotations
-
 import math
 from datetime import datetime, time
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """The process that runs simulations: why it stops, when it is told to and when nobody is left to tell it."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -1,7 +1,5 @@
 """The processes of a simulation must see one folder, with locks that hold between them."""
 
-from __future__ import annotations
-
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid

@@ -1,7 +1,5 @@
 """Simulations from the outside: what is refused before anything starts, and what becomes of what the process says."""
 
-from __future__ import annotations
-
 import queue
 import subprocess
 import time

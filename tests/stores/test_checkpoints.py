@@ -1,7 +1,5 @@
 """A server's state after a round: read back as it was written, or said to be missing or damaged."""
 
-from __future__ import annotations
-
 import stat
 
 import numpy as np

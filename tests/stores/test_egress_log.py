@@ -1,7 +1,5 @@
 """The egress log: what is written before a reply leaves, and what `verify` notices."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Harmless file names, and locks between the processes of one party."""
 
-from __future__ import annotations
-
 import errno
 import logging
 

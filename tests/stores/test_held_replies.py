@@ -1,7 +1,5 @@
 """Replies that wait: a decision is written once, is about certain bytes, and survives what it is about."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

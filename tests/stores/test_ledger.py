@@ -1,7 +1,5 @@
 """A ledger on a disk: one charge and one reply for each request, whatever crashes, repeats, races or is put back."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging
@@ -311,14 +309,10 @@ def _killed(step, work):
 
 
 @POSIX
+@pytest.mark.usefixtures("no_power_cut")
 @pytest.mark.parametrize("rounds_before", [0, 1, 3])
 @pytest.mark.parametrize("retry", ["same reply", "new reply", "next round first"])
-def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(
-    tmp_path, monkeypatch, rounds_before, retry
-):
-    # what was written before and is read after a kill need not survive a power cut: that takes most of the time
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    monkeypatch.setattr(books, "SYNC", "OFF")
+def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(tmp_path, rounds_before, retry):
     this, charged = rounds_before + 1, []
     for server_round in range(1, this):
         _charge(_store(tmp_path / "before"), server_round)

@@ -1,7 +1,5 @@
 """Spend follows the rows: whatever is done to a file or a name, no row pays less than it was in, and none pays more."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from dataclasses import replace
@@ -82,6 +80,7 @@ RECODED = [
 ]
 
 
+@pytest.mark.usefixtures("no_power_cut")
 def test_a_hundred_edits_orders_encodings_and_names_take_no_row_above_its_budget(tmp_path):
     rng, paid, owner, seen = np.random.default_rng(0), {}, {}, []
     held, path = list(range(20)), tmp_path / "rows.csv"

@@ -1,7 +1,5 @@
 """What stands in place of a ledger or a state does what its namesake does, and nothing is written down by it."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Counting who was asked, over runs, also where a node never said its name."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.errors import DataError

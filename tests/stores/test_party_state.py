@@ -1,7 +1,5 @@
 """What a party keeps within a run: read back as it was written, or said to be lost; nothing in it is executed."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 

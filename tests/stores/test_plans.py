@@ -1,7 +1,5 @@
 """What is kept for runs that have begun: for a while, whatever the clock does."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.stores import plans

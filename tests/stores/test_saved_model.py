@@ -1,7 +1,5 @@
 """A model's file answers for raw rows as the model did in its run: after every algorithm, server's and parties'."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

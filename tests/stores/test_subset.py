@@ -1,7 +1,5 @@
 """A subset is drawn once, from the operating system, and never again."""
 
-from __future__ import annotations
-
 import math
 import os
 import sqlite3
@@ -144,6 +142,7 @@ def _asked(store, n, k):
     return store.claimed(Subsampling(num_rows=n, subset_rows=k, replacement=False))
 
 
+@pytest.mark.usefixtures("no_power_cut")
 def test_a_hundred_edits_expose_no_row_beyond_those_that_were_drawn(tmp_path):
     """Today's hole: 30 of 100 rows became 65 after an edit and a rename."""
     rng = np.random.default_rng(1)
@@ -294,6 +293,7 @@ def test_the_charge_covers_a_record_that_is_added_removed_or_replaced(n, k, repl
     assert _hockey_stick(here, neighbours["replaced"], 0.0) == pytest.approx(charge.delta)
 
 
+@pytest.mark.usefixtures("no_power_cut")
 def test_rows_are_drawn_evenly(tmp_path):
     counts = np.zeros(10)
     for i in range(300):

@@ -1,7 +1,5 @@
 """Distributed distillation: the exchange of FedMD, with one joint loss at the parties."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import handler, model, party, rows

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
@@ -58,25 +56,11 @@ def alone_labels(alone):
     return alone.model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
 
 
-def test_same_seed_twice_gives_the_same_consensus_and_models():
-    first, _, _ = _run(parties(), seed=4)
-    second, _, _ = _run(parties(), seed=4)
-    assert (first.exchange.consensus == second.exchange.consensus).all()
-    assert accuracies(first) == accuracies(second)
-
-
 def test_the_order_of_parties_and_their_node_ids_change_nothing():
     first, _, _ = _run(parties())
-    shuffled, _, _ = _run(parties(), order=[3, 0, 4, 1, 2], first_node_id=77)
+    shuffled, _, _ = _run(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
     assert (first.exchange.consensus == shuffled.exchange.consensus).all()
     assert accuracies(first) == accuracies(shuffled)
-
-
-def test_parties_listed_in_another_order_change_nothing():
-    first, _, _ = _run(parties())
-    second, _, _ = _run(list(reversed(parties())), order=[2, 0, 1, 4, 3])
-    assert (first.exchange.consensus == second.exchange.consensus).all()
-    assert accuracies(first) == accuracies(second)
 
 
 def test_interpolating_learners_converge_and_the_run_stops_early():
@@ -152,11 +136,6 @@ def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
     assert strategy.record.rounds[0].labelled_share == 0.0
     assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 1, "quorum": 1.0})
     assert strategy.record.status == "completed"
-
-
-def test_dawid_skene_runs_as_consensus():
-    strategy, _, _ = _run(parties(), consensus="dawid-skene")
-    assert strategy.record.rounds[-1].consensus_accuracy > 0.85
 
 
 def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_count():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import accuracies, fedkt, fedkt_grid, model, parties, party, public_set, rows, run_fedkt

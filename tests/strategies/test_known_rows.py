@@ -1,7 +1,5 @@
 """Whole rounds in which the server knows labels of some public rows: which rule wins, who is named, what is told."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One round of votes and the server's own model: what is counted, trained, sent back and said, by FedKT's settings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import fedkt, handler, model, parties, party, public_set, rows, run_fedkt

@@ -1,7 +1,5 @@
 """Whole rounds at every level of privacy: what leaves, what is claimed, what a budget refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from functools import partial
@@ -502,12 +500,6 @@ def test_the_ledger_of_a_party_holds_what_the_run_claims_for_it(tmp_path):
     assert members[1].ledger.load().spent(1e-5) == pytest.approx(strategy.claims[0].epsilon, rel=1e-9)
 
 
-def test_neither_a_restart_nor_a_new_run_gives_the_budget_back(tmp_path):
-    _budget_run(tmp_path)
-    refused = [("b", Code.BUDGET_EXCEEDED)]
-    assert _budget_run(tmp_path, run_id="2", num_rounds=2) == [refused, refused]
-
-
 def test_a_budget_refuses_a_run_without_noise(tmp_path):
     strategy, _ = _run("FedCT", _with_budget(tmp_path))
     assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("b", Code.PRIVACY_REQUIRED)]
@@ -589,17 +581,6 @@ def test_an_emptied_state_directory_is_noticed_in_the_next_round(tmp_path):
 
     strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=2)
     assert [(r.party, r.code) for r in strategy.record.rounds[1].rejected] == [("b", Code.LEDGER_LOST)]
-
-
-def test_a_repeated_request_gets_the_same_bytes_and_one_charge(tmp_path):
-    member = _with_budget(tmp_path, epsilon=float("inf"))[1]
-    _, grid = _alone("FedCT response", member)
-    arrays, config = open_instruction(grid.sent[0].content)
-    first, again = (FedCTClient(member).fit(arrays, config) for _ in range(2))
-    assert first[0][0].tobytes() == again[0][0].tobytes()
-    assert _said(grid, "fit")[0][2][0].endswith(first[0][0].tobytes())  # behind the array's own header
-    assert first[1:] == again[1:]
-    assert len(member.ledger.load().entries) == 1
 
 
 ASKED = {

@@ -1,7 +1,5 @@
 """Who may speak for which party, and what is remembered of it."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -106,14 +104,6 @@ def test_a_node_that_crashes_later_is_named_by_what_it_was_called_before(desk):
 def test_a_reply_without_labels_is_turned_away(desk):
     reply = Reply(node_id=1, party="a", arrays={"probs": np.zeros(4)})
     assert _accept(desk, reply).code == "bad-payload"
-
-
-def test_what_changed_since_the_last_round_is_counted_and_can_be_sent_alone(desk):
-    _accept(desk, _reply())
-    later = np.array([[0, 1, 2, 0]], dtype=np.int16)
-    answer = _accept(desk, _reply(labels=later, server_round=2, base=LABELS), 2)
-    assert np.array_equal(answer.labels, later)
-    assert answer.changed_share == 0.25
 
 
 def test_a_node_is_told_its_last_round_and_the_base_held_of_it(desk):

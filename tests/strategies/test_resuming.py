@@ -1,7 +1,5 @@
 """A run that is lost in the middle of each of its rounds, and at its end, ends as if nothing had happened."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from types import SimpleNamespace

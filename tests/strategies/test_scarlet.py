@@ -1,7 +1,5 @@
 """SCARLET and DS-FL in whole rounds through the real door: what travels, and that all parties keep one cache."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

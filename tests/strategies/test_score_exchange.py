@@ -430,11 +430,6 @@ def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_p
                 assert content.metric_records["metrics"]["num-examples"] == 20
 
 
-def test_a_party_that_demands_privacy_refuses_a_run_without_any(caplog):
-    with pytest.raises(Exception, match="privacy-required"):
-        _run(_members(make=model, require_privacy=True))
-
-
 def test_more_rows_a_round_than_there_are_is_refused():
     with pytest.raises(ConfigError, match=r"public-rows-per-round must be at most 60 \(public rows\), got 61"):
         FedMD(config=FedMDConfig(public_rows_per_round=61), public=public_set(60))

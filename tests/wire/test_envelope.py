@@ -1,7 +1,5 @@
 """The header all payloads share, and the bounded way to unpack what anybody may have sent."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 import zlib

@@ -1,7 +1,5 @@
 """The door: what goes in comes out, and what nobody of ours would send becomes a code, never an exception."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict

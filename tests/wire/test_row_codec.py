@@ -1,7 +1,5 @@
 """Row numbers on the wire: ascending, in a fraction of their size, checked."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores on the wire: exact where they can be, checked always."""
 
-from __future__ import annotations
-
 import zlib
 
 import numpy as np

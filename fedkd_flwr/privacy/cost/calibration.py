@@ -28,6 +28,9 @@ _CLOSE = 1e-6  # ratio of the parameters between which the search ends
 def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: float) -> M:
     """Return the mechanism with the least noise of which ``count`` uses cost at most ``epsilon`` at ``delta``.
 
+    Raises `ConfigError` for impossible targets, and where no parameter in the range keeps to the target (Gaussian noise
+    at delta = 0).
+
     Parameters
     ----------
     make : callable
@@ -43,11 +46,6 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
     mechanism
         Its accounted epsilon never exceeds the target, and is at least 0.99 of it wherever the parameter between 1e-10
         and 1e10 allows.
-
-    Raises
-    ------
-    ConfigError
-        For impossible targets, and where no parameter in the range keeps to the target (Gaussian noise at delta = 0).
     """
     check_number("epsilon", epsilon, above=0, way_out="For no noise use mechanism none; it claims nothing.")
     check_delta(delta)

@@ -37,28 +37,12 @@ _CELLS = 500_000  # Most numbers in one temporary array.
 
 
 def rdp_epsilon(rdp: ArrayLike, *, orders: ArrayLike, delta: float) -> float:
-    """Turn Renyi divergences into the smallest epsilon they prove at ``delta``.
+    """Turn Renyi divergences into the smallest epsilon they prove at ``delta``, within (0, 1).
 
     That is the smallest ``rdp + ln(1-1/a) - ln(delta a)/(a-1)`` (Canonne, Kamath and Steinke, arXiv 2004.00010,
     Proposition 12), and 0 where already delta^2 > 1 - e^-rdp, as in dp-accounting. It holds for each pair of data sets,
-    hence for data-dependent divergences.
+    hence for data-dependent divergences. ``rdp`` holds bounds >= 0, one for each of the ``orders`` a > 1.
 
-    Parameters
-    ----------
-    rdp : array of shape (num_orders,)
-        Bounds on the Renyi divergence, >= 0.
-    orders : array of shape (num_orders,)
-        Their orders a > 1.
-    delta : float
-        Within (0, 1).
-
-    Raises
-    ------
-    ConfigError, DataError
-        If a parameter is not as above.
-
-    Examples
-    --------
     >>> round(rdp_epsilon([0.5], orders=[11.0], delta=1e-5), 4)  # 0.5 + ln(10/11) + ln(1e5 / 11) / 10
     1.3162
     """

@@ -63,26 +63,10 @@ __all__ = ["laplace_epsilon", "laplace_independent_moments", "laplace_log_q", "l
 def laplace_log_q(counts: ArrayLike, gamma: float) -> Floats:
     """Bound log Pr[released label is not the plurality] for noise Laplace(1/gamma) on each count (FedKT, Lemma 7).
 
-    Parameters
-    ----------
-    counts : array of shape (num_queries, num_classes)
-        Votes per query and class, before any noise.
-    gamma : float
-        Inverse scale of the noise, per vote; > 0.
+    ``counts``, (num_queries, num_classes), are votes before any noise; ``gamma`` > 0 is the noise's inverse scale, per
+    vote. The result, (num_queries,) float64, is the union bound over the other classes, at most log(1 - 1/num_classes):
+    the plurality is never less probable than another class. Raises `ConfigError` or `DataError` for anything else.
 
-    Returns
-    -------
-    ndarray of shape (num_queries,), float64
-        The union bound over the other classes, at most log(1 - 1/num_classes): the plurality is never less probable
-        than another class.
-
-    Raises
-    ------
-    ConfigError, DataError
-        If ``gamma`` is not > 0 and finite; if ``counts`` is not a matrix of votes with two classes or more.
-
-    Examples
-    --------
     >>> np.exp(laplace_log_q([[10, 0], [5, 5]], 0.05)).round(4).tolist()  # (2 + 0.5) / (4 e^0.5), and a tie
     [0.3791, 0.5]
     """

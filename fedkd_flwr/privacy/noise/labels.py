@@ -114,18 +114,8 @@ class RandomizedResponse:
         """Estimate the true counts behind the counts of privatised labels, without bias: (rows, C) float64.
 
         That is ``(counts - num_reports * (1 - beta) / C) / beta``; it may be negative or above ``num_reports``.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (rows, C), integers
-            How many of the reports on a row named each class.
-        num_reports : int
-            Reports on each row: every row of ``counts`` sums to it.
-
-        Raises
-        ------
-        DataError
-            If shape, type or sums are not as above.
+        ``counts``, (rows, C) integers, say how many of the ``num_reports`` reports on a row named each class. Raises
+        `DataError` for another shape, type or sum.
         """
         counts = check_reports("counts", counts, self.num_classes, num_reports)
         wrong = np.flatnonzero(counts.sum(axis=1) != num_reports)
@@ -255,8 +245,6 @@ def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> Randomize
     ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
     the name is unknown or a parameter out of range.
 
-    Examples
-    --------
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """

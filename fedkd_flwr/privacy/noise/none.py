@@ -18,8 +18,6 @@ __all__ = ["NoNoise"]
 class NoNoise:
     """Lets every answer out as it is, and promises nothing: its epsilon is infinite.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> NoNoise().privatize(np.array([0, 2])).tolist(), NoNoise().pure_epsilon
     ([0, 2], inf)

@@ -126,15 +126,6 @@ class NoisyVotes:
 class QuietVotes:
     """The plan that adds nothing: every winner comes out as it is, and nothing is promised.
 
-    Parameters
-    ----------
-    num_queries : int
-        Public rows asked: all of them.
-    ties : {"random", "lowest"}
-        How equal votes are broken.
-
-    Examples
-    --------
     >>> QuietVotes(num_queries=2, ties="lowest").ask(np.array([[1, 1], [0, 0]])).labels.tolist()
     [0, -1]
     """

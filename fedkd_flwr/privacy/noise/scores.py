@@ -99,8 +99,6 @@ class LaplaceScores(_Scores):
     ----------
     kind : {"probs", "logits"}
         What the scores are.
-    num_classes : int
-        Number of classes C.
     scale : float
         Scale of the noise, in units of the scores: within 1e-3..1e9.
     bound : float

@@ -56,17 +56,14 @@ class _NoisyMax(_Votes, ABC):
     def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
         """Return ``counts`` plus noise, on a grid of 2^-21: (rows, classes) float64, unbiased; they may be negative.
 
+        Raises `DataError` if ``counts`` has another shape or type, or a count is negative or above 2^40.
+
         Parameters
         ----------
         counts : ndarray of shape (rows, classes), integers
             ``counts_per_vote`` for each vote, per row and class; at least two classes. The result is in the same parts.
         rng : Generator or None
             None draws from the operating system.
-
-        Raises
-        ------
-        DataError
-            If ``counts`` has another shape or type, or a count is negative or above 2^40.
         """
         return self._noisy_units(counts, rng) / UNITS_PER_VOTE
 

@@ -1,7 +1,5 @@
 """The command `fedkd doctor`: how a silo is told from a server, exit codes, JSON and the page; and a node's start."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

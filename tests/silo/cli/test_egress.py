@@ -1,7 +1,5 @@
 """The commands `fedkd node egress ...`: what a steward sees, and what the exit codes say."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """The command `fedkd`: what an owner sees before he approves, and what he is told when something is wrong."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -20,7 +20,7 @@ from fedkd_flwr.errors import Code, ConfigError, explain
 from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves
 from fedkd_flwr.models._losses import check_loss
 from fedkd_flwr.models._net_state import NetEstimator, load_optimizer, split_weights
-from fedkd_flwr.models._text_net import TextNet, check_path, open_pretrained, rebuild
+from fedkd_flwr.text.net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
 
@@ -94,11 +94,8 @@ class TextTransformer(NetEstimator):
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Start from the pretrained model and train for ``epochs`` passes.
 
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, 1), objects of type str
-        y : ndarray of shape (num_rows,), or (num_rows, num_classes)
-            Labels, or probabilities.
+        ``X`` holds texts, objects of shape (num_rows, 1); ``y`` labels, (num_rows,), or probabilities,
+        (num_rows, num_classes).
         """
         self.initialize()
         tokens = self._tokens(X)
@@ -132,13 +129,7 @@ class TextTransformer(NetEstimator):
         return self
 
     def initialize(self) -> Self:
-        """Load the pretrained model and start a fresh optimiser.
-
-        Raises
-        ------
-        ConfigError
-            If a parameter breaks its rule or the model cannot be loaded.
-        """
+        """Load the pretrained model and start a fresh optimiser; raise ConfigError if it cannot be loaded."""
         self.validate()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(self.seed))
@@ -155,13 +146,7 @@ class TextTransformer(NetEstimator):
         return tensors | {"description": torch.frombuffer(bytearray(self.net_.description()), dtype=torch.uint8)}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """Restore what `state_tensors` returned, after checking every name, shape and type.
-
-        Raises
-        ------
-        ValueError
-            If the tensors do not describe one net.
-        """
+        """Restore what `state_tensors` returned, after checking every name, shape and type, or raise ValueError."""
         weights, rest = split_weights(tensors)
         description = rest.pop("description")
         if description.dtype != torch.uint8 or description.ndim != 1:

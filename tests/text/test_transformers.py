@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, ModelBytesError
 from fedkd_flwr.models import Classifier, make_model, serialize
-from fedkd_flwr.models.transformers import TextTransformer
+from fedkd_flwr.text.transformers import TextTransformer
 
 X, Y = tiny_text.rows(80)
 X_PUBLIC, Y_PUBLIC = tiny_text.rows(40, seed=1)
@@ -121,12 +121,6 @@ def test_a_tokenizer_without_special_tokens_may_meet_an_empty_text(bert, tmp_pat
     model = make(folder).update(X, Y, steps=1)
     assert model.predict(np.array([["film"], [""]], dtype=object)).shape == (2,)
     assert model.predict(np.array([[""]], dtype=object)).shape == (1,)
-
-
-def test_numpy_s_own_strings_are_texts_too(bert):
-    model = make(bert).update(X, Y, steps=1)
-    strings = X_TEST.astype(np.dtypes.StringDType())
-    assert np.array_equal(model.predict_proba(strings), model.predict_proba(X_TEST))
 
 
 def test_loading_prints_nothing(bert, capfd):
@@ -377,21 +371,6 @@ def test_a_missing_library_names_its_extra(library, monkeypatch):
 
 
 # --------------------------------------------------------------------------------------------------------- rows
-
-
-@pytest.mark.parametrize(
-    ("rows", "match"),
-    [
-        (np.zeros((4, 1), dtype=np.float32), r"X must hold one text per row, .* float32 of shape \(4, 1\)"),
-        (X[:, 0], "X must hold one text per row"),
-        (np.concatenate([X, X], axis=1), r"object of shape \(80, 2\)\. Several text columns: join them"),
-        (X[:0], "X must hold at least one row"),
-        (np.array([["fine"], [None]], dtype=object), r"X must hold texts, got NoneType at row 1 \(1 such rows\)"),
-    ],
-)
-def test_rows_that_are_no_texts_are_refused(bert, rows, match):
-    with pytest.raises(DataError, match=match):
-        make(bert).fit(rows, np.zeros(len(rows), dtype=int))
 
 
 def test_a_model_of_numbers_refuses_texts_and_says_who_takes_them():

@@ -1,0 +1,140 @@
+"""A run in this process: what `fedkd simulate` does in processes of its own, to the same digits."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flwr.app import Context, Message, RecordDict
+from threadpoolctl import threadpool_limits
+
+from fedkd_flwr.api.result import FederationResult
+from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.choose import Comparison, choose
+from fedkd_flwr.app.client_app import app
+from fedkd_flwr.app.find_run import LOG
+from fedkd_flwr.app.output import output_root
+from fedkd_flwr.app.progress import Progress
+from fedkd_flwr.app.server_app import federate
+from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.files import write_atomic
+from fedkd_flwr.models.given import name_of
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.rows import check_simulation, count_parties, party_name
+from fedkd_flwr.simulation.watch import check_job
+from fedkd_flwr.stores.files import file_name
+
+__all__ = ["chosen", "run"]
+
+_MODELS = ("model", "teacher-model", "student-model", "final-model")
+_one_at_a_time = threading.RLock()  # Flower's identity of a process, and its log, are one for all threads
+
+
+def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool = True) -> FederationResult:
+    """Run one federation in this process.
+
+    Parameters
+    ----------
+    values : mapping
+        Settings of the run, as ``flwr run`` takes them; a model may also be an object, and ``model`` a dict of one for
+        each party's name.
+    classes : mapping
+        By each class's name, what the user's label column holds.
+    progress : bool
+        Whether to show how far the run is.
+
+    Raises
+    ------
+    FedkdError
+        As the command line says it.
+    """
+    with _one_at_a_time, captured_log() as said, _shown(progress) as show:
+        show("loading the data")
+        config = checked(values)
+        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
+        folder = output_root(config.output_dir) / "runs" / run_id
+        scalars, count = config.as_scalars(), config.num_parties
+        nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
+        grid = _Grid(app, nodes, scalars, run_id=int(run_id), show=show, rounds=config.rounds)
+        try:
+            record = federate(grid, Context(int(run_id), 0, {}, RecordDict(), scalars), page=False)
+        finally:
+            if folder.is_dir():
+                write_atomic(folder / LOG, "".join(f"{line}\n" for line in said).encode(errors="replace"))
+    files = {"": folder / "model.fedkd"}
+    files |= {party.name: folder / "parties" / f"{file_name(party.name)}.model" for party in record.parties}
+    models = {name: file.read_bytes() for name, file in files.items() if file.is_file()}
+    return FederationResult(record=record, model_bytes=models, values=dict(classes))
+
+
+def checked(values: Mapping[str, Any]) -> RunConfig:
+    """Return the settings of a run with its parties counted, after the checks that `fedkd simulate` makes."""
+    by_party = values.get("model") if isinstance(values.get("model"), Mapping) else None
+    named = {key: _spec(value) if key in _MODELS else value for key, value in values.items() if value is not by_party}
+    config = check_job(named)
+    config = config.model_copy(update={"num_parties": count_parties(config)})
+    if by_party is not None:
+        names = [party_name(i, config) for i in range(config.num_parties)]
+        config = check_job({**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)})
+    check_simulation(config, config.num_parties)
+    return config
+
+
+def chosen(values: Mapping[str, Any], *, progress: bool = True, **how: Any) -> Comparison:
+    """Run candidates as `fedkd_flwr.app.choose.choose` does, in this process; ``how`` is told to it."""
+    with _one_at_a_time, _shown(progress) as show:
+        show("loading the data")
+        config = checked(values)
+        given = {**values, "model": config.model, "num-parties": config.num_parties}
+        return choose(given, progress=show, **how)
+
+
+def _spec(model: Any) -> str:
+    return model if isinstance(model, str) else name_of(model)
+
+
+def _mixed(model: Mapping[str, Any], names: list[str]) -> str:
+    if {str(name) for name in model} != set(names):
+        seen = ", ".join(map(str, model)) or "none"
+        raise ConfigError(explain("model", f"be one model, or one for each party: {', '.join(names)}", seen))
+    by_name = {str(name): _spec(one) for name, one in model.items()}
+    return "mixed:" + ",".join(by_name[name] for name in names)
+
+
+class _Grid(InProcessGrid):
+    """A grid that computes on one thread, as each party's process does, and says how far it is."""
+
+    def __init__(self, *args: Any, show: Callable[[str], None], rounds: int, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.show, self.progress, self.asked = show, Progress(rounds), 0
+
+    def push_messages(self, messages: Any) -> Any:
+        messages = list(messages)
+        self.asked, self.done = len(messages), 0
+        return super().push_messages(messages)
+
+    def _answered(self, message: Message) -> Message | None:
+        with threadpool_limits(1):
+            reply = super()._answered(message)
+        self.done += 1
+        about = message.metadata
+        number = int(about.group_id) if about.group_id.isdigit() else 0
+        self.show(self.progress.text(about.message_type, number, self.done, self.asked))
+        return reply
+
+
+@contextlib.contextmanager
+def _shown(wanted: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what shows a line on how far the run is: in a terminal, or in a notebook that has widgets."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without widgets
+        from tqdm.auto import tqdm
+    seen = sys.stderr.isatty() or any(base.__module__ == "tqdm.notebook" for base in tqdm.__mro__)
+    with tqdm(bar_format="{desc}", leave=False, disable=not (wanted and seen)) as bar:
+        yield bar.set_description_str

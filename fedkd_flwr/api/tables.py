@@ -1,0 +1,148 @@
+"""`choose`, `compare` and `runs` as the command line has them, as tables of pandas."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedkd_flwr.api.result import FederationResult
+from fedkd_flwr.api.rows import given_rows, settings_of
+from fedkd_flwr.api.run import chosen
+from fedkd_flwr.app.find_run import OUTPUT, find_runs
+from fedkd_flwr.app.runs import list_runs
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report import compare as comparing
+
+__all__ = ["choose", "compare", "runs"]
+
+
+def runs(output_dir: str | os.PathLike[str] = OUTPUT, *, limit: int = 0) -> pd.DataFrame:
+    """Return a row for each run on this disk, by its id, the newest first.
+
+    Parameters
+    ----------
+    output_dir : path
+        The folder of results; ``~/.fedkd`` by default.
+    limit : int
+        How many; 0: all.
+
+    Returns
+    -------
+    DataFrame
+        Among its columns: ``name``, ``algorithm``, ``data``, ``parties``, ``status``, ``figure`` (its name), ``value``
+        (what was reached) and ``record`` (the path of its file).
+    """
+    lines, _ = list_runs(Path(output_dir), limit=limit)
+    flat = [{**line, **(found if isinstance(found := line.get("figure"), Mapping) else {})} for line in lines]
+    table = pd.DataFrame(flat)
+    return table.set_index("run_id") if len(table) else table
+
+
+def compare(
+    *runs: FederationResult | RunRecord | str, by: str = "", output_dir: str | os.PathLike[str] = OUTPUT
+) -> pd.DataFrame:
+    """Return what runs reached beside each other, and which differences are more than noise.
+
+    Runs that differ only in their seed are one group. Each group is compared with that of the first run, seed by seed.
+
+    Parameters
+    ----------
+    *runs : FederationResult, RunRecord or str
+        Results of `simulate`, or what ``fedkd compare`` takes: ids, names (of all runs that have it) or paths.
+    by : str
+        The figure, such as balanced_accuracy; by default what fits.
+    output_dir : path
+        The folder whose runs are searched for names.
+
+    Returns
+    -------
+    DataFrame
+        A row for each group and whose models these are: the settings that differ, the mean over seeds, and for the
+        later groups ``difference`` to the first one, half the width of its 95 % interval (``plus_minus``), and the
+        ``verdict`` in words. ``attrs["text"]`` is what the command line prints.
+
+    Raises
+    ------
+    DataError
+        If there is no such run.
+    """
+    records: dict[str, RunRecord] = {}
+    for one in runs:
+        if isinstance(one, str | os.PathLike):
+            known = [RunRecord.load(path) for path in find_runs(str(one), Path(output_dir))]
+        else:
+            known = [one.record if isinstance(one, FederationResult) else one]
+        records |= {record.run_id: record for record in known}
+    compared = comparing.compare(list(records.values()), figure=by.replace("-", "_"))
+    later = {(one.second, one.whose): one for one in compared.differences}
+    rows = []
+    for group in compared.as_dict()["groups"]:
+        for whose, values in group["figures"].items():
+            row = {"group": group["letter"], **group["settings"], "whose": whose, "mean": statistics.fmean(values)}
+            if (found := later.get((group["letter"], whose))) is not None:
+                row |= {"difference": found.paired.mean, "plus_minus": found.paired.half, "verdict": found.verdict}
+            rows.append(row)
+    table = pd.DataFrame(rows)
+    table.attrs["text"] = compared.text()
+    return table
+
+
+def choose(
+    data: Any = "digits",
+    *,
+    label: str = "label",
+    parties: Any = 5,
+    candidates: Sequence[str] = (),
+    seeds: int = 1,
+    whose: str = "parties",
+    by: str = "",
+    progress: bool = True,
+    **settings: Any,
+) -> pd.DataFrame:
+    """Compare algorithms and consensus rules on your rows, each with the same parties, the best first.
+
+    Parameters
+    ----------
+    data, label, parties, **settings
+        As of `simulate`; ``model``, ``public`` and ``test`` among them.
+    candidates : sequence of str
+        Such as ``["fedct:majority", "fedkt:majority"]``; by default all that send labels.
+    seeds : int
+        Repetitions, each with other parties. With one nothing can be said about noise.
+    whose : {"parties", "home", "server"}
+        Whose model counts: the parties' on common test rows, on their own, or the server's.
+    by : str
+        accuracy or balanced_accuracy; by default what fits.
+    progress : bool
+        Whether to show how far it is.
+
+    Returns
+    -------
+    DataFrame
+        A row for each candidate: ``mean`` and ``deviation`` over the seeds, ``clear`` (whether it is worse than the
+        first by more than noise), ``kilobytes_up`` a party, ``seconds``, and why it has no place (``not_ranked``).
+    """
+    rows_of = {key: settings.pop(key, None) for key in ("public", "test")}
+    with given_rows(data, label=label, parties=parties, **rows_of) as (rows, _):
+        how = {"names": candidates, "seeds": seeds, "whose": whose, "figure": by.replace("-", "_")}
+        found = chosen({**rows, **settings_of(settings)}, progress=progress, **how).as_dict()
+    equal, figure = found["not_told_from_the_first"], f"{found['whose']}:{found['figure']}"
+    rank = {name: i for i, name in enumerate(found["ranking"])}
+    table = pd.DataFrame(
+        {
+            "candidate": one["name"],
+            found["figure"]: statistics.fmean(one["figures"][figure]) if one["name"] in rank else None,
+            "deviation": statistics.stdev(one["figures"][figure]) if seeds > 1 and one["name"] in rank else None,
+            "clear": None if equal is None or not rank.get(one["name"]) else one["name"] not in equal,
+            "kilobytes_up": statistics.fmean(one["kilobytes_up"] or [0.0]),
+            "seconds": statistics.fmean(one["seconds"] or [0.0]),
+            "not_ranked": one["not_ranked"],
+        }
+        for one in sorted(found["candidates"], key=lambda one: rank.get(one["name"], len(rank)))
+    )
+    return table.set_index("candidate")

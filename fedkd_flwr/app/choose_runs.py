@@ -1,0 +1,48 @@
+"""The runs of `fedkd choose`: where a finished one is kept, and about how long one takes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+from fedkd_flwr.app.models import model_factory
+from fedkd_flwr.app.output import output_root
+from fedkd_flwr.app.versions import installed_versions
+from fedkd_flwr.models.zoo import pick_model
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.simulation.rows import dealt, simulated_pool
+
+__all__ = ["about_seconds", "kept_file"]
+
+
+def kept_file(config: RunConfig) -> Path:
+    """Return the file of a run's record: its name tells settings, versions, and what files and code were like."""
+    scalars = {**config.as_scalars(), "output-dir": ""}
+    files = [Path(one) for key in sorted(config.paths()) for one in str(scalars[key]).split(",") if one]
+    files += [one for folder in files if folder.is_dir() for one in sorted(folder.iterdir())]
+    files += sorted(Path(__file__).parents[1].rglob("*.py"))
+    for role in ("model", *config.card.roles):
+        module, _, name = config.model_of(role)[0].removeprefix("mixed:").partition(":")
+        if name and (found := importlib.util.find_spec(module)) and found.origin:
+            files.append(Path(found.origin))  # of a user's own model
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files if path.is_file()]
+    told = json.dumps([scalars, installed_versions(), stats], sort_keys=True)
+    return output_root(config.output_dir) / "choose" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+
+
+def about_seconds(config: RunConfig) -> float:
+    """Return about how many seconds a run takes: so many fits of its model, of which one is timed."""
+    pool, count = simulated_pool(config), config.num_parties
+    rows = max(dealt(config, count), key=len)
+    model = model_factory(pick_model(config.model, 0), config.model_params, pool.public)(seed=0)
+    began = time.monotonic()
+    with contextlib.suppress(Exception):  # a run that fails says so itself
+        model.fit(pool.as_read_by(model).X[rows], pool.y[rows])
+    own = config.own
+    teachers = getattr(own, "students_per_party", 0) or (2 if config.algorithm == "fedkt" else 1)
+    fits = teachers * (1 + (getattr(own, "teachers_per_student", 0) or 5)) if config.algorithm == "fedkt" else 2
+    return (time.monotonic() - began) * count * (fits + 2 + 2 * min(config.rounds - 1, 3))

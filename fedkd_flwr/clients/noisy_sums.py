@@ -1,0 +1,104 @@
+"""Noisy sums at a party: count its rows in the public bins, with each class, and add noise to every count.
+
+The other half, and the whole round, is `fedkd_flwr.strategies.noisy_sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig
+from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.door import Table
+from fedkd_flwr.clients.instruction import Charge, Instruction
+from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.data.bins import Bins
+from fedkd_flwr.errors import RefusalError, explain
+from fedkd_flwr.privacy.claims.noisy_sums import RELATION
+from fedkd_flwr.privacy.noise.sums import NoisyCounts
+
+__all__ = ["EXACT", "NoisySumsClient"]
+
+EXACT = "exact-sums"
+"""The word in ``allow`` with which a silo trusts the server with counts that have no noise."""
+
+
+class NoisySumsClient(OneShotVoteClient):
+    """Sends one array of noisy counts, once, and nothing else of its rows.
+
+    With noise at the party no record can make counting fail, or end it: any features and a class of the schema are one
+    cell of each column. What fails all the same becomes counts of zero, with the same noise.
+
+    Parameters
+    ----------
+    party : Party
+        What it holds and allows. Its ``model`` is what it measures alone, and fits on the final labels.
+    noise_rng : Generator, optional
+        For tests: seeded noise protects nothing.
+    """
+
+    card = CARD
+
+    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
+        super().__init__(party)
+        self.noise_rng = noise_rng
+
+    def check(self, instruction: Instruction, *, final: bool) -> None:
+        """Refuse images and texts, and counts without noise unless this party's owner allows them by name."""
+        config: NoisySumsConfig = instruction.config
+        _ = self._bins(instruction)
+        if config.noise_at == "server" and not (self.party.simulated or EXACT in self.party.allow):
+            way_out = f"Add {EXACT} to this node's allow to trust the server with exact counts."
+            key, rule = config.keys()["noise_at"], f"be party unless allow names {EXACT}"
+            raise RefusalError(explain(key, rule, "server", way_out))
+
+    def learn(self, instruction: Instruction) -> Answer:
+        """Count this party's rows."""
+        party = self.party
+        bins, classes = self._bins(instruction), party.public.num_classes
+        return Answer(values={"sums": bins.counts(party.X, party.y, num_classes=classes)})
+
+    def fixed(self, instruction: Instruction) -> Answer:
+        """Return counts of nothing."""
+        shape = sum(self._bins(instruction).sizes), self.party.public.num_classes
+        return Answer(values={"sums": np.zeros(shape, dtype=np.int64)})
+
+    def charge(self, instruction: Instruction) -> Charge | None:
+        """Return what the counts cost, one release of all columns together; None where the server adds the noise."""
+        if instruction.config.privacy != "party":
+            return None
+        mechanism = self._mechanism(instruction)
+        events = [(mechanism.dp_event(), 1)]
+        return Charge(events=events, mechanism=mechanism.words, neighbouring_relation=RELATION)
+
+    def in_one_piece(self, instruction: Instruction) -> bool:
+        """Tell that counting for a claim is not ended by limits: one record must not decide about all counts."""
+        return bool(instruction.config.privacy != "party")
+
+    def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
+        """Add the noise, unless the server does."""
+        if instruction.config.privacy != "party":
+            return answer.values
+        return {"sums": self._mechanism(instruction).privatize(answer.values["sums"], rng=self.noise_rng)}
+
+    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
+        """Return the counts as they are: whole numbers of 64 bits."""
+        return dict(values)
+
+    def table(self, arrays: Mapping[str, NDArray[Any]], instruction: Instruction) -> Table:
+        """Return the counts that leave as a table: a line for each bin of each column."""
+        yield ["column", "bin", *(f"records of {name}" for name in self.party.public.schema.classes)]
+        for (column, words), counts in zip(self._bins(instruction).names(), arrays["sums"].tolist(), strict=True):
+            yield [column, words, *counts]
+
+    def _bins(self, instruction: Instruction) -> Bins:
+        return Bins.of(self.party.public, most=instruction.config.bins)
+
+    def _mechanism(self, instruction: Instruction) -> NoisyCounts:
+        config: NoisySumsConfig = instruction.config
+        return config.mechanism(len(self._bins(instruction).sizes))

@@ -1,0 +1,81 @@
+"""A federation as one classifier of scikit-learn, which its own checks and tools take."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+from fedkd_flwr import FederatedClassifier
+
+X, Y = load_iris(return_X_y=True)
+FAST = FederatedClassifier(DecisionTreeClassifier(max_depth=4), n_parties=2, random_state=0)
+
+
+@pytest.mark.slow
+def test_scikit_learn_s_own_checks_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of data made to be difficult
+        check_estimator(FAST, expected_failed_checks=EXPECTED)
+
+
+EXPECTED: dict[str, str] = {}
+
+
+def test_it_is_cloned_scored_searched_and_put_into_a_pipeline():
+    assert clone(FAST).get_params()["estimator__max_depth"] == 4
+    assert cross_val_score(FAST, X, Y, cv=2).mean() > 0.85
+    search = GridSearchCV(FAST, {"estimator__max_depth": [1, 4]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"estimator__max_depth": 4}
+    assert make_pipeline(StandardScaler(), FAST).fit(X, Y).score(X, Y) > 0.85
+
+
+def test_groups_are_the_parties_and_classes_and_probabilities_keep_their_order():
+    names = np.array(["ten", "nine", "two"])[Y]
+    groups = np.where(np.arange(len(Y)) % 3, "north", "south")
+    model = clone(FAST).fit(pd.DataFrame(X, columns=list("abcd")), names, groups=groups)
+    assert model.classes_.tolist() == ["nine", "ten", "two"]
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert [party.name for party in model.result_.record.parties] == ["north", "south"]
+    shares = model.predict_proba(pd.DataFrame(X, columns=list("abcd")))
+    assert (model.classes_[shares.argmax(axis=1)] == names).mean() > 0.85
+
+
+def test_numbers_that_sort_otherwise_than_texts_keep_their_columns():
+    model = clone(FAST).fit(X, np.array([10, 9, -2])[Y])
+    assert model.classes_.tolist() == [-2, 9, 10]
+    assert (model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)).all()
+    assert model.score(X, np.array([10, 9, -2])[Y]) > 0.85
+
+
+def test_categories_and_empty_cells_are_learnt_from_as_they_are():
+    rows = pd.DataFrame({"colour": ["red", "blue"] * 40, "size": [1.0, None, 2.0, 3.0] * 20})
+    y = rows.colour == "red"
+    assert clone(FAST).fit(rows, y).predict(rows).tolist() == y.tolist()
+
+
+def test_own_public_rows_leave_all_rows_to_the_parties():
+    model = clone(FAST).fit(X[:100], Y[:100], public=X[100:])
+    assert model.result_.record.num_public == 50
+    assert sum(sum(party.class_counts) for party in model.result_.record.parties) == 100
+
+
+def test_an_algorithm_without_a_server_s_model_answers_by_all_parties():
+    fedct = clone(FAST).set_params(algorithm="fedct", settings={"num_rounds": 1}).fit(X, Y)
+    assert "" not in fedct.result_.model_bytes
+    assert fedct.score(X, Y) > 0.85
+
+
+@pytest.mark.parametrize("y", [["1", 1, "2"] * 50, ["NA", "a", "b"] * 50])
+def test_classes_that_a_run_could_not_tell_apart_are_refused(y):
+    with pytest.raises(ValueError, match="y must hold classes with different names"):
+        clone(FAST).fit(X, np.array(y, dtype=object) if "NA" in y else np.array(["true", "True", "b"] * 50))

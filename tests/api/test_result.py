@@ -1,0 +1,124 @@
+"""The result of a simulated federation: tables, text, HTML with pictures, a page, models, and a pickle of it all."""
+
+from __future__ import annotations
+
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+import fedkd_flwr as fk
+from fedkd_flwr.errors import DataError
+
+CLASSES = ["ill", "well"]
+
+
+def _rows(count=200):
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"age": rng.integers(20, 90, count), "dose": rng.normal(size=count)})
+    return rows.assign(hospital=rng.choice(["<b>north</b>", "south"], count), outcome=np.where(rows.age > 55, *CLASSES))
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    return fk.simulate(
+        _rows(),
+        label="outcome",
+        parties="hospital",
+        model=DecisionTreeClassifier(max_depth=2),
+        output_dir=tmp_path_factory.mktemp("runs"),
+        progress=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def without_server_model(tmp_path_factory):
+    settings = {"algorithm": "fedct", "num_rounds": 2, "stop_when_converged": False, "centralised": False}
+    return fk.simulate(
+        _rows(),
+        label="outcome",
+        parties="hospital",
+        model=DecisionTreeClassifier(max_depth=2),
+        output_dir=tmp_path_factory.mktemp("runs"),
+        progress=False,
+        **settings,
+    )
+
+
+def test_the_tables_hold_the_record_s_figures_under_names_of_parties_and_classes(done):
+    party = done.record.parties[0]
+    row = done.parties.loc[party.name]
+    assert row.model == "DecisionTreeClassifier"
+    assert [row[f"rows_of_{name}"] for name in CLASSES] == party.class_counts
+    assert row.federated_own_accuracy == party.federated["own"].accuracy
+    assert done.rounds.loc[1].answered == 2
+    server = done.models.query("whose == 'server' and rows == 'common'")
+    assert server.accuracy.item() == done.record.server_accuracy
+    assert done.claims.empty
+
+
+def test_claims_are_shown_in_words_where_noise_was_added(tmp_path):
+    noisy = fk.simulate(
+        _rows(),
+        label="outcome",
+        parties="hospital",
+        model=DecisionTreeClassifier(max_depth=2),
+        algorithm="fedct",
+        label_mechanism="randomized-response",
+        label_epsilon=1.0,
+        num_rounds=1,
+        centralised=False,
+        progress=False,
+        output_dir=tmp_path,
+    )
+    assert len(noisy.claims) == len(noisy.record.claims) > 0
+    assert "epsilon" in " ".join(noisy.claims.columns).lower()
+    assert "no noise" not in repr(noisy)
+
+
+def test_the_text_begins_with_the_headline_and_names_no_path(done):
+    text = repr(done)
+    assert text.startswith("fedkt: With the federation 2 parties reach")
+    assert re.search(r"privacy +none, no noise was added", text)
+    assert "models" in text
+    assert str(done.record.config["output-dir"]) not in text
+
+
+def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names(done):
+    shown = done._repr_html_()
+    assert shown.count("<img ") == 2
+    assert "With the federation 2 parties reach" in shown
+    assert "&lt;b&gt;north&lt;/b&gt;" in shown
+    assert "<b>north</b>" not in shown
+    assert str(done.record.config["output-dir"]) not in shown
+
+
+def test_the_page_can_be_saved(done, tmp_path):
+    path = done.save_page(tmp_path / "page.html")
+    assert path.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_pickled_result_answers_and_shows_the_same(done):
+    again = pickle.loads(pickle.dumps(done))
+    assert again.predict(_rows()).equals(done.predict(_rows()))
+    assert repr(again) == repr(done)
+
+
+def test_each_party_s_model_answers_and_another_name_is_refused(done):
+    assert set(done.model_bytes) == {"", "<b>north</b>", "south"}
+    assert done.model("south").classes_.tolist() == CLASSES
+    with pytest.raises(DataError, match="a model that fedkt left: the server's"):
+        done.predict(_rows(), party="east")
+
+
+def test_without_a_server_s_model_the_parties_probabilities_are_averaged(without_server_model):
+    rows, names = _rows(20), ["<b>north</b>", "south"]
+    each = [without_server_model.predict_proba(rows, party=name).to_numpy() for name in names]
+    mean = without_server_model.predict_proba(rows)
+    assert mean.to_numpy() == pytest.approx((each[0] + each[1]) / 2)
+    assert without_server_model.predict(rows).tolist() == [CLASSES[i] for i in mean.to_numpy().argmax(axis=1)]
+    with pytest.raises(DataError, match="Without party= all parties' models answer together"):
+        without_server_model.model()

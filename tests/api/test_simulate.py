@@ -1,0 +1,225 @@
+"""The Python door runs the same federation as the command line, on rows in any form, and labels stay as they are."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import fedkd_flwr as fk
+from fedkd_flwr.app.find_run import LOG, find_run
+from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.simulation.watch import Simulation, jobs
+
+TREE = DecisionTreeClassifier(max_depth=3)
+PLAIN = {"centralised": False, "progress": False}
+
+
+def hospital_rows(count=240, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, count),
+            "bmi": rng.normal(26, 4, count).round(1),
+            "smoker": rng.choice(["yes", "no"], count),
+            "seen": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, count), unit="D"),
+            "hospital": rng.choice(["north", "south", "west"], count),
+        }
+    )
+    rows.loc[::17, "bmi"] = np.nan
+    rows["outcome"] = np.where(rows.age + 10 * (rows.smoker == "yes") > 60, "ill", "well")
+    return rows
+
+
+@pytest.fixture
+def door(tmp_path):
+    def simulate(*args, **settings):
+        return fk.simulate(*args, **{"model": TREE, "output_dir": tmp_path, **PLAIN, **settings})
+
+    return simulate
+
+
+def _figures(record):
+    """Return all that a run measured, and not how long it took."""
+    parties = [(p.name, p.class_counts, p.agreement, p.solo, p.federated) for p in record.parties]
+    return record.fingerprint, parties, record.server, record.centralised, [r.agreement for r in record.rounds]
+
+
+@pytest.mark.slow
+def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tmp_path):
+    rows = hospital_rows()
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    settings = {"algorithm": "fedct", "num_rounds": 2, "seed": 3, "output_dir": str(tmp_path)}
+    here = fk.simulate(
+        rows, label="outcome", parties="hospital", model={"north": "knn", "south": GaussianNB(), "west": TREE},
+        progress=False, **settings,
+    )  # fmt: skip
+    specs = "mixed:knn,sklearn.naive_bayes:GaussianNB,trees:shallow"
+    (tmp_path / "trees.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n"
+        "def shallow(seed): return DecisionTreeClassifier(max_depth=3, random_state=seed)\n"
+    )
+    words = {"dataset": "table", "table": str(tmp_path / "rows.csv"), "label": "outcome", "model": specs}
+    words |= {"partition-column": "hospital", **{key.replace("_", "-"): value for key, value in settings.items()}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        simulation = Simulation()
+    try:
+        simulation.begin(jobs(words), processes=2)
+        ended = simulation.watch(lambda text: None)
+    finally:
+        simulation.end()
+    assert ended[0].status == "completed", ended[0].reason
+    assert _figures(RunRecord.load(ended[0].record)) == _figures(here.record)
+
+
+def test_a_frame_is_read_as_the_file_is_that_holds_it(door, tmp_path):
+    rows = hospital_rows()
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    found = [door(one, label="outcome", parties="hospital") for one in (rows, tmp_path / "rows.csv")]
+    assert _figures(found[0].record) == _figures(found[1].record)
+
+
+def test_a_column_says_whose_row_it_is_and_the_answers_keep_text_and_index(door):
+    rows = hospital_rows().set_index(pd.Index(range(1000, 1240), name="id"))
+    done = door(rows, label="outcome", parties="hospital")
+    assert done.parties.index.tolist() == ["north", "south", "west"]
+    answers = done.predict(rows.head(20), party="west")
+    assert answers.index.equals(rows.index[:20])
+    assert answers.name == "outcome"
+    assert set(answers) <= {"ill", "well"}
+    assert (done.predict(rows) == rows.outcome).mean() > 0.8
+    shares = done.predict_proba(rows.head(3))
+    assert shares.columns.tolist() == ["ill", "well"]
+    assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [((False, True), bool), ((0.0, 1.0), float), ((7, 10), int), (("b", "a"), str)]
+)
+def test_labels_come_back_as_they_were(door, values, kind):
+    rows = hospital_rows(120).drop(columns="hospital")
+    rows["outcome"] = [values[label == "ill"] for label in rows.outcome]
+    done = door(rows, label="outcome", parties=2, partitioner="iid")
+    answers = done.predict(rows)
+    assert {type(value) for value in answers.tolist()} == {kind}
+    assert sorted(set(answers)) == sorted(values)
+    assert done.model("party-001").score(rows, rows.outcome) > 0.7
+    assert not any("class_0" in name or "class_1" in name for name in done.parties)
+
+
+def test_tables_by_party_are_that_party_s_rows(door):
+    rows = hospital_rows()
+    apart = {name: part.drop(columns="hospital") for name, part in rows.groupby("hospital")}
+    whole = pd.concat([part.assign(hospital=name) for name, part in apart.items()])
+    found = [door(apart, label="outcome"), door(whole, label="outcome", parties="hospital")]
+    assert _figures(found[0].record) == _figures(found[1].record)
+    arrays = {name: (part[["age", "bmi"]].to_numpy(), part.outcome == "ill") for name, part in apart.items()}
+    done = door(arrays, algorithm="fedct", num_rounds=1)
+    assert done.predict(arrays["north"][0]).dtype == bool
+
+
+def test_a_folder_holds_one_file_for_each_party(door, tmp_path):
+    folder = tmp_path / "silos"
+    folder.mkdir()
+    for name, part in hospital_rows().groupby("hospital"):
+        part.drop(columns="hospital").to_csv(folder / f"{name}.csv", index=False)
+    by_folder = door(folder, label="outcome")
+    by_files = door(sorted(folder.iterdir()), label="outcome")
+    assert by_folder.parties.index.tolist() == ["north", "south", "west"]
+    assert _figures(by_folder.record) == _figures(by_files.record)
+
+
+def test_an_arrow_table_is_read_as_the_frame_is(door):
+    rows = hospital_rows(120)
+    found = [door(one, label="outcome", parties="hospital") for one in (rows, pa.Table.from_pandas(rows))]
+    assert _figures(found[0].record) == _figures(found[1].record)
+
+
+def test_own_public_and_test_rows_are_used_whole_and_public_ones_need_no_label(door):
+    rows = hospital_rows()
+    public, test, rest = rows[:50].drop(columns="outcome"), rows[50:90], rows[90:]
+    done = door(rest, label="outcome", parties="hospital", public=public, test=test)
+    assert done.record.num_public == 50
+    assert done.record.server["common"].n == 40
+    assert sum(sum(party.class_counts) for party in done.record.parties) == 150
+    assert "held out" not in repr(done)
+
+
+def test_without_own_public_rows_it_says_that_some_were_held_out(door):
+    done = door(hospital_rows(), label="outcome", parties="hospital")
+    assert "public rows" in repr(done)
+    assert "60 (held out of your rows; public= gives others)" in repr(done)
+
+
+def test_nothing_but_the_record_the_log_and_the_models_stays_on_the_disk(door, tmp_path):
+    rows = hospital_rows().assign(bmi=123.456)
+    done = door(rows, label="outcome", parties="hospital", name="kept")
+    assert done.record.run_id in fk.runs(tmp_path).index
+    assert "round 1/1" in find_run("kept", tmp_path).with_name(LOG).read_text()
+    written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".csv", ".json")]
+    assert written
+    assert not any(b"123.456,yes" in text for text in written)
+
+
+def test_flower_s_log_is_silent_and_its_handlers_are_put_back(door, capfd):
+    before = logging.getLogger("flwr").handlers[:]
+    door(hospital_rows(120), label="outcome", parties="hospital")
+    told = capfd.readouterr()
+    assert told.out == told.err == ""
+    assert logging.getLogger("flwr").handlers == before
+
+
+class Failing(DecisionTreeClassifier):
+    def fit(self, X, y):
+        raise RuntimeError("no tree grows here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    [
+        ({"label": "outcom"}, DataError, "label must be a column of .* got 'outcom'. Its columns are age"),
+        ({"parties": "clinic"}, DataError, "parties must be a column, .* got 'clinic'. Its columns are age"),
+        ({"parties": ["a", "b"]}, DataError, "parties must have one name for each of 240 rows, got 2 names"),
+        ({"num_round": 3}, ConfigError, "Did you mean num-rounds?"),
+        ({"quorum": 0.5}, ConfigError, "quorum"),
+        ({"model": {"north": TREE}}, ConfigError, "model must be one model, or one for each party: north, south, west"),
+        ({"model": 3}, ConfigError, "model must be an estimator"),
+        ({"model": "forest"}, ConfigError, "model must be one of decision-tree"),
+        ({"public_path": "/public.csv"}, ConfigError, "public-path must not be given to a simulation"),
+        ({"test": pd.DataFrame({"age": [1]})}, DataError, "test-table must hold rows with a label 'outcome'"),
+        ({"model": Failing()}, TooFewPartiesError, "no tree grows here"),
+    ],
+)
+def test_a_failure_is_an_exception_with_the_command_line_s_sentence(door, changes, kind, said):
+    with pytest.raises(kind, match=said):
+        door(hospital_rows(), **{"label": "outcome", "parties": "hospital", **changes})
+
+
+@pytest.mark.parametrize("data", [{}, 3, "no-such-file.csv", np.zeros(3), (np.zeros((2, 1)), [1])])
+def test_data_of_another_form_is_refused(door, data):
+    with pytest.raises(DataError):
+        door(data)
+
+
+def test_torch_modules_and_what_makes_them_are_models(door):
+    torch = pytest.importorskip("torch")
+
+    def net(num_features, num_classes):
+        return torch.nn.Sequential(torch.nn.Linear(num_features, 8), torch.nn.ReLU(), torch.nn.Linear(8, num_classes))
+
+    rows = hospital_rows(160)[["age", "bmi", "hospital", "outcome"]]
+    settings = {"label": "outcome", "parties": "hospital", "algorithm": "fedct", "num_rounds": 1, "steps_per_round": 20}
+    by_function = door(rows, model=net, **settings)
+    by_module = door(rows, model=net(2, 2), consensus="majority", **settings)
+    for done in (by_function, by_module):
+        assert len(done.predict(rows)) == 160
+    again = pickle.loads(pickle.dumps(by_module))
+    assert again.predict(rows).equals(by_module.predict(rows))

@@ -1,0 +1,31 @@
+"""What the cards of all baselines say, and where their two sides are."""
+
+import importlib
+
+import pytest
+
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms.exchange import epochs_on_pooled
+
+BASELINES = {name: card for name, card in cards().items() if ".baselines." in card.strategy}
+
+
+def test_these_are_the_baselines():
+    assert set(BASELINES) == {"fedavg", "fedprox", "scaffold", "feddf", "pfnm", "dp-fedavg", "fedkt-prox"}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_its_card_says_that_weights_leave_and_no_silo_lets_them_by_default(name):
+    card = BASELINES[name]
+    assert (card.name, card.title.lower(), card.sends, card.allowed) == (name, name, "weights", False)
+    assert (card.samples, card.one_shot) == (name != "pfnm", name == "pfnm")
+    assert card.noise == (("server",) if name == "dp-fedavg" else ())
+    assert card.roles == (("teacher", "student") if name == "fedkt-prox" else ())
+    assert (card.train_pooled is epochs_on_pooled) is (name != "fedkt-prox")
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_its_two_sides_are_where_its_card_says(name):
+    for side in (BASELINES[name].strategy, BASELINES[name].client):
+        module, _, kind = side.partition(":")
+        assert getattr(importlib.import_module(module), kind).__name__ == kind

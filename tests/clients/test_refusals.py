@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+
+from fedkd_flwr.clients.refusals import refusal
+from fedkd_flwr.errors import Code
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "database or disk is full", "/srv/state/ledger.sqlite3"), "Make room. Nothing left."),
+        (MemoryError("Unable to allocate 9 GiB"), "Give the node more."),
+    ],
+)
+def test_a_machine_without_room_is_one_sentence_in_the_party_s_log_and_a_code_at_the_server(error, said, caplog):
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        told = refusal("st-mary", error, Code.WITHHELD)
+    assert said in caplog.text
+    assert str(error).split("'")[0] in caplog.text
+    assert "Traceback" not in caplog.text
+    assert told["code"] == "withheld"
+    assert "failure" not in told
+
+
+def test_an_error_that_nobody_expected_says_where_it_arose(caplog):
+    def somewhere() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    try:
+        somewhere()
+    except ZeroDivisionError as error:
+        refusal("st-mary", error, Code.INTERNAL)
+    assert "in somewhere" in caplog.text

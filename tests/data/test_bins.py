@@ -1,0 +1,118 @@
+"""Bins: fixed by public facts alone, one for each value of each column, and rows that are drawn back from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.bins import Bins, bin_rows
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.errors import DataError
+
+AGE = Column(name="age", kind="numeric", bins=(0, 18, 30, 99))
+SEX = Column(name="sex", kind="categorical", categories=("f", "m"))
+SCHEMA = Schema(columns=(AGE, SEX), classes=("no", "yes"))
+PUBLIC = make_public_set(pd.DataFrame({"age": [10, 25, 60], "sex": ["f", "m", "f"]}), SCHEMA)
+BINS = Bins.of(PUBLIC, most=5)
+
+
+def codes(age, sex):
+    return BINS.codes(PUBLIC.features(pd.DataFrame({"age": age, "sex": sex}))).tolist()
+
+
+def test_a_number_is_in_the_bin_that_begins_at_or_below_it_and_outer_bins_take_the_rest():
+    assert BINS.sizes == (3, 3)
+    found = codes([-5, 17.9, 18, 29, 30, 1000], ["f"] * 6)
+    assert [age for age, _ in found] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_missing_or_unknown_category_is_a_bin_of_its_own_and_an_empty_number_the_public_median():
+    assert codes([np.nan, 20, 20, 20], ["m", "", "diverse", "f"]) == [[1, 1], [1, 2], [1, 2], [1, 0]]
+
+
+def test_each_row_is_counted_once_in_each_column_whatever_its_features_are():
+    strange = np.array([[np.nan, 1, 1], [np.inf, np.nan, np.nan], [0, -np.inf, 7]], dtype=np.float32)
+    counts = BINS.counts(strange, np.array([0, 1, 1]), num_classes=2)
+    assert counts.shape == (6, 2)
+    assert counts.dtype == np.int64
+    assert [part.sum(axis=0).tolist() for part in np.split(counts, [3])] == [[1, 2], [1, 2]]
+
+
+def test_counts_are_those_of_a_loop():
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"age": rng.integers(0, 99, 200), "sex": rng.choice(["f", "m", "x"], 200)})
+    y = rng.integers(0, 2, 200)
+    expected = np.zeros((6, 2), dtype=int)
+    for age, sex, label in zip(table.age, table.sex, y, strict=True):
+        expected[(age >= 18) + (age >= 30), label] += 1
+        expected[3 + {"f": 0, "m": 1}.get(sex, 2), label] += 1
+    assert (BINS.counts(PUBLIC.features(table), y, num_classes=2) == expected).all()
+
+
+def test_scores_of_cells_are_the_sum_over_the_thresholds_that_a_row_reaches():
+    rng = np.random.default_rng(1)
+    scores, X = rng.normal(size=(6, 2)), rng.normal(size=(50, 3)).astype(np.float32)
+    X[:, 1:] = np.eye(3)[rng.integers(0, 3, 50)][:, :2]  # of two categories, or none
+    weights, rest = BINS.by_threshold(scores)
+    reached = X[:, BINS.columns] >= BINS.thresholds
+    assert np.allclose(reached @ weights + rest, scores[BINS.cells(BINS.codes(X))].sum(axis=1))
+
+
+def test_drawn_rows_are_in_the_bins_that_they_were_drawn_for_and_whole_where_edges_are():
+    rng = np.random.default_rng(1)
+    wanted = np.stack([rng.integers(0, 3, 300), rng.integers(0, 3, 300)], axis=1)
+    table = BINS.rows(wanted, rng=rng)
+    assert (BINS.codes(PUBLIC.features(table)) == wanted).all()
+    assert table.age.dtype == np.int64
+    assert table.age.between(0, 99).all()
+    assert set(table.sex) == {"f", "m", ""}
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-6, 1e7])
+def test_without_bins_in_the_schema_public_rows_fill_them_and_few_values_are_bins_of_their_own(spread):
+    schema = Schema(columns=tuple(Column(name=n, kind="numeric") for n in "abc"), classes=("no", "yes"))
+    rng = np.random.default_rng(1)
+    mostly_0 = np.where(rng.random(500) < 0.9, 0, rng.integers(1, 1000, 500))
+    table = pd.DataFrame({"a": rng.normal(size=500) * spread, "b": rng.integers(0, 2, 500), "c": mostly_0})
+    public = make_public_set(table, schema)
+    bins = Bins.of(public, most=8)
+    counts = bins.counts(public.X, np.zeros(500, int), num_classes=2)[:, 0]
+    a, b, c = np.split(counts, np.cumsum(bins.sizes)[:-1])
+    assert len(a) == 8
+    assert a.min() > 0
+    assert b.tolist() == np.bincount(table.b).tolist()
+    assert len(c) > 3
+    assert c[0] < 470
+    drawn = bins.rows(bins.codes(public.X), rng=rng)
+    assert set(drawn.b) == {0, 1}
+    assert (bins.codes(public.features(drawn)) == bins.codes(public.X)).mean() > 0.99
+    assert [name for name, _ in bins.names()] == ["a"] * len(a) + ["b"] * 2 + ["c"] * len(c)
+
+
+def test_rows_of_a_schema_alone_show_each_bin():
+    table = bin_rows(SCHEMA)
+    public = make_public_set(table, SCHEMA)
+    bins = Bins.of(public, most=5)
+    counts = bins.counts(public.X, np.zeros(len(table), int), num_classes=2)
+    assert counts[:, 0].min() == 1
+    with pytest.raises(DataError, match="bins must be given for every numeric column, got none of age"):
+        bin_rows(Schema(columns=(Column(name="age", kind="numeric"), SEX), classes=("no", "yes")))
+
+
+def test_images_and_texts_are_refused_by_name():
+    images = Schema(columns=(), classes=("no", "yes"), shape=(1, 2, 2))
+    texts = Schema(columns=(Column(name="note", kind="text"),), classes=("no", "yes"))
+    for schema, named in ((images, "images of shape"), (texts, "texts: .*note")):
+        with pytest.raises(DataError, match=rf"noisy sums must be .* got {named}.*another source"):
+            bin_rows(schema)
+
+
+def test_bins_are_read_from_a_schema_and_written_there_as_they_are():
+    assert Schema.from_toml(SCHEMA.to_toml()) == SCHEMA
+    for bins in ((3, 3), (2, 1), (1,), (0, np.inf)):
+        with pytest.raises(DataError, match="bins of column 'age' must be two ascending numbers"):
+            Column(name="age", kind="numeric", bins=bins)
+    with pytest.raises(DataError, match=r"bins of column 'age' .* must be a list of numbers"):
+        Schema.from_toml(SCHEMA.to_toml().replace("[0, 18, 30, 99]", '[0, "18"]'))
