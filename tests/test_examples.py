@@ -67,7 +67,8 @@ def test_ten_new_lines_at_most_swap_strategy_and_client_and_the_page_shows_them(
     assert {p.name for p in AFTER.iterdir()} < {p.name for p in BEFORE.iterdir()}  # no file is new
     assert (BEFORE / "pyproject.toml").read_bytes() == (AFTER / "pyproject.toml").read_bytes()
     page = (EXAMPLES / "message_api" / "README.md").read_text(encoding="utf-8")
-    assert re.search(r"```diff\n(.*?)\n```", page, re.DOTALL)[1] == "\n".join(changes)
+    for text in (page, (EXAMPLES.parent / "docs" / "howto" / "flower.md").read_text(encoding="utf-8")):
+        assert re.search(r"```diff\n(.*?)\n```", text, re.DOTALL)[1] == "\n".join(changes)
     assert f"{new} lines are new, {gone} go, and so does `weights.py`" in page
 
 
