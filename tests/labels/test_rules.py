@@ -92,7 +92,7 @@ def test_where_no_owner_allows_it_labels_alone_leave(monkeypatch):
 
 def test_it_is_refused_beside_noise(monkeypatch):
     monkeypatch.setitem(RULES, "majority", Surest())
-    with pytest.raises(ConfigError, match=r"fedct\.consensus must be another than majority beside noise"):
+    with pytest.raises(ConfigError, match=r"consensus must be another than majority beside noise"):
         FedCTConfig(consensus="majority", label_mechanism="xor", label_epsilon=1.0)
 
 

@@ -27,7 +27,7 @@ ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
 SOME = {
     "fraction-parties": {"dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "privatekt", "scaffold"},
-    "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
+    "server-epsilon-budget": {"dp-fedavg", "fedkt", "noisy-sums", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
     "teacher-params": {"fedkt", "fedkt-prox"},
     "student-model": {"fedkt", "fedkt-prox"},

@@ -27,7 +27,7 @@ def test_a_finding_is_printed_with_its_reason_and_its_way_out_where_something_is
     assert sum("Why: " in line for line in lines) == 2
     assert any("Do: Make room." in line for line in lines)
     assert lines[-1] == "Not ready: 1 fault, 1 warning; 3 points were looked at."
-    assert as_json(findings)["exit_code"] == exit_code(findings) == 2
+    assert as_json(findings)["exit_code"] == exit_code(findings) == 3
     assert [one["why"] for one in as_json(findings)["findings"]] == [WHY[s] for s in ("rows", "values", "disk")]
 
 

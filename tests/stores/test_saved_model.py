@@ -31,6 +31,7 @@ SETTINGS = {
     "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
+    "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "noisy-sums.noise-multiplier": 2.0},
     "privatekt": {**NET, "num-rounds": 2, "privatekt.buffer-steps": 1},
     "fedmd": SCORES,
     "dd": {**NET, "num-rounds": 1, "steps-per-round": 2},
@@ -44,7 +45,7 @@ SETTINGS = {
     "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
-SERVER_HAS_ONE = {"fedkt", "pate", "privatekt"} | {name for name, card in cards().items() if card.sends == "weights"}
+SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {name for name, card in cards().items() if card.sends == "weights"}
 
 
 @pytest.fixture(scope="module")
