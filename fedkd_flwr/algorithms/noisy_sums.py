@@ -128,7 +128,7 @@ def aggregate(
     >>> (scores + prior).argmax(axis=1).tolist()
     [0, 1]
     """
-    sums = np.sum(answers, axis=0, dtype=np.int64)
+    sums = np.asarray(np.sum(answers, axis=0, dtype=np.int64))
     spread = max(config.mechanism(len(sizes)).sigma * math.sqrt(noises), 1.0)
     cells = public_cells[:_MOST_ROWS]
     apart = difference(sums, sizes, np.bincount(cells.ravel(), minlength=len(sums)))

@@ -85,7 +85,11 @@ def compare(
         for whose, values in group["figures"].items():
             row = {"group": group["letter"], **group["settings"], "whose": whose, "mean": statistics.fmean(values)}
             if (found := later.get((group["letter"], whose))) is not None:
-                row |= {"difference": found.paired.mean, "plus_minus": found.paired.half, "verdict": found.paired.verdict("seed")}
+                row |= {
+                    "difference": found.paired.mean,
+                    "plus_minus": found.paired.half,
+                    "verdict": found.paired.verdict("seed"),
+                }
             rows.append(row)
     table = pd.DataFrame(rows)
     table.attrs["text"] = compared.text()

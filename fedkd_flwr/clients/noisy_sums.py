@@ -6,6 +6,7 @@ The other half, and the whole round, is `fedkd_flwr.strategies.noisy_sums`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -92,9 +93,9 @@ class NoisySumsClient(OneShotVoteClient):
 
     def table(self, arrays: Mapping[str, NDArray[Any]], instruction: Instruction) -> Table:
         """Return the counts that leave as a table: a line for each bin of each column."""
-        yield ["column", "bin", *(f"records of {name}" for name in self.party.public.schema.classes)]
-        for (column, words), counts in zip(self._bins(instruction).names(), arrays["sums"].tolist(), strict=True):
-            yield [column, words, *counts]
+        head = ["column", "bin", *(f"records of {name}" for name in self.party.public.schema.classes)]
+        lines = zip(self._bins(instruction).names(), arrays["sums"].tolist(), strict=True)
+        return chain([head], ([*words, *counts] for words, counts in lines))
 
     def _bins(self, instruction: Instruction) -> Bins:
         return Bins.of(self.party.public, most=instruction.config.bins)

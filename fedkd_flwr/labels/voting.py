@@ -109,6 +109,8 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
     leaving it out lets that class win where many such parties hold the frequent one; half is steadier than either on
     the published Adult partitions (10 seeds: 81.3, 81.4 and 81.8 %, and the worst of the ten 81.1, 79.0 and 81.6 %).
 
+    Examples
+    --------
     >>> votes = [np.array([[0, 1]]), np.array([[1, 1]])]
     >>> [voter_weights(votes, uninformative=rule) for rule in ("count", "half", "leave-out")]
     [[2, 2], [2, 1], [2, 0]]

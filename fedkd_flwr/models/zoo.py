@@ -191,6 +191,8 @@ def pick_model(spec: str, party_index: int) -> str:
     ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b,c"`` the listed names or import strings.
     Any other spec is returned unchanged.
 
+    Examples
+    --------
     >>> [pick_model("mixed:decision-tree,xgboost", i) for i in range(3)]
     ['decision-tree', 'xgboost', 'decision-tree']
     >>> pick_model("random-forest", 7)

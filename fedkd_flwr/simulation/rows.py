@@ -65,8 +65,9 @@ def _pool(config: RunConfig) -> Pool:
     return _with_public_labels(pool, config.public_label_column) if config.public_label_column else pool
 
 
-_POOL = ("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows")
-_POOL += ("output_classes",)
+_POOL = (
+    *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
+)
 _FILES = ("table", "tables", "public_table", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them

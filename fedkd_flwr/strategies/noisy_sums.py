@@ -152,7 +152,7 @@ class NoisySumsExchange(Exchange[PartySums]):
         """Add the counts up, make the model of them, and label the public rows."""
         released = [answer.sums for answer in answers]
         if self._central:
-            total = np.sum(released or [np.zeros(self._shape, np.int64)], axis=0, dtype=np.int64)
+            total = np.asarray(np.sum(released or [np.zeros(self._shape, np.int64)], axis=0, dtype=np.int64))
             released = [self._charged(server_round, self.mechanism.privatize(total, rng=self.noise_rng))]
         model = self._learnt(released, noises=len(released))
         labels = model.predict(self.public.X)
@@ -173,7 +173,7 @@ class NoisySumsExchange(Exchange[PartySums]):
         words = "\tpublic rows differ from the sums by %.3f a column; the model is made %s"
         log(INFO, words, facts.difference, "with them" if facts.by_public_rows else "of the sums alone (naive Bayes)")
         weights, rest = bins.by_threshold(scores)
-        given = {"weights": weights, "intercept": rest + prior, "sums": sums, "noises": noises}
+        given: dict[str, Any] = {"weights": weights, "intercept": rest + prior, "sums": sums, "noises": noises}
         self.model = Classifier(BinnedLinear(**bins.arrays(), **given), num_classes=classes)
         return self.model.fit(np.zeros((classes, self.public.num_features), np.float32), np.arange(classes))
 

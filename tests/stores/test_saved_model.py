@@ -45,7 +45,9 @@ SETTINGS = {
     "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
-SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {name for name, card in cards().items() if card.sends == "weights"}
+SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {
+    name for name, card in cards().items() if card.sends == "weights"
+}
 
 
 @pytest.fixture(scope="module")

@@ -245,6 +245,8 @@ def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> Randomize
     ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
     the name is unknown or a parameter out of range.
 
+    Examples
+    --------
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """
