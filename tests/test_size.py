@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_625,
     "errors": 257,
     "files": 225,
-    "labels": 2_191,
+    "labels": 2_262,
     "metrics": 353,
     "models": 3_893,
     "onnx_graphs": 811,
