@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.stores.saved_model import SavedModel
 
-__all__ = ["find_model", "model_files", "notes", "predictions", "read_rows"]
+__all__ = ["class_shares", "find_model", "model_files", "notes", "predictions", "read_rows"]
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -107,9 +108,9 @@ def predictions(
         raise DataError(explain("--id-column", "be a column of the rows", id_column, way_out))
     _refuse_other_classes(model, table)
     X = model.encoder.features(table)  # `notes` says which categories are not known
-    answers = pd.DataFrame({"prediction": np.array(schema.classes)[model.classifier.predict(X)]})
+    answers = pd.DataFrame({"prediction": np.array(schema.classes)[model.answering.predict(X)]})
     if probabilities:
-        known = model.classifier.predict_proba(X)
+        known = model.answering.predict_proba(X)
         names = [f"probability_{name}" for name in schema.classes]
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
     carried = _carried(model, table, id_column)
@@ -119,6 +120,24 @@ def predictions(
             raise DataError(explain("the id column", rule, carried, way_out))
         answers.insert(0, carried, table[carried].to_numpy())
     return answers
+
+
+def class_shares(text: str) -> str | dict[str, float]:
+    """Return the class shares in a text: ``own``, ``common`` or ``taught``, or a number a class, ``ill=1,well=9``."""
+    if "=" not in text:
+        return text
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            share = float(number)
+        except ValueError:
+            share = math.nan
+        if not (name.strip() and name.strip() not in shares and 0 < share < math.inf):
+            rule = "be own, common, taught, or a number above 0 for each class, with commas"
+            raise DataError(explain("--class-shares", rule, text, "Such as --class-shares ill=0.1,well=0.9."))
+        shares[name.strip()] = share
+    return shares
 
 
 def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> list[str]:

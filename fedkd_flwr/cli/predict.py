@@ -34,6 +34,13 @@ def predict(
         bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")
     ] = True,
     id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
+    class_shares: Annotated[
+        str,
+        typer.Option(
+            help="How common each class is among these rows: ill=0.1,well=0.9; or own, common (all parties), taught. "
+            "Default: own for a party's model, else taught."
+        ),
+    ] = "",
     trust: Trust = False,
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
@@ -49,12 +56,16 @@ def predict(
     fedkd predict last rows.csv --id-column patient --output out.csv
     fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
     cat rows.csv | fedkd predict model.fedkd - --json
+    fedkd predict last rows.csv --class-shares ill=0.1,well=0.9
     """
+    from fedkd_flwr.app.predict import class_shares as read_shares
     from fedkd_flwr.app.predict import notes, predictions, read_rows
     from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
 
     loaded = read_model(model, output_dir, trust=trust)
+    if class_shares:
+        loaded = loaded.for_shares(read_shares(class_shares))
     table = read_rows(rows, loaded)
     id_column = column_name(id_column)
     found = predictions(loaded, table, id_column=id_column, probabilities=proba)
