@@ -123,7 +123,7 @@ def full_silo() -> dict[str, object]:
 
 
 def memory() -> dict[str, object]:
-    """Meet what the kernel does where memory runs out: the run's process at the server is killed in its first rounds."""
+    """Meet what the kernel does where memory runs out: the run's process at the server is killed."""
 
     def kill() -> None:
         before = {path.name for path in runs.glob("*")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.saved_model import SavedModel
 
-__all__ = ["find_models", "notes", "predictions", "read_rows"]
+__all__ = ["class_shares", "find_models", "notes", "predictions", "read_rows"]
 
 
 def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") -> list[Path]:
@@ -127,11 +128,11 @@ def predictions(
     _refuse_other_classes(model, table)
     # not `SavedModel.predict_proba`, which warns of unknown categories: `notes` says which
     features = [one.encoder.features(table) for one in models]  # two models may read other texts of a row
-    known = np.mean([one.classifier.predict_proba(X) for one, X in zip(models, features, strict=True)], axis=0)
+    known = np.mean([one.answering.predict_proba(X) for one, X in zip(models, features, strict=True)], axis=0)
     if threshold is not None:
         labels = (known[:, 1] >= threshold).astype(np.int64)
     else:
-        labels = known.argmax(axis=1) if others else model.classifier.predict(features[0])
+        labels = known.argmax(axis=1) if others else model.answering.predict(features[0])
     answers = pd.DataFrame({"prediction": np.array(schema.classes)[labels]})
     if probabilities:
         names = [f"probability_{name}" for name in schema.classes]
@@ -143,6 +144,24 @@ def predictions(
             raise DataError(explain("the id column", rule, carried, way_out))
         answers.insert(0, carried, table[carried].to_numpy())
     return answers
+
+
+def class_shares(text: str) -> str | dict[str, float]:
+    """Return the class shares in a text: ``own``, ``common`` or ``taught``, or a number a class, ``ill=1,well=9``."""
+    if "=" not in text:
+        return text
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            share = float(number)
+        except ValueError:
+            share = math.nan
+        if not (name.strip() and name.strip() not in shares and 0 < share < math.inf):
+            rule = "be own, common, taught, or a number above 0 for each class, with commas"
+            raise DataError(explain("--class-shares", rule, text, "Such as --class-shares ill=0.1,well=0.9."))
+        shares[name.strip()] = share
+    return shares
 
 
 def notes(model: SavedModel, table: pd.DataFrame, *, id_column: str = "") -> list[str]:

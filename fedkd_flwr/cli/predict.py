@@ -38,6 +38,13 @@ def predict(
         float | None, typer.Option(help="Two classes: answer the second one from this probability on.", min=0, max=1)
     ] = None,
     id_column: Annotated[str, typer.Option(help="A column of the rows to carry through. Default: the schema's.")] = "",
+    class_shares: Annotated[
+        str,
+        typer.Option(
+            help="How common each class is among these rows: ill=0.1,well=0.9; or own, common (all parties), taught. "
+            "Default: own for a party's model, else taught."
+        ),
+    ] = "",
     trust: Trust = False,
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
@@ -55,12 +62,16 @@ def predict(
     fedkd predict last rows.csv --party north --threshold 0.3
     fedkd predict ~/fedkd-state/runs/1572/parties/hospital-a.model rows.parquet --labels-only
     cat rows.csv | fedkd predict model.fedkd - --json
+    fedkd predict last rows.csv --class-shares ill=0.1,well=0.9
     """
+    from fedkd_flwr.app.predict import class_shares as read_shares
     from fedkd_flwr.app.predict import notes, predictions, read_rows
     from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
 
     models = read_models(model, output_dir, party=party, trust=trust)
+    if class_shares:
+        models = [one.for_shares(read_shares(class_shares)) for one in models]
     table = read_rows(rows, models[0])
     id_column = column_name(id_column)
     found = predictions(models, table, id_column=id_column, probabilities=proba, threshold=threshold)

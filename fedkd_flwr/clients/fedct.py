@@ -19,6 +19,7 @@ from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.privacy.noise.labels import LabelNoise
 
 __all__ = ["FedCTClient"]
@@ -79,6 +80,7 @@ class FedCTClient(PartyClient):
         party = self.party
         model, _ = self._restore(instruction)
         self._train(model, instruction)
+        model.shares = learnt_shares(model, party.y, instruction.labels)
         saved = instruction.saved
         # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
         asked = party.keep_model and not party.simulated
@@ -87,6 +89,7 @@ class FedCTClient(PartyClient):
         alone = party.model(seed=instruction.seed("model"))
         told = {"config": instruction.config, "rounds": instruction.server_round}
         train_as_long(alone, party.X, party.y, **told, num_public=party.public.num_rows)
+        alone.shares = learnt_shares(alone, party.y, None)
         return Finished(model=model, solo=party.metrics(alone), alone=alone)
 
     def _restore(self, instruction: Instruction) -> tuple[Classifier, list[str]]:

@@ -12,6 +12,7 @@ from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.models.populations import learnt_shares
 
 __all__ = ["OneShotVoteClient"]
 
@@ -28,10 +29,13 @@ class OneShotVoteClient(PartyClient):
         X, y = party.X, party.y
         if not instruction.config.party_models:
             alone = party.model(seed=instruction.seed("model")).fit(X, y)
+            alone.shares = learnt_shares(alone, party.y, None)
             return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
             X = np.concatenate([X, party.public.X[labelled]])
             y = np.concatenate([y, instruction.labels[labelled]])
         model = party.model(seed=instruction.seed("model")).fit(X, y)
+        model.shares = learnt_shares(model, party.y, instruction.labels)
         alone = fit_as_long(party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(X))
+        alone.shares = learnt_shares(alone, party.y, None)
         return Finished(model=model, solo=party.metrics(alone), alone=alone)

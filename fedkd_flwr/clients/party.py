@@ -20,6 +20,7 @@ from fedkd_flwr.data.public import PublicSet, check_classes, check_test_rows
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, explain
 from fedkd_flwr.metrics import Metrics, check_names
 from fedkd_flwr.models.classifier import Classifier, classifiers
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import array_rows
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -197,12 +198,15 @@ class Party:
         return found
 
     def metrics(self, model: Classifier) -> dict[str, Metrics]:
-        """Return how good the model is on each set of test rows; `DataError` names those that it cannot answer."""
+        """Return how good the model is on each set of test rows; `DataError` names those that it cannot answer.
+
+        On the party's own rows it answers for the party's class shares, on common ones for the federation's.
+        """
         found = {}
         for name, (X, y) in self.tests.items():
             if len(y):
                 with _named(f"{name!r} test rows of {self.name}"):
-                    found[name] = model.metrics(X, y)
+                    found[name] = Answering(model, model.shares.get(name)).metrics(X, y)
         return found
 
     def progress(self, model: Classifier) -> dict[str, float]:

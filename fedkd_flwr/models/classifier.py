@@ -94,6 +94,7 @@ class Classifier(SoftTraining):
         self.estimator: Any = None  # the fitted one; None before the first fit, and while the classifier is constant
         self._classes: NDArray[np.int64] | None = None  # the classes of the last fit
         self.num_features: int | None = None  # columns of the last fit
+        self.shares: dict[str, NDArray[np.float64]] = {}  # of classes, by `fedkd_flwr.models.populations.POPULATIONS`
         self.scaled: dict[str, Any] = {}  # where probabilities did not sum to 1, and in how many rows
 
     @property

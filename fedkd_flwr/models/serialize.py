@@ -31,6 +31,7 @@ from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models import own_files
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.payloads import KINDS, dump_payload, kind_of, read_payload
+from fedkd_flwr.models.populations import POPULATIONS
 
 __all__ = ["MAX_BYTES", "describe", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
 
@@ -65,6 +66,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
         "num_classes": classifier.num_classes,
         "classes": None if classifier._classes is None else classifier._classes.tolist(),
         "num_features": classifier.num_features,
+        "shares": {name: shares.tolist() for name, shares in classifier.shares.items()},
         "types": list(classifier.type_names),
         "params": params,
         "sha256": hashlib.sha256(payload).hexdigest(),
@@ -146,6 +148,7 @@ def loads(data: bytes, *, trust: bool = False) -> Classifier:
         classifier._classes = np.asarray(meta["classes"], dtype=np.int64)
         classifier.num_features = meta["num_features"]
         classifier.estimator = estimator
+    classifier.shares = {name: np.asarray(shares) for name, shares in meta.get("shares", {}).items()}
     return classifier
 
 
@@ -227,6 +230,16 @@ def _check_meta(meta: Any) -> None:
             raise ModelBytesError(explain(f"classes {of}", "be different and ascending", str(classes)[:80]))
     if fitted != (classes is not None and len(classes) > 1):
         raise ModelBytesError(explain(f"fitted {of}", "be true with two classes or more, and only then", fitted))
+    _check_shares(meta.get("shares", {}), num_classes)
     for name, kind in (("params", dict), ("sha256", str)):
         if not isinstance(meta.get(name), kind):
             raise ModelBytesError(explain(f"{name} {of}", f"be of type {kind.__name__}", str(meta.get(name))[:80]))
+
+
+def _check_shares(shares: Any, num_classes: int) -> None:
+    named = shares if isinstance(shares, dict) and set(shares) <= set(POPULATIONS) else {"": shares}
+    for name, values in named.items():
+        listed = values if name and isinstance(values, list) and len(values) == num_classes else [None]
+        if not all(type(share) is float and 0 < share <= 1 for share in listed):
+            rule = f"be {num_classes} numbers above 0 and at most 1 for each of {', '.join(POPULATIONS)}"
+            raise ModelBytesError(explain("shares of model bytes", rule, str(shares)[:80]))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ from fedkd_flwr.data.preprocessor import Table, check_columns, column_of
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import DataError, ModelBytesError, explain, printable
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.populations import Answering
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Turns raw rows into features. It was fitted on public rows alone, but for `Encoder.own` columns.
     values : tuple
         What the user's label column held for each of `classes`, where that is known: then these are the answers.
+    shares : ndarray of shape (num_classes,), float64, optional
+        Class shares of the rows that are asked about; by default the owner's where the file has them, as a party's has,
+        else those that the model was taught with. `for_shares` gives others.
 
     Raises
     ------
@@ -57,6 +63,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     classifier: Classifier
     encoder: Encoder
     values: tuple[Any, ...] = ()
+    shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         model, schema = self.classifier, self.encoder.schema
@@ -66,6 +73,46 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if wanted != seen:
             rule = "have the classes and features of its encoder, {} and {}".format(*wanted)
             raise ModelBytesError(explain("A model", rule, "{} and {}".format(*seen)))
+        if self.shares is None:
+            self.shares = model.shares.get("own")
+
+    @property
+    def answering(self) -> Answering:
+        """The model, answering for `shares`; it reads features and answers with numbers of classes."""
+        return Answering(self.classifier, self.shares)
+
+    def for_shares(self, shares: str | Mapping[str, float]) -> SavedModel:
+        """Return this model for rows of a population with other class shares, such as those of next year.
+
+        Parameters
+        ----------
+        shares : str or mapping of str to float
+            The share of each class by its name, as any numbers above 0 in that proportion; or one of
+            `fedkd_flwr.models.populations.POPULATIONS`: ``own`` (the party's own rows), ``common`` (all parties'), or
+            ``taught`` (what the model learnt from).
+
+        Raises
+        ------
+        DataError
+            If the file holds no such shares, a class is missing or unknown, or a number is not above 0; also of a model
+            without the shares it was taught with, or without probabilities.
+        """
+        known, classes = self.classifier.shares, self.classes
+        if not Answering(self.classifier, known.get("taught")).moves:
+            seen = "a model without them, without probabilities, or of one class"
+            way_out = "The models of fedct, fedkt and pate carry them, unless their estimator weighs its classes."
+            raise DataError(explain("class shares", "be those of a model that says how it was taught", seen, way_out))
+        if isinstance(shares, str):
+            if shares not in known:
+                raise DataError(explain("class shares", f"be one of {', '.join(known)}, or a share a class", shares))
+            return replace(self, shares=known[shares])
+        if set(shares) != set(classes):
+            seen = short_list([str(name) for name in shares])
+            raise DataError(explain("class shares", f"name each class once: {short_list(classes)}", seen))
+        wanted = np.array([shares[name] for name in classes], dtype=np.float64)
+        if not (wanted > 0).all():
+            raise DataError(explain("class shares", "be numbers above 0", dict(shares)))
+        return replace(self, shares=class_shares(wanted, pseudo_count=0))
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -110,7 +157,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def score(self, X: Table, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on labelled raw rows; ``y`` may hold names of classes or what they stand for."""
         names = np.array([canonical(value) for value in np.asarray(y, dtype=object)], dtype=object)
-        right = names == np.array(self.classes, dtype=object)[self.classifier.predict(self.features(X))]
+        right = names == np.array(self.classes, dtype=object)[self.answering.predict(self.features(X))]
         return float(np.average(right, weights=sample_weight))
 
     def __repr__(self) -> str:
@@ -170,7 +217,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, table: Table) -> NDArray[Any]:
         """Return the class of each raw row, an array of shape (n,); parameters and errors as `features`."""
-        return self.classes_[self.classifier.predict(self.features(table))]
+        return self.classes_[self.answering.predict(self.features(table))]
 
     def predict_proba(self, table: Table) -> NDArray[np.float64]:
         """Return the probability of each class for each raw row, an array of shape (n, classes) float64.
@@ -178,7 +225,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Columns are in the order of `classes`. A model without probabilities gives its label 1. Parameters and errors
         as `features`.
         """
-        return self.classifier.predict_proba(self.features(table))
+        return self.answering.predict_proba(self.features(table))
 
 
 def _names(table: pd.DataFrame) -> list[Any]:

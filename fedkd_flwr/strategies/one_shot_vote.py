@@ -23,8 +23,10 @@ from fedkd_flwr.algorithms.exchange import VoteFacts, tally
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.labels import ABSTAIN, Ballot, Consensus, Labels
+from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.models.populations import weighs_classes
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
@@ -169,6 +171,7 @@ class OneShotVote(LabelExchange):
             self.note_votes(facts, answers, self.vote, rows)
         log(INFO, "\tfitting the final model on %d public rows", int(labelled.sum()))
         self.model = self._taught(rows, answered, "final-model")
+        self._note_shares(self.model)
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = self.model.metrics(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
@@ -234,6 +237,12 @@ class OneShotVote(LabelExchange):
             answered.counts,
             self_training=self.config.unanswered_rows == "self-training",
         )
+
+    def _note_shares(self, model: Classifier) -> None:
+        """Write the class shares of what it learnt from into the final model: those of the answers, and no more."""
+        if self.vote is not None and not weighs_classes(model):
+            answered = np.bincount(self.vote[self.vote != ABSTAIN], minlength=self.spec.num_classes)
+            model.shares = dict.fromkeys(("taught", "common"), class_shares(answered))
 
     def _cross_fitted(self, labels: Labels, rows: NDArray[np.int64], answered: NoisyAnswers) -> Labels:
         """Relabel each answered row by a final model that was not trained on it.

@@ -257,3 +257,43 @@ def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
     table = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
     assert "`--proba` / `--labels-only` |" in table
     assert "`--check` / `--no-check` |" in table
+
+
+# ------------------------------------------------------------------------------------------------ class shares
+
+
+@pytest.fixture(scope="module")
+def overlapping(home):
+    """Return the file of a model that is unsure: taught with even shares, by an owner with few rows of high income."""
+    public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70], "job": [None] * 4}), SCHEMA)
+    model = Classifier(DecisionTreeClassifier(max_depth=1), num_classes=2).fit(public.X, np.array([0, 1, 1, 0]))
+    model.shares = {"taught": np.array([0.5, 0.5]), "own": np.array([0.99, 0.01])}
+    return save(model, public, home / "unsure.model")
+
+
+def test_a_partys_model_answers_for_its_owner_unless_other_class_shares_are_named(fedkd, overlapping):
+    def said(*options):
+        return _read(fedkd("predict", overlapping, "-", *options, text="age,job\n60,smith\n").stdout).iloc[0]
+
+    taught = said("--class-shares", "taught")["probability_high"]
+    assert 0.1 < taught < 0.9
+    assert said()["probability_high"] < 0.05
+    assert said("--class-shares", "own").equals(said())
+    assert said("--class-shares", "low=1,high=1")["probability_high"] == pytest.approx(taught)
+    assert said("--class-shares", "low=1,high=99")["prediction"] == "high"
+
+
+@pytest.mark.parametrize(
+    ("shares", "match"),
+    [
+        ("low=1,high=x", "--class-shares must be own, common, taught, or a number above 0 for each class"),
+        ("low=1,low=2", "--class-shares must be own, common, taught"),
+        ("low=-1,high=2", "--class-shares must be own, common, taught"),
+        ("low=1", "class shares must name each class once: low, high, got 'low'"),
+        ("common", "class shares must be one of taught, own, or a share a class, got 'common'"),
+    ],
+)
+def test_class_shares_that_are_none_are_refused(fedkd, overlapping, shares, match):
+    done = fedkd("predict", overlapping, "-", "--class-shares", shares, text="age,job\n60,smith\n")
+    assert done.exit_code != 0
+    assert match in str(done.exception)

@@ -369,11 +369,25 @@ def test_more_bytes_than_allowed_are_refused(monkeypatch, tmp_path):
         ("num_features", -1),
         ("fitted", "yes"),
         ("params", None),
+        ("shares", None),
+        ("shares", {"mine": [0.2, 0.2, 0.2, 0.4]}),
+        ("shares", {"own": [0.5, 0.5]}),
+        ("shares", {"own": [0.5, 0.5, 0.0, 0.0]}),
+        ("shares", {"own": [0.5, 0.5, "1", 0.1]}),
     ],
 )
 def test_wrong_meta_data_is_refused(name, value):
     with pytest.raises(ModelBytesError, match="of model bytes must be "):
         serialize.loads(forge(serialize.dumps(fitted_tree()), **{name: value}))
+
+
+def test_class_shares_come_back_as_they_were():
+    model = fitted_tree()
+    model.shares = {name: np.full(model.num_classes, 1 / model.num_classes) for name in ("taught", "own")}
+    again = serialize.loads(serialize.dumps(model), trust=True).shares
+    assert {name: shares.tolist() for name, shares in again.items()} == dict.fromkeys(
+        ("taught", "own"), [1 / model.num_classes] * model.num_classes
+    )
 
 
 @pytest.mark.parametrize("name", ["decision-tree", "xgboost", "mlp"])

@@ -22,6 +22,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, ModelBytesError
 from fedkd_flwr.models import Classifier, make_model, serialize
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.stores.saved_model import load, save
 
 NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
@@ -120,6 +121,9 @@ def _run(folder, rows, algorithm, monkeypatch):
     return kept
 
 
+_POPULATIONS = {".fedkd": {"taught", "common"}, ".model": {"taught", "own", "common"}}
+
+
 def test_every_algorithm_is_tested_here():
     assert set(SETTINGS) == set(cards())
 
@@ -139,9 +143,16 @@ def test_after_each_algorithm_each_file_answers_for_raw_rows_as_its_model_did_in
         loaded = load(path)
         assert np.array_equal(loaded.features(shuffled), X)
         assert loaded.encoder.to_bytes() == Encoder.of(public).to_bytes()  # fitted on public rows: everybody's is one
-        labels = np.array(["low", "high"])[model.predict(X)]
+        at_home = Answering(model, model.shares.get("own"))  # of a server's model and of others nothing but the model
+        labels = np.array(["low", "high"])[at_home.predict(X)]
         assert loaded.predict(shuffled).tolist() == labels.tolist()
-        assert np.array_equal(loaded.predict_proba(shuffled), model.predict_proba(X))
+        assert np.array_equal(loaded.predict_proba(shuffled), at_home.predict_proba(X))
+        wanted = _POPULATIONS[path.suffix] if algorithm in ("fedct", "fedkt", "pate") else set()
+        assert (
+            set(model.shares)
+            == set(loaded.classifier.shares)
+            == wanted - ({"common"} if "alone" in path.name else set())
+        )
 
 
 # ------------------------------------------------------------------------------------------------ one file
@@ -278,3 +289,51 @@ def test_a_file_answers_in_a_process_that_knows_nothing_else(tmp_path, rows):
     )
     done = subprocess.run([sys.executable, "-c", code, path, rows], capture_output=True, text=True, check=True)
     assert done.stdout.split() == fedkd_flwr.load(path).predict(table).tolist()
+
+
+# ------------------------------------------------------------------------------------------------ class shares
+
+
+@pytest.fixture
+def sick(tmp_path):
+    """Return a model of two overlapping classes whose owner has one ill row in ten."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    table = pd.DataFrame({"fever": rng.normal(size=200) + y})
+    schema = Schema(columns=(Column(name="fever", kind="numeric"),), classes=("well", "ill"))
+    public = make_public_set(table, schema)
+    model = Classifier(GaussianNB(), num_classes=2).fit(public.X, y)
+    model.shares = {"taught": np.array([0.5, 0.5]), "own": np.array([0.9, 0.1])}
+    return load(save(model, public, tmp_path / "a.model"), trust=True), table, model, public
+
+
+def test_a_partys_model_answers_for_its_owners_class_shares_and_for_others_that_are_named(sick):
+    loaded, table, model, public = sick
+    home = Answering(model, model.shares["own"]).predict_proba(public.X)
+    assert np.array_equal(loaded.predict_proba(table), home)
+    np.testing.assert_allclose(loaded.for_shares({"ill": 1, "well": 9}).predict_proba(table), home)
+    np.testing.assert_allclose(loaded.for_shares("taught").predict_proba(table), model.predict_proba(public.X), 1e-6)
+    ill = [(loaded.for_shares({"ill": share, "well": 1}).predict(table) == "ill").mean() for share in (0.1, 1, 10)]
+    assert ill == sorted(ill)
+    assert ill[0] < ill[2]
+    assert loaded.score(table, loaded.predict(table)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shares", "match"),
+    [
+        ("common", "be one of taught, own, or a share a class, got 'common'"),
+        ({"ill": 1}, "name each class once: well, ill, got 'ill'"),
+        ({"ill": 1, "well": 1, "dead": 1}, "name each class once: well, ill, got ill, well, dead"),
+        ({"ill": 0, "well": 1}, "be numbers above 0"),
+        ({"ill": float("nan"), "well": 1}, "be numbers above 0"),
+    ],
+)
+def test_shares_that_a_model_cannot_answer_for_are_refused(sick, shares, match):
+    with pytest.raises(DataError, match=match):
+        sick[0].for_shares(shares)
+
+
+def test_a_model_that_does_not_say_how_it_was_taught_is_refused_other_shares(ages):
+    with pytest.raises(DataError, match=r"be those of a model that says how it was taught.*fedct, fedkt and pate"):
+        ages.for_shares({"young": 1, "old": 1})

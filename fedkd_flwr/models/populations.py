@@ -1,0 +1,92 @@
+"""For whom a model answers: for the class shares that it was taught with, its owner's, the federation's, or others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkd_flwr.labels.priors import class_shares, posteriors
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["POPULATIONS", "Answering", "learnt_shares", "weighs_classes"]
+
+POPULATIONS = ("taught", "own", "common")
+"""Whose class shares a model may carry: those of what it learnt from, its owner's rows, and the federation's."""
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A fitted model that answers for a population with these class shares, where it can; else as it was taught.
+
+    It cannot where it does not carry the shares it was taught with, gives no probabilities, or knows one class only.
+    ``shares``, (num_classes,) float64, are > 0 only for classes that the model carries a share of; None: as taught.
+    """
+
+    model: Classifier
+    shares: NDArray[np.float64] | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether answers are other than the model's own."""
+        return self.shares is not None and "taught" in self.model.shares and self.model.gives_probabilities
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class; rows, shapes and errors as `Classifier.predict_proba`."""
+        probs = self.model.predict_proba(X)
+        if self.shares is None or not self.moves:
+            return probs
+        return posteriors(probs, taught=self.model.shares["taught"], shares=self.shares)
+
+    def predict(self, X: NDArray[Any]) -> NDArray[np.int16]:
+        """Return the label of each row; rows, shapes and errors as `Classifier.predict`."""
+        return self.predict_proba(X).argmax(axis=1).astype(np.int16) if self.moves else self.model.predict(X)
+
+    def metrics(self, X: NDArray[Any], y: NDArray[np.integer]) -> Metrics:
+        """Return how good the answers are on labelled rows, as `Classifier.metrics`."""
+        if not self.moves:
+            return self.model.metrics(X, y)
+        probs = self.predict_proba(X)
+        labels = probs.argmax(axis=1).astype(np.int16)
+        return measure(np.asarray(y), labels, probs, num_classes=self.model.num_classes)
+
+
+def learnt_shares(model: Classifier, y: NDArray[np.integer[Any]], labels: Labels | None) -> dict[str, Any]:
+    """Return the class shares of a model that learnt from own rows and labelled public rows, by `POPULATIONS`.
+
+    Nothing where the model weighs its classes: its owner chose the population then.
+
+    Parameters
+    ----------
+    model : Classifier
+        Nets learn as much from all own rows as from all public ones, others from each row alike.
+    y : ndarray of shape (num_rows,), integers
+        Classes of the own rows.
+    labels : ndarray of shape (num_public,), int16, or None
+        Of the public rows, ``ABSTAIN`` for those without one: their shares are what the party knows of the
+        federation's. None, or no label: the model learnt from its own rows alone.
+    """
+    if weighs_classes(model):
+        return {}
+    own = np.bincount(y, minlength=model.num_classes)
+    if labels is None or not (labels != ABSTAIN).any():
+        return {"taught": class_shares(own), "own": class_shares(own)}
+    public = np.bincount(labels[labels != ABSTAIN], minlength=model.num_classes)
+    weight = own.sum() / public.sum() if model.takes_steps else 1.0
+    return {
+        "taught": class_shares(own + weight * public),
+        "own": class_shares(own),
+        "common": class_shares(public),
+    }
+
+
+def weighs_classes(model: Classifier) -> bool:
+    """Tell whether the estimator weighs its classes, as ``class_weight="balanced"`` does."""
+    estimator = model.template
+    params = estimator.get_params() if callable(getattr(estimator, "get_params", None)) else {}
+    weights = (params[name] for name in params if name.rpartition("__")[2] in ("class_weight", "scale_pos_weight"))
+    return any(not (weight is None or (isinstance(weight, int | float) and weight == 1)) for weight in weights)
