@@ -129,8 +129,8 @@ class RunConfig(Config):
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
     ] = setting("auto", first=True)
-    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the data
-    have them, else dirichlet."""
+    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the
+    data have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of your table that says whose row it is. It is no feature."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.options import AsJson, echo, print_json
 
 __all__ = ["doctor"]
 
@@ -36,10 +36,11 @@ def doctor(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
+    """Look whether a silo or a server is ready.
 
-    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd server run` and `fedkd
-    simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
+    It says what was found, why it matters, and what to do. A silo is told by its node config (data-path, party), a
+    server by a run's settings, as `fedkd server run` and `fedkd simulate` take them. Nothing is sent, charged or kept.
+    Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
 
     Examples
     --------
@@ -90,6 +91,6 @@ def doctor(
         print_json(findings_json(findings))
     else:
         for text in as_text(findings):
-            typer.echo(text)
+            echo(text)
     sys.stdout.flush()
     return exit_code(findings)

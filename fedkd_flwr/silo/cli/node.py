@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.exit_codes import NOT_READY
-from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
@@ -33,9 +33,10 @@ def run(
         bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd doctor` does.")
     ] = True,
 ) -> None:
-    """Run a SuperNode that answers approved bundles only, with the code installed here.
+    """Run a node that answers approved bundles only.
 
-    It first prints what `fedkd doctor` finds. A node that could answer nobody does not start (exit code 3).
+    It answers with the code that is installed here. It first prints what `fedkd doctor` finds. A node that could answer
+    nobody does not start (exit code 3).
 
     Examples
     --------
@@ -60,7 +61,7 @@ def _ready(supernode: list[str]) -> bool:
         return True
     findings = check_silo(values, link=link)
     for line in as_text(findings):
-        typer.echo(line)  # as fedkd doctor itself prints them
+        echo(line)  # as fedkd doctor itself prints them
     if may_start(findings):
         return True
     typer.echo(
@@ -98,8 +99,11 @@ def approve(
     folder: Annotated[Path | None, typer.Option("--app", help="Or an app's folder: its bundle is built.")] = None,
     approved: ApprovedFolder = APPROVED,
     diff: Annotated[bool, typer.Option("--diff", help="Print each changed line, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve it without the question.")] = False,
 ) -> None:
-    """Show a bundle, and what differs from the one approved before and from what is installed; ask; approve it.
+    """Show a bundle, ask, and approve it.
+
+    It shows what differs from the bundle that was approved before, and from what is installed.
 
     Examples
     --------
@@ -119,14 +123,14 @@ def approve(
         return
     for line in _description(new, approvals.previous(new), diff=diff):
         typer.echo(line)
-    if not typer.confirm("Answer runs of this bundle from now on?"):
+    if not yes and not typer.confirm("Answer runs of this bundle from now on?"):
         typer.echo("Nothing was approved.")
         raise typer.Exit(1)
     typer.echo(f"Approved: {approvals.add(new)}")
 
 
 def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
-    """Print the approved bundles, the oldest approval first.
+    """Print the approved bundles, the oldest first.
 
     Examples
     --------
@@ -146,7 +150,9 @@ def revoke(
     digest: Annotated[str, typer.Argument(metavar="HASH", help="The first digits of its sha256, eight or more.")],
     approved: ApprovedFolder = APPROVED,
 ) -> None:
-    """End the approval of a bundle. A running node obeys from the next task on.
+    """End the approval of a bundle.
+
+    A running node obeys from the next task on.
 
     Examples
     --------
