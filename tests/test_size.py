@@ -17,7 +17,7 @@ LIMITS = {
     "audit": 933,
     "baselines": 1_504,
     "checks": 141,
-    "cli": 1_369,
+    "cli": 1_377,
     "clients": 3_389,
     "data": 5_627,
     "errors": 257,
@@ -33,7 +33,7 @@ LIMITS = {
     "report": 4_847,
     "seeds": 39,
     "settings": 736,
-    "silo": 4_224,
+    "silo": 4_275,
     "simulation": 1_131,
     "stores": 2_502,
     "strategies": 3_895,
@@ -64,7 +64,7 @@ def test_every_room_has_a_limit():
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
 # what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = {"silo.cli.doctor:doctor"}
+LARGE_FUNCTIONS = set[str]()
 LARGE_MODULES = set[str]()
 LARGE_CLASSES = set[str]()
 

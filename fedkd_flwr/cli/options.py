@@ -18,6 +18,7 @@ __all__ = [
     "OutputDir",
     "Quiet",
     "RunName",
+    "complete_node_settings",
     "complete_runs",
     "complete_settings",
     "echo",
@@ -42,6 +43,13 @@ def complete_settings(incomplete: str) -> list[str]:
     from fedkd_flwr.settings.listing import run_settings
 
     return [*(f"{row.key}=" for row in run_settings()), *_files(incomplete)]
+
+
+def complete_node_settings(incomplete: str) -> list[str]:
+    """Return the settings of a node that begin so, and files, for a shell."""
+    from fedkd_flwr.settings.listing import node_settings
+
+    return [*(f"{row.key}=" for row in node_settings()), *_files(incomplete)]
 
 
 def _files(incomplete: str) -> list[str]:

@@ -8,28 +8,21 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.options import AsJson, echo, print_json
+from fedkd_flwr.silo.cli.options import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options
 
 __all__ = ["doctor"]
 
 
 def doctor(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE.toml] [KEY=VALUE]... [-- SUPERNODE_OPTIONS]",
-            help="A node's config, or a run's; behind -- what you give to `fedkd node run --`.",
-        ),
-    ] = None,
-    node_config: Annotated[
-        str, typer.Option("--node-config", help="A node's config as flower-supernode takes it: words, or a TOML file.")
-    ] = "",
+    words: NodeWords = None,
+    node_config: NodeText = "",
     superlink: Annotated[
         str,
         typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port."),
     ] = "",
-    root_certificates: Annotated[str, typer.Option(help="At a silo: the CA's certificate.")] = "",
-    key: Annotated[str, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")] = "",
-    insecure: Annotated[bool, typer.Option("--insecure", help="At a silo: connect without TLS.")] = False,
+    root_certificates: RootCertificates = "",
+    key: Key = "",
+    insecure: Insecure = False,
     run: Annotated[
         list[str] | None,
         typer.Option("--run", metavar="FILE.toml|KEY=VALUE", help="At a silo: settings of a run it is asked to join."),
@@ -58,17 +51,13 @@ def doctor(
     from fedkd_flwr.silo.check import as_text, exit_code
     from fedkd_flwr.silo.check_link import read_supernode_options
 
-    given = list(words or [])
-    first = next((i for i, word in enumerate(given) if word.startswith("--")), len(given))
-    settings, options = given[:first], given[first:]
-    for option, value in (
-        ("--root-certificates", root_certificates),
-        ("--auth-supernode-private-key", key),
-        ("--node-config", node_config),
-    ):
-        options += [option, value] if value else []
-    options += ["--insecure"] if insecure else []
-    values = read_settings(settings, of=NodeConfig)
+    settings, options, values = node_options(
+        words,
+        insecure=insecure,
+        root_certificates=root_certificates,
+        auth_supernode_private_key=key,
+        node_config=node_config,
+    )
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")

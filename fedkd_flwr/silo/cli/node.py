@@ -17,6 +17,7 @@ from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
+from fedkd_flwr.silo.cli.options import Insecure, Key, NodeWords, RootCertificates, node_options
 
 __all__ = ["approve", "list_approved", "revoke", "run"]
 
@@ -24,9 +25,11 @@ ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of 
 
 
 def run(
-    supernode: Annotated[
-        list[str], typer.Argument(metavar="-- SUPERNODE_OPTIONS", help="As flower-supernode takes them.")
-    ],
+    words: NodeWords = None,
+    superlink: Annotated[str, typer.Option(help="The SuperLink's host:port.")] = "",
+    root_certificates: RootCertificates = "",
+    key: Key = "",
+    insecure: Insecure = False,
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
     checked: Annotated[
@@ -40,11 +43,25 @@ def run(
 
     Examples
     --------
-    fedkd node run -- --superlink link.example.org:9092 --root-certificates ca.crt
-    fedkd node run --sandbox "bwrap --unshare-pid --bind / /" -- --superlink link.example.org:9092
+    fedkd node run node.toml --superlink link.example.org:9092 --root-certificates ca.crt
+    fedkd node run party=st-mary data-path=own.csv public-path=public.csv --superlink link.example.org:9092
+    fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:9092
+    fedkd node run -- --superlink link.example.org:9092 --node-config node.toml --max-retries 5
     """
+    from fedkd_flwr.app.app_folder import toml
+    from fedkd_flwr.silo.check_link import read_supernode_options
     from fedkd_flwr.silo.node import run_node
 
+    _, supernode, values = node_options(
+        words,
+        insecure=insecure,
+        superlink=superlink,
+        root_certificates=root_certificates,
+        auth_supernode_private_key=key,
+    )
+    if values:  # what stands later wins, in Flower's options too
+        values = read_supernode_options(supernode)[0] | values
+        supernode += ["--node-config", " ".join(f"{name}={toml(value)}" for name, value in values.items())]
     if checked and not _ready(supernode):
         sys.exit(NOT_READY)
     sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
