@@ -22,6 +22,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "HOME",
     "as_shown",
     "canonical",
     "digest_of",
@@ -35,6 +36,9 @@ __all__ = [
     "write_atomic",
     "write_sealed",
 ]
+
+HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get("FEDKD_HOME") else Path("~/.fedkd")
+"""The folder of what is kept for a user: runs, states of parties, approved bundles, and the key of model files."""
 
 _PART = ".part"
 """How the names of files end that are being written."""

@@ -18,6 +18,7 @@ __all__ = [
     "OWNERS_PAGE",
     "REHEARSAL",
     "SITE_RULES",
+    "TASKS",
     "TEXT_MODEL",
     "load",
 ]
@@ -65,6 +66,13 @@ GROUPS = {
     "node": "Take part in a federation: a silo's side.",
     "node egress": "What leaves a silo: see, approve, reject, log.",
     "dev": "Try a federation here, or attack a simulated one.",
+}
+#: What stands at the top of the help, by task.
+TASKS = {
+    "Simulate": ("simulate", "choose", "settings"),
+    "Results": ("runs", "report", "compare", "predict", "export"),
+    "Real silos": ("server", "node", "doctor"),
+    "Development": ("dev",),
 }
 
 

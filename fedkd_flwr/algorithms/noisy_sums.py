@@ -26,10 +26,13 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
-__all__ = ["CARD", "NoisySumsConfig", "SumFacts", "aggregate", "class_shares", "difference", "draw", "shares"]
+__all__ = ["CARD", "EXACT", "NoisySumsConfig", "SumFacts", "aggregate", "class_shares", "difference", "draw", "shares"]
 
 Sums = NDArray[np.int64]
 """(cells, classes): of each column's bins, one column after the other, how many records of each class they hold."""
+
+EXACT = "exact-sums"
+"""The word in a node's ``allow-vote-rules`` with which a silo trusts the server with counts that have no noise."""
 
 _USUAL_EPSILON = 1.0
 _ALIKE = 0.1  # mean difference of columns up to which public rows count as like the private ones

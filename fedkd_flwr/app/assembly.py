@@ -40,7 +40,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.registry import OWNERS_PAGE, load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
-from fedkd_flwr.settings.node_config import NodeConfig
+from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.simulation.rows import (
     dealt,
     hold_out,
@@ -91,7 +91,7 @@ def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
     """
     if node.simulated or ":" not in str(name):
         return
-    if str(name) not in _listed(node.allow_algorithms):
+    if str(name) not in listed(node.allow_algorithms):
         way_out = f'Add "{name}" to this node\'s allow-algorithms to take part.'
         raise RefusalError(explain("algorithm", "be one that this node allows by its import string", name, way_out))
     if node.demands_privacy:
@@ -99,17 +99,14 @@ def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
         raise RefusalError(explain("algorithm", rule, name, "No claim is proven for it."))
 
 
-def _listed(allow: str) -> set[str]:
-    return {word.strip() for word in allow.split(",") if word.strip()}
-
-
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
     name, index, told = (_simulated_party if node.simulated else _silo_party)(config, node, run_id)
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
-    allowed = _listed(node.allow_algorithms) | _listed(node.allow_vote_rules)
+    allowed = listed(node.allow_algorithms)
     if node.simulated or config.algorithm in allowed:
         allowed.add(config.card.name)
+    allowed |= listed(node.allow_vote_rules)  # none of them is an algorithm's name
     if node.simulated:
         allowed |= {rule.name for rule in RULES.values() if rule.needs}
     party = Party(
@@ -201,7 +198,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "state": state,
         "ledger": LedgerStore(root, party=name, data_digest=digest, rows=rows, apart=True),
         "apart": limits_of(node.round_limit_s, node.memory_limit_gb),
-        "share_metrics": _listed(node.share_metrics),
+        "share_metrics": listed(node.share_metrics),
         "min_support": node.min_support,
         "keep_model": True,
         "rows_at_least": node.rows_at_least,

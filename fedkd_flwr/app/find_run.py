@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.files import HOME
 
 if TYPE_CHECKING:
     from fedkd_flwr.record.run_record import RunRecord
 
 __all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs", "way_to_continue"]
 
-OUTPUT = Path("~/.fedkd")
+OUTPUT = HOME
 """Where runs are kept unless ``output-dir`` says otherwise."""
 
 LOG = "log.txt"

@@ -20,10 +20,11 @@ def audit(
     output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Also write what was found here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a federation, attack it, and report how well an attacker tells which rows its parties trained on.
+    """Simulate a federation, and attack it.
 
-    The run is repeated as shadow runs with other halves of each party's rows. The attacker sees all that was sent. The
-    record and the page go to runs/<run-id>/ of the output folder. Settings are given as to `fedkd simulate`.
+    It reports how well an attacker tells which rows the parties trained on. The run is repeated as shadow runs with
+    other halves of each party's rows. The attacker sees all that was sent. The record and the page go to runs/<run-id>/
+    of the output folder. Settings are given as to `fedkd simulate`.
 
     Examples
     --------

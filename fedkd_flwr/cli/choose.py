@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED
-from fedkd_flwr.cli.options import AsJson, find_own_modules, print_json
+from fedkd_flwr.cli.options import AsJson, Quiet, find_own_modules, print_json
 from fedkd_flwr.cli.simulate import RunSettings
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
@@ -22,14 +22,15 @@ def choose(
     whose: Annotated[str, typer.Option("--for", help="Whose model counts: parties, home or server.")] = "parties",
     figure: Annotated[str, typer.Option("--by", help="accuracy or balanced-accuracy; empty: what fits.")] = "",
     candidate: Annotated[list[str] | None, typer.Option(help="Only this candidate; may be repeated.")] = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compare algorithms and votes on your own table, with simulated parties, and say what is more than noise.
+    """Compare algorithms and votes on your table.
 
-    Settings are those of fedkd simulate, but for the algorithm's; models are forests unless given. Each candidate runs
-    once for each seed in this process. Whose model counts: the parties' models on rows like those of all parties
-    (parties), on rows like each party's own (home), or the server's model (server). Runs that ended are kept: the same
-    command goes on where it was stopped.
+    Parties are simulated, and it says which differences are more than noise. Settings are those of fedkd simulate, but
+    for the algorithm's; models are forests unless given. Each candidate runs once for each seed in this process. Whose
+    model counts: the parties' models on rows like those of all parties (parties), on rows like each party's own (home),
+    or the server's model (server). Runs that ended are kept: the same command goes on where it was stopped.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def choose(
             seeds=seeds,
             whose=whose,  # type: ignore[arg-type]
             figure=figure.replace("-", "_"),
-            progress=lambda line: typer.echo(line, err=True),
+            progress=lambda line: None if quiet else typer.echo(line, err=True),
         )
     except DataError as error:
         raise DataError(str(error).replace("fedkd simulate ", "fedkd choose "), code=error.code) from error

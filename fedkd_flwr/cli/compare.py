@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, complete_runs, print_json
 
 __all__ = ["compare"]
 
@@ -15,16 +15,21 @@ __all__ = ["compare"]
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Ids, names or paths; a name that several runs have means all of them."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Ids, names or paths; a name that several runs have means all of them.",
+            autocompletion=complete_runs,
+        ),
     ],
     figure: Annotated[str, typer.Option("--by", help="accuracy, balanced-accuracy, ...; empty: what fits.")] = "",
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs: the settings that differ, what each reached, and which differences are more than noise.
+    """Compare runs: settings, results, and noise.
 
-    Runs that differ only in their seed are one group, with mean and standard deviation. Each group is compared with
-    that of the first RUN, seed by seed.
+    It shows the settings that differ, what each run reached, and which differences are more than noise. Runs that
+    differ only in their seed are one group, with mean and standard deviation. Each group is compared with that of the
+    first RUN, seed by seed.
 
     Examples
     --------

@@ -24,10 +24,11 @@ def export(
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
 ) -> None:
-    """Write a model as ONNX: raw columns in, class names and probabilities out.
+    """Write a model as an ONNX file.
 
-    The file is written only if it answers as the model does: both run on the same rows, each label must be the same and
-    each probability within 1e-5. Models of raw text are refused. Needs `pip install "fedkd-flwr[onnx]"`.
+    It takes raw columns, and gives class names and probabilities. The file is written only if it answers as the model
+    does: both run on the same rows, each label must be the same and each probability within 1e-5. Models of raw text
+    are refused. Needs `pip install "fedkd-flwr[onnx]"`.
 
     Examples
     --------

@@ -20,23 +20,31 @@ from click.utils import PacifyFlushWrapper
 from typer.utils import get_params_from_function
 
 from fedkd_flwr.cli.exit_codes import BUG, INTERRUPTED, NOBODY_READS
+from fedkd_flwr.cli.options import echo
 from fedkd_flwr.errors import FedkdError
-from fedkd_flwr.registry import COMMANDS, GROUPS, load
+from fedkd_flwr.registry import COMMANDS, GROUPS, TASKS, load
 
 __all__ = ["Commands", "group", "main"]
 
 _LINES = 5  # at most so many on stderr
 _EXAMPLES = "\n\nExamples\n--------\n"
-_CODES = """\b
-Exit codes:
-  0    done
-  1    not done, and that is the answer: refused at a question, or the run failed
-  2    something given is wrong; the message says what, and what to do
-  3    not ready for a run, as `fedkd doctor` and `fedkd node run` find
-  70   an error in fedkd itself
-  130  interrupted (Ctrl-C)
-  141  nobody reads the output any more, as in `fedkd runs list | head -1`
-  143  told to end (SIGTERM)"""
+_CODES = [
+    ("0", "done"),
+    ("1", "not done, and that is the answer: refused at a question, or the run failed"),
+    ("2", "something given is wrong; the message says what, and what to do"),
+    ("3", "not ready for a run, as `fedkd doctor` and `fedkd node run` find"),
+    ("70", "an error in fedkd itself"),
+    ("130", "interrupted (Ctrl-C)"),
+    ("141", "nobody reads the output any more, as in `fedkd runs list | head -1`"),
+    ("143", "told to end (SIGTERM)"),
+]
+_ABOUT = [
+    ("FEDKD_HOME", "the folder of runs and states, in place of ~/.fedkd"),
+    ("NO_COLOR", "set to anything: no colours"),
+]
+_COMPLETION = [(shell, f'eval "$(_FEDKD_COMPLETE={shell}_source fedkd)"') for shell in ("bash", "zsh")]
+_COMPLETION += [("fish", "_FEDKD_COMPLETE=fish_source fedkd | source")]
+_BELOW = {"Exit codes": _CODES, "Environment": _ABOUT, "Completion of words by your shell": _COMPLETION}
 
 # rich takes longer to import than the rest of `fedkd --help`; with it typer 0.20 escapes brackets in plain text, too
 typer.core.HAS_RICH = False
@@ -60,6 +68,23 @@ class Commands(typer.core.TyperGroup):
             words = f"{self.words} {name}".strip()
             self.commands[name] = Commands(words, help=GROUPS[words]) if words in GROUPS else _command(words)
         return self.commands.get(name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below the tasks that they are for."""
+        for task, names in (TASKS if not self.words else {"Commands": self.list_commands()}).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(task):
+                formatter.write_dl([(name, one.get_short_help_str(60)) for name, one in commands if one])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what stands below the commands at the top."""
+        for title, lines in _BELOW.items() if not self.words else ():
+            with formatter.section(title):
+                formatter.write_dl(lines)
+
+    def _main_shell_completion(self, *arguments: Any, **named: Any) -> None:
+        """Complete words as click does: typer would want another package."""
+        click.Group._main_shell_completion(self, *arguments, **named)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -97,7 +122,6 @@ def group() -> Commands:
     """Return the command as click runs it."""
     made = Commands(
         help="Federated learning where parties share labels.",
-        epilog=_CODES,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -176,9 +200,7 @@ def _failed(error: BaseException, arguments: Sequence[str] | None) -> int:
     if isinstance(error, OSError) and error.strerror:
         where = f" {error.filename}" if error.filename else ""
         home = str(error.filename or "").startswith(os.path.expanduser("~"))
-        ways = (
-            " It is in your home folder: name another one with --output-dir or output-dir=, and FLWR_HOME for Flower."
-        )
+        ways = " It is in your home folder: name another one by FEDKD_HOME, and FLWR_HOME for Flower."
         _say(f"error: the system refused{where}: {error.strerror}.{ways if home else ''}")
         return 2
     _bug(error)
@@ -214,7 +236,7 @@ def _say(text: str) -> None:
     lines = text.splitlines()
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 1], f"({len(lines) - _LINES + 1} more lines)"]
-    typer.echo("\n".join(lines), err=True)
+    echo("\n".join(lines), err=True)
 
 
 def _bug(error: BaseException) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import sys
@@ -12,18 +13,70 @@ import typer
 
 from fedkd_flwr.files import without_nan
 
-__all__ = ["AsJson", "OutputDir", "RunName", "find_own_modules", "open_page", "print_json"]
+__all__ = [
+    "AsJson",
+    "OutputDir",
+    "Quiet",
+    "RunName",
+    "complete_node_settings",
+    "complete_runs",
+    "complete_settings",
+    "echo",
+    "find_own_modules",
+    "open_page",
+    "print_json",
+]
+
+_COLOURS = {"error": "red", "NOT READY": "red", "WARNING": "yellow", "warning": "yellow", "ready": "green"}
+
+
+def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names and ids of runs that begin so, and files, for a shell."""
+    from fedkd_flwr.app.find_run import OUTPUT, all_runs
+
+    found = all_runs(ctx.params.get("output_dir") or OUTPUT)
+    return ["last", *(name for run in found for name in (run.name, run.run_id) if name), *_files(incomplete)]
+
+
+def complete_settings(incomplete: str) -> list[str]:
+    """Return the settings of a run that begin so, and files, for a shell."""
+    from fedkd_flwr.settings.listing import run_settings
+
+    return [*(f"{row.key}=" for row in run_settings()), *_files(incomplete)]
+
+
+def complete_node_settings(incomplete: str) -> list[str]:
+    """Return the settings of a node that begin so, and files, for a shell."""
+    from fedkd_flwr.settings.listing import node_settings
+
+    return [*(f"{row.key}=" for row in node_settings()), *_files(incomplete)]
+
+
+def _files(incomplete: str) -> list[str]:
+    return sorted(f"{one}/" if os.path.isdir(one) else one for one in glob.glob(f"{glob.escape(incomplete)}*"))
+
 
 RunName = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="A run's id or the start of it, its name, `last`, or the path of its folder or record."
+        metavar="RUN",
+        help="A run's id or the start of it, its name, `last`, or the path of its folder or record.",
+        autocompletion=complete_runs,
     ),
 ]
 OutputDir = Annotated[
     Path, typer.Option("--output-dir", metavar="FOLDER", help="The folder of results, whose `runs` are searched.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text whose first word says how bad it is in that word's colour: in a terminal, and without NO_COLOR."""
+    word = next((word for word in _COLOURS if text.startswith(word)), "")
+    if word and not os.environ.get("NO_COLOR"):
+        text = typer.style(word, fg=_COLOURS[word], bold=True) + text[len(word) :]
+    typer.echo(text, err=err)
 
 
 def find_own_modules() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, find_own_modules, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, complete_runs, find_own_modules, print_json
 
 if TYPE_CHECKING:
     from fedkd_flwr.stores.saved_model import SavedModel
@@ -18,7 +18,11 @@ __all__ = ["ModelName", "Trust", "predict", "read_models"]
 
 ModelName = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant."),
+    typer.Argument(
+        metavar="MODEL",
+        help="A model's file (model.fedkd, PARTY.model), or a run whose model is meant.",
+        autocompletion=complete_runs,
+    ),
 ]
 Trust = Annotated[
     bool,
@@ -49,11 +53,12 @@ def predict(
     as_json: AsJson = False,
     output_dir: OutputDir = OUTPUT,
 ) -> None:
-    """Label raw rows with a model that a run left, the server's or a party's, and write them as CSV.
+    """Label rows with a model that a run left.
 
-    The rows are as in the training files: columns are found by name, in any order, and further ones are not used. The
-    file of the model says how they are encoded. Missing columns and other classes are refused by name. Where a run's
-    server has no model, the answer is the mean of its parties' probabilities; --party takes one of them.
+    The model is the server's or a party's; the labels are written as CSV. The rows are as in the training files:
+    columns are found by name, in any order, and further ones are not used. The file of the model says how they are
+    encoded. Missing columns and other classes are refused by name. Where a run's server has no model, the answer is the
+    mean of its parties' probabilities; --party takes one of them.
 
     Examples
     --------

@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, open_page, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, open_page, print_json
 
 __all__ = ["report"]
 
 
 def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or the start of it, its name, `last`, or a path.")
-    ] = "last",
+    run: RunName = "last",
     output: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="The page to write; empty: beside the record.")
     ] = None,
@@ -32,9 +30,10 @@ def report(
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """Write the page of a run again and print its path; or print its table or record.
+    """Write the page of a run again.
 
-    docs/reference/record.md says what each field of a record means.
+    Its path is printed; or the run's table or record, where you ask for that. docs/reference/record.md says what each
+    field of a record means.
 
     Examples
     --------

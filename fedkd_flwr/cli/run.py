@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED
-from fedkd_flwr.cli.options import AsJson, find_own_modules, print_json
-from fedkd_flwr.cli.simulate import Resume, RunSettings
+from fedkd_flwr.cli.options import AsJson, Quiet, echo, find_own_modules, print_json
+from fedkd_flwr.cli.simulate import Resume, RunSettings, Verbose
 
 __all__ = ["run"]
 
@@ -30,9 +30,11 @@ def run(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for the run's end; the exit code says how it ended.")
     ] = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Submit a run to a SuperLink whose nodes are real silos.
+    """Submit a run to a SuperLink with real silos.
 
     Settings are given as to `fedkd simulate`; paths are those of the server's machine. Each silo answers only if it has
     approved the app's bundle, whose hash is printed. ``--resume`` reads the record of the lost run, on the server's
@@ -44,8 +46,7 @@ def run(
     fedkd server run my-run.toml --name monday
     fedkd server run --resume monday --wait
     """
-    from fedkd_flwr.app.progress import ProgressLine
-    from fedkd_flwr.app.submit import follow, status, submit
+    from fedkd_flwr.app.submit import status, submit
     from fedkd_flwr.report.terminal import one_line
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
 
@@ -63,23 +64,11 @@ def run(
         typer.echo(f"run     {made.run_id}")
         typer.echo(f"bundle  {made.bundle.sha256}  {one_line(made.bundle.app)} {one_line(made.bundle.version)}")
     if wait:
-        line = ProgressLine()
-        line.show("submitted: waiting for the server")
         try:
-            for said in follow(made.run_id, superlink):
-                if found := _ROUND.search(said):
-                    line.show(f"round {found[1]} of {found[2]}: {found[3]}")
-                elif refused := _REFUSED.search(said):
-                    line.clear()
-                    typer.echo(one_line(refused[1]), err=True)
-                elif "record: " in said or "report: " in said:
-                    line.clear()
-                    typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
+            _wait(made.run_id, superlink, verbose=verbose, quiet=quiet, as_json=as_json)
         except KeyboardInterrupt:
-            line.clear()
             typer.echo(f"The run goes on. Stop it with: flwr stop {made.run_id} {superlink}", err=True)
             return INTERRUPTED
-        line.clear()
         how, details = status(made.run_id, superlink)
     if as_json:
         print_json({"run_id": made.run_id, "bundle": made.bundle.sha256, "status": how or "submitted"})
@@ -88,6 +77,31 @@ def run(
     if how and how != "finished:completed":
         why = " ".join(details.split())[:600]
         words = {"finished:stopped": "was stopped", "finished:failed": "failed"}.get(how, f"is {how.partition(':')[0]}")
-        typer.echo(f"error: the run {words}{'' if why in ('', 'N/A') else f': {why}'}", err=True)
+        echo(f"error: the run {words}{'' if why in ('', 'N/A') else f': {why}'}", err=True)
         return 1
     return 0
+
+
+def _wait(run_id: str, superlink: str, *, verbose: bool, quiet: bool, as_json: bool) -> None:
+    """Show how far a run is until it ends, which silos refuse, and where its record is; or its whole log."""
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.app.submit import follow
+    from fedkd_flwr.report.terminal import one_line
+
+    line = ProgressLine()
+    show = (lambda _: None) if verbose or quiet else line.show
+    show("submitted: waiting for the server")
+    try:
+        for said in follow(run_id, superlink):
+            if verbose:
+                typer.echo(one_line(said), err=True)
+            elif found := _ROUND.search(said):
+                show(f"round {found[1]} of {found[2]}: {found[3]}")
+            elif refused := _REFUSED.search(said):
+                line.clear()
+                typer.echo(one_line(refused[1]), err=True)
+            elif "record: " in said or "report: " in said:
+                line.clear()
+                typer.echo(said[said.index("re") :].removeprefix("INFO :").strip(), err=as_json)
+    finally:
+        line.clear()

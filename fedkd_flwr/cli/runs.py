@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, print_json
 
 __all__ = ["forget", "log", "runs", "stop"]
 
@@ -20,10 +22,10 @@ def runs(
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs that left a record on this machine, the newest first.
+    """List the runs on this machine.
 
-    The result is the mean of the parties' models, or that of the server's model; n is the number of test rows. Below
-    stand the commands that continue runs which were lost (docs/howto/resume.md).
+    The newest stands first. The result is the mean of the parties' models, or that of the server's model; n is the
+    number of test rows. Below stand the commands that continue runs which were lost (docs/howto/resume.md).
 
     Examples
     --------
@@ -41,7 +43,7 @@ def runs(
     if not lines:
         typer.echo(f"No runs in {output_dir.expanduser() / 'runs'}. `fedkd simulate` makes one.", err=True)
         return
-    typer.echo(runs_text(lines))
+    typer.echo(runs_text(lines, shutil.get_terminal_size().columns if sys.stdout.isatty() else 0))
     for line in lines:
         if line.get("resume"):
             typer.echo(f"{line['run_id']} has no result and can be continued: {line['resume']}", err=True)
@@ -55,7 +57,9 @@ def log(
     superlink: _SuperLink = "",
     output_dir: OutputDir = OUTPUT,
 ) -> None:
-    """Print what a run logged: the log that `fedkd simulate` keeps, or that of Flower's SuperLink (`flwr log`).
+    """Print what a run logged.
+
+    That is the log that `fedkd simulate` keeps, or that of Flower's SuperLink (`flwr log`).
 
     Examples
     --------
@@ -70,7 +74,7 @@ def log(
 
 
 def stop(run: RunName, superlink: _SuperLink = "", output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
-    """Stop a run: a simulation of `fedkd simulate`, or a run at a SuperLink (`flwr stop`).
+    """Stop a run, simulated here or at a SuperLink.
 
     What the rounds before have found, and what has left the parties, stays in its record.
 
@@ -91,7 +95,12 @@ def stop(run: RunName, superlink: _SuperLink = "", output_dir: OutputDir = OUTPU
 
 def forget(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or the start of it; at the server also its name or path.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run's id or the start of it; at the server also its name or path.",
+            autocompletion=complete_runs,
+        ),
     ],
     party: Annotated[str, typer.Option(help="Of this party alone, where several share a folder.")] = "",
     models: Annotated[
@@ -102,10 +111,11 @@ def forget(
     ] = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what a run kept to go on with: a party's state between rounds, and the server's checkpoint.
+    """Delete what a run kept to go on with.
 
-    The run cannot be continued then. Its record stays, and so does every ledger: what was spent is spent. A run that is
-    going on is cancelled with `fedkd runs stop` first.
+    That is a party's state between rounds, and the server's checkpoint. The run cannot be continued then. Its record
+    stays, and so does every ledger: what was spent is spent. A run that is going on is cancelled with `fedkd runs stop`
+    first.
 
     Examples
     --------

@@ -30,9 +30,10 @@ def schema(
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Look at a public table, say how each column is read, and write its schema for real silos.
+    """Look at a public table, and write its schema.
 
-    Use public rows only: everybody reads what a schema says. A simulation needs no schema.
+    It says how each column is read; real silos need the schema. Use public rows only: everybody reads what a schema
+    says. A simulation needs no schema.
 
     Examples
     --------

@@ -11,23 +11,36 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 
 from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
-from fedkd_flwr.cli.options import AsJson, find_own_modules, open_page, print_json
+from fedkd_flwr.cli.options import (
+    AsJson,
+    Quiet,
+    complete_runs,
+    complete_settings,
+    echo,
+    find_own_modules,
+    open_page,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from fedkd_flwr.simulation.watch import Ended
 
-__all__ = ["Interrupts", "Resume", "RunSettings", "simulate"]
+__all__ = ["Interrupts", "Resume", "RunSettings", "Verbose", "simulate"]
 
 RunSettings = Annotated[
-    list[str] | None, typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.")
+    list[str] | None,
+    typer.Argument(metavar="[FILE.toml] [KEY=VALUE]...", help="The run's settings.", autocompletion=complete_settings),
 ]
 
 Resume = Annotated[
     str,
     typer.Option(
-        metavar="RUN", help="Continue a run that was lost, with the settings it began with: its id, name or path."
+        metavar="RUN",
+        help="Continue a run that was lost, with the settings it began with: its id, name or path.",
+        autocompletion=complete_runs,
     ),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the whole log.")]
 
 
 def simulate(
@@ -38,13 +51,15 @@ def simulate(
     seeds: Annotated[int, typer.Option(help="Run so many times, each with the next seed.", min=1)] = 1,
     processes: Annotated[int, typer.Option(help="Parties that compute at a time. 0: one for each core.", min=0)] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show the whole log.")] = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Simulate a federation on this machine: parties, server and all, and say how good its models are.
+    """Simulate a federation on this machine.
 
-    Settings are those of docs/reference/configuration.md. What stands later wins; texts need no quotes. Paths in the
-    file start from its folder, others from the current one. Your own modules are found in the current folder.
+    Parties, server and all run here, and it says how good their models are. `fedkd settings` lists what can be set.
+    What stands later wins; texts need no quotes. Paths in the file start from its folder, others from the current one.
+    Your own modules are found in the current folder.
 
     Examples
     --------
@@ -70,7 +85,7 @@ def simulate(
         line = ProgressLine()
         with Interrupts(line.clear) as interrupts:
             ended = simulation.watch(
-                lambda text: None if verbose else line.show(text),
+                lambda text: None if verbose or quiet else line.show(text),
                 may_stop=interrupts.may_stop,
                 print_log=(lambda text: typer.echo(text, err=True, nl=False)) if verbose else None,
             )
@@ -142,7 +157,7 @@ def _print(ended: list[Ended], name: str) -> None:
         fixed = _fixed_answer(done, [one.balanced_baseline if balanced else one.baseline for one in done])
         for label, texts in (("WARNING", [one.warnings for one in done]), ("note", [one.notes for one in done])):
             for line in once([(one.seed, text) for one, text in zip(done, texts, strict=True)]):
-                typer.echo(f"{label} {line}")
+                echo(f"{label} {line}")
         typer.echo(f"{which} by model and test rows, of parties' models the mean{fixed}:")
     for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
         words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
@@ -179,7 +194,7 @@ def _complain(last: Ended) -> None:
     reason = " ".join(last.reason.split())
     reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
     said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
-    typer.echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
+    echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
     for what in ("record", "report", "log"):
         if path := getattr(last, what):
             typer.echo(f"{what}: {path}", err=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig
+from fedkd_flwr.algorithms.noisy_sums import CARD, EXACT, NoisySumsConfig
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
@@ -23,10 +23,7 @@ from fedkd_flwr.errors import RefusalError, explain
 from fedkd_flwr.privacy.claims.noisy_sums import RELATION
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
-__all__ = ["EXACT", "NoisySumsClient"]
-
-EXACT = "exact-sums"
-"""The word in ``allow`` with which a silo trusts the server with counts that have no noise."""
+__all__ = ["NoisySumsClient"]
 
 
 class NoisySumsClient(OneShotVoteClient):
@@ -54,8 +51,8 @@ class NoisySumsClient(OneShotVoteClient):
         config: NoisySumsConfig = instruction.config
         _ = self._bins(instruction)
         if config.noise_at == "server" and not (self.party.simulated or EXACT in self.party.allow):
-            way_out = f"Add {EXACT} to this node's allow to trust the server with exact counts."
-            key, rule = config.keys()["noise_at"], f"be party unless allow names {EXACT}"
+            way_out = f"Add {EXACT} to this node's allow-vote-rules to trust the server with exact counts."
+            key, rule = config.keys()["noise_at"], f"be party unless allow-vote-rules names {EXACT}"
             raise RefusalError(explain(key, rule, "server", way_out))
 
     def learn(self, instruction: Instruction) -> Answer:

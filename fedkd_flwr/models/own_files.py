@@ -14,14 +14,13 @@ import os
 import secrets
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.files import make_folder
+from fedkd_flwr.files import HOME, make_folder
 
 __all__ = ["is_own", "marked"]
 
-SECRET = Path("~/.fedkd/model-files.key")
+SECRET = HOME / "model-files.key"
 _BYTES = 32
 
 

@@ -71,8 +71,11 @@ def run_line(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the list of runs as plain text; of a record that cannot be read only its ``status`` is known."""
+def runs_text(lines: Sequence[Mapping[str, Any]], width: int = 0) -> str:
+    """Return the list of runs as plain text; of a record that cannot be read only its ``status`` is known.
+
+    ``width``: a terminal's; columns are left out until the list fits. 0: all columns are shown.
+    """
     table = [("id", "name", "started (UTC)", "algorithm", "data", "parties", "rounds", "status", "result")]
     for line in lines:
         table.append(
@@ -89,7 +92,13 @@ def runs_text(lines: Sequence[Mapping[str, Any]]) -> str:
             )
         )
     kept = [i for i, title in enumerate(table[0]) if title != "name" or any(row[i] for row in table[1:])]
-    return "\n".join(columns([[row[i] for i in kept] for row in table]))
+    shown = columns([[row[i] for i in kept] for row in table])
+    for i in (6, 5, 4, 3, 2):
+        if not width or max(map(len, shown)) <= width:
+            break
+        kept.remove(i)
+        shown = columns([[row[i] if i < 8 else row[i].partition(" (")[0] for i in kept] for row in table])
+    return "\n".join(shown)
 
 
 def _result(line: Mapping[str, Any]) -> str:

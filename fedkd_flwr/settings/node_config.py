@@ -8,11 +8,18 @@ from typing import Any, Literal
 
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.algorithms.card import Config, setting
+from fedkd_flwr.algorithms.noisy_sums import EXACT
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import check_names
 from fedkd_flwr.registry import SITE_RULES, load
 
-__all__ = ["NodeConfig"]
+__all__ = ["NodeConfig", "listed"]
+
+
+def listed(text: str) -> set[str]:
+    """Return the words between commas."""
+    return {word.strip() for word in text.split(",") if word.strip()}
 
 
 class NodeConfig(Config):
@@ -46,9 +53,9 @@ class NodeConfig(Config):
     """The algorithms this node takes part in, with commas; those that send scores or weights never by default. In
     simulation the run decides."""
     allow_vote_rules: str = setting("")
-    """Vote rules that get more than labels from this node, with commas, in runs without noise. density-ratio gets its
-    class counts and how typical each public row is of its rows. exact-sums: a server that runs noisy-sums with noise of
-    its own gets exact counts. In simulation the run decides."""
+    """Rules that get more than labels from this node, with commas. density-ratio gets its class counts and how typical
+    each public row is of its rows, in runs without noise. exact-sums lets noisy sums have counts to which the server
+    adds the noise. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""
@@ -115,7 +122,14 @@ class NodeConfig(Config):
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
-        check_names([name.strip() for name in self.share_metrics.split(",") if name.strip()])
+        more = {rule.name for rule in RULES.values() if rule.needs} | {EXACT}
+        if wrong := listed(self.allow_vote_rules) - more:
+            rule, way_out = f"name only {' and '.join(sorted(more))}", "Algorithms stand in allow-algorithms."
+            raise ConfigError(explain("allow-vote-rules", rule, ", ".join(sorted(wrong)), way_out))
+        if wrong := listed(self.allow_algorithms) & more:
+            rule, way_out = "name algorithms alone", "Rules that get more than labels stand in allow-vote-rules."
+            raise ConfigError(explain("allow-algorithms", rule, ", ".join(sorted(wrong)), way_out))
+        check_names(sorted(listed(self.share_metrics)))
         _ = self.rules  # one that cannot be read is refused here
         if not self.data_path and self.partition_id is None:
             way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'

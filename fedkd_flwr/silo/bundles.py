@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import make_folder, write_atomic
+from fedkd_flwr.files import HOME, make_folder, write_atomic
 from fedkd_flwr.report.terminal import one_line
 
 __all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "text_diff"]
@@ -27,7 +27,7 @@ __all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "instal
 # Where approved bundles are kept, unless another folder is named: the machine's folder where there is one, as beside
 # docs/deploy/fedkd-node.service, so that a node and whoever approves look into the same; else the user's own.
 _MACHINES = Path("/etc/fedkd/approved")
-APPROVED = _MACHINES if _MACHINES.is_dir() else Path("~/.fedkd/approved")
+APPROVED = _MACHINES if _MACHINES.is_dir() else HOME / "approved"
 # Flower takes bundles of at most 10 MB; Python code shrinks to about a fifth.
 MAX_UNPACKED_BYTES = 100_000_000
 

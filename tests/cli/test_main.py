@@ -19,7 +19,7 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import Classifier
-from fedkd_flwr.registry import COMMANDS
+from fedkd_flwr.registry import COMMANDS, TASKS
 from fedkd_flwr.stores.egress_log import EgressLog
 from fedkd_flwr.stores.saved_model import save
 
@@ -199,7 +199,7 @@ def test_help_alone_is_no_error(fedkd):
     for words in ((), ("node",)):
         done = fedkd(*words)
         assert (done.code, done.err) == (0, "")
-        assert "Commands:" in done.out
+        assert "Usage: fedkd" in done.out
 
 
 def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_file(fedkd, monkeypatch):
@@ -387,7 +387,7 @@ def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
     home = str(tmp_path / "home")
     done = _command(["server", "run", "public-path=public.csv"], tmp_path, HOME=home, FLWR_HOME="")
     assert (done.returncode, "error: the system refused" in done.stderr) == (2, True)
-    assert "It is in your home folder: name another one with --output-dir" in done.stderr
+    assert "It is in your home folder: name another one by FEDKD_HOME" in done.stderr
     done = _command(["simulate", "model=knn", "--parties", "3"], tmp_path, HOME=home)
     assert (done.returncode, "output-dir must be a folder" in done.stderr) == (2, True)
 
@@ -445,3 +445,91 @@ def test_a_setting_that_is_written_as_an_option_is_told_how_to_be_given(fedkd):
             "error: No such option: --table. It is a setting: write table=VALUE, without --.\n",
         )
     assert "`fedkd compare --help`" in fedkd("compare", "--table", "x.csv").err
+
+
+def _commands(group, words=()):
+    for name in group.list_commands():
+        one = group.get_command(None, name)
+        yield (*words, name), one
+        if isinstance(one, command.Commands):
+            yield from _commands(one, (*words, name))
+
+
+def test_each_help_begins_with_a_sentence_of_at_most_50_characters():
+    long = [words for words, one in _commands(command.group()) if len(one.help.partition("\n")[0]) > 50]
+    assert not long
+
+
+def test_the_tasks_of_the_help_hold_each_command_once(fedkd):
+    assert sorted(sum(TASKS.values(), ())) == sorted(command.group().list_commands())
+    assert all(f"\n{task}:\n" in fedkd("--help").out for task in TASKS)
+
+
+def test_help_is_no_wider_than_a_terminal_of_50_columns(fedkd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(len, fedkd("--help").out.splitlines())) <= 50
+
+
+def _completed(*words):
+    from click.shell_completion import ShellComplete
+
+    found = ShellComplete(command.group(), {}, "fedkd", "_FEDKD_COMPLETE").get_completions([*words[:-1]], words[-1])
+    return [one.value for one in found]
+
+
+def test_a_shell_completes_commands_settings_runs_and_files(places):
+    assert _completed("si") == ["simulate"]
+    assert _completed("node", "egress", "ap") == ["approve"]
+    assert _completed("simulate", "dirichlet-") == ["dirichlet-alpha="]
+    runs = ("--output-dir", str(places), "10")
+    assert sorted(_completed("runs", "log", *runs)) == sorted(_completed("report", *runs)) == ["100", "101", "102"]
+    assert _completed("runs", "log", "la") == ["last"]
+    assert _completed("simulate", f"{places}/br") == [f"{places}/broken.toml"]
+    assert _completed("simulate", f"{places}/ru") == [f"{places}/runs/"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "begins"), [("bash", "_fedkd_completion"), ("zsh", "#compdef"), ("fish", "function")]
+)
+def test_the_line_that_the_help_names_gives_a_shell_its_script(tmp_path, shell, begins):
+    # bash is started by click, to ask for its version
+    done = _command([], tmp_path, _FEDKD_COMPLETE=f"{shell}_source")
+    assert (done.returncode, done.stdout.lstrip().startswith(begins)) == (0, True), done.stderr
+    assert f"_FEDKD_COMPLETE={shell}_source" in _command(["-h"], tmp_path).stdout
+
+
+def test_fedkd_home_is_where_runs_lie_and_models_get_their_key(tmp_path):
+    program = "from fedkd_flwr.app.output import output_root; from fedkd_flwr.models.own_files import SECRET; "
+    program += "from fedkd_flwr.silo.bundles import APPROVED; print(output_root(''), SECRET, APPROVED, sep='\\n')"
+    environment = os.environ | {"FEDKD_HOME": "mine", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    home = tmp_path / "mine"
+    assert done.stdout.splitlines()[:2] == [str(home), str(home / "model-files.key")]
+    assert done.stdout.splitlines()[2] in (str(home / "approved"), "/etc/fedkd/approved")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_an_error_is_red_in_a_terminal_and_nowhere_else_nor_with_no_color(tmp_path):
+    def said(terminal, **environment):
+        reading, writing = os.openpty() if terminal else os.pipe()
+        program = [sys.executable, "-m", "fedkd_flwr.cli", "report", "nope"]
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | environment
+        subprocess.run(program, cwd=ROOT, env=environment | {"HOME": str(tmp_path)}, stderr=writing, check=False)
+        found = os.read(reading, 9999)
+        os.close(writing)
+        os.close(reading)
+        return found
+
+    assert said(True).startswith(b"\x1b[31m\x1b[1merror\x1b[0m: ")
+    assert b"\x1b" not in said(False)
+    assert b"\x1b" not in said(True, NO_COLOR="1")
+
+
+def test_quiet_shows_no_progress_of_a_run_that_is_waited_for_and_verbose_all_of_its_log(fedkd, monkeypatch):
+    lines = ["INFO :      round 1/2: 2 of 3 parties answered", "WARNING :   left out of round 1: south: not-allowed"]
+    _log_of_a_server(monkeypatch, lines, "finished:completed", "")
+    assert "round 1 of 2" in fedkd("server", "run", "--wait").err
+    assert fedkd("server", "run", "--wait", "-q").err == "left out of round 1: south: not-allowed\n"
+    assert fedkd("server", "run", "--wait", "-v").err == "\n".join([*lines, ""])

@@ -35,3 +35,11 @@ def test_a_hostile_record_moves_no_cursor(hostile_record):
     text = runs_text([run_line(hostile_record)])
     assert "\x1b" not in text
     assert "\u202e" not in text
+
+
+def test_columns_are_left_out_until_the_list_fits_a_terminal(make_record):
+    lines = [run_line(make_record())]
+    whole, narrow = runs_text(lines).splitlines(), runs_text(lines, 58).splitlines()
+    assert "started (UTC)" in whole[0]
+    assert narrow[0].split() == ["id", "status", "result"]
+    assert max(map(len, narrow)) <= 58

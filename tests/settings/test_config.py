@@ -517,3 +517,20 @@ def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
     assert (node.share_metrics, node.min_support) == ("", 10)
     assert node.epsilon_budget == float("inf")
     assert node.allow_algorithms == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio and exact-sums, got 'fedmd'"),
+        ("allow-vote-rules", "majority", "must name only density-ratio and exact-sums"),
+        ("allow-algorithms", "fedct,density-ratio", "must name algorithms alone, got 'density-ratio'"),
+        ("allow-algorithms", "noisy-sums,exact-sums", "must name algorithms alone, got 'exact-sums'"),
+    ],
+)
+def test_an_algorithm_is_no_vote_rule_and_allowing_one_never_allows_the_other(key, value, said):
+    node = {"party": "a", "data-path": "/a.csv", "public-path": "/p.csv"}
+    with pytest.raises(ConfigError, match=said):
+        parse_node_config(node | {key: value})
+    both = {"allow-algorithms": "fedct,noisy-sums", "allow-vote-rules": "density-ratio,exact-sums"}
+    assert parse_node_config(node | both).allow_algorithms == "fedct,noisy-sums"

@@ -22,7 +22,9 @@ def bundle(
     output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build an app's bundle as `flwr run` does, and print its hash, which is what silos approve.
+    """Build an app's bundle, and print its hash.
+
+    The bundle is that of `flwr run`; the hash is what silos approve.
 
     Examples
     --------

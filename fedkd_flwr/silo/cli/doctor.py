@@ -7,39 +7,33 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.options import AsJson, echo, print_json
+from fedkd_flwr.silo.cli.options import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options
 
 __all__ = ["doctor"]
 
 
 def doctor(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE.toml] [KEY=VALUE]... [-- SUPERNODE_OPTIONS]",
-            help="A node's config, or a run's; behind -- what you give to `fedkd node run --`.",
-        ),
-    ] = None,
-    node_config: Annotated[
-        str, typer.Option("--node-config", help="A node's config as flower-supernode takes it: words, or a TOML file.")
-    ] = "",
+    words: NodeWords = None,
+    node_config: NodeText = "",
     superlink: Annotated[
         str,
         typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port."),
     ] = "",
-    root_certificates: Annotated[str, typer.Option(help="At a silo: the CA's certificate.")] = "",
-    key: Annotated[str, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")] = "",
-    insecure: Annotated[bool, typer.Option("--insecure", help="At a silo: connect without TLS.")] = False,
+    root_certificates: RootCertificates = "",
+    key: Key = "",
+    insecure: Insecure = False,
     run: Annotated[
         list[str] | None,
         typer.Option("--run", metavar="FILE.toml|KEY=VALUE", help="At a silo: settings of a run it is asked to join."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Look whether a silo or a server is ready for a run: what was found, why it matters, and what to do.
+    """Look whether a silo or a server is ready.
 
-    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd server run` and `fedkd
-    simulate` take them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
+    It says what was found, why it matters, and what to do. A silo is told by its node config (data-path, party), a
+    server by a run's settings, as `fedkd server run` and `fedkd simulate` take them. Nothing is sent, charged or kept.
+    Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
 
     Examples
     --------
@@ -57,17 +51,13 @@ def doctor(
     from fedkd_flwr.silo.check import as_text, exit_code
     from fedkd_flwr.silo.check_link import read_supernode_options
 
-    given = list(words or [])
-    first = next((i for i, word in enumerate(given) if word.startswith("--")), len(given))
-    settings, options = given[:first], given[first:]
-    for option, value in (
-        ("--root-certificates", root_certificates),
-        ("--auth-supernode-private-key", key),
-        ("--node-config", node_config),
-    ):
-        options += [option, value] if value else []
-    options += ["--insecure"] if insecure else []
-    values = read_settings(settings, of=NodeConfig)
+    settings, options, values = node_options(
+        words,
+        insecure=insecure,
+        root_certificates=root_certificates,
+        auth_supernode_private_key=key,
+        node_config=node_config,
+    )
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
@@ -90,6 +80,6 @@ def doctor(
         print_json(findings_json(findings))
     else:
         for text in as_text(findings):
-            typer.echo(text)
+            echo(text)
     sys.stdout.flush()
     return exit_code(findings)

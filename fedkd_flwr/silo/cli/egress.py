@@ -47,12 +47,12 @@ def dry_run(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show exactly what a run would send in its first round from this silo. Nothing leaves.
+    """Show what a run would send; nothing leaves.
 
-    Settings of the run are given as to `fedkd server run`, those of the silo as its SuperNode has them. The real code
-    computes the answer from the silo's file; its ledger is charged nothing. Where the run has noise at the party, the
-    answer shown has a draw of its own: keep it in the house, because nothing was charged for it. Exit code 1: a code
-    would leave instead of an answer.
+    It is exactly what would leave this silo in the first round. Settings of the run are given as to `fedkd server run`,
+    those of the silo as its SuperNode has them. The real code computes the answer from the silo's file; its ledger is
+    charged nothing. Where the run has noise at the party, the answer shown has a draw of its own: keep it in the house,
+    because nothing was charged for it. Exit code 1: a code would leave instead of an answer.
 
     Examples
     --------
@@ -107,7 +107,9 @@ def _node_settings(words: list[str], text: str) -> dict[str, Any]:
 
 
 def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = False) -> None:
-    """Print the replies that wait for approval, each with the start of its table and until when it waits.
+    """Print the replies that wait for approval.
+
+    Each stands with the start of its table, and until when it waits.
 
     Examples
     --------
@@ -143,10 +145,10 @@ def approve(
     digest: Digest = None,
     by: By = "",
 ) -> None:
-    """Let a reply that waits leave: these very bytes, and no others.
+    """Let a reply that waits leave.
 
-    Without --digest it is the reply that waits now, which may be another one than that you have looked at: a node that
-    was started again computes its answer anew.
+    These very bytes leave, and no others. Without --digest it is the reply that waits now, which may be another one
+    than that you have looked at: a node that was started again computes its answer anew.
 
     Examples
     --------
@@ -166,9 +168,10 @@ def reject(
     digest: Digest = None,
     by: By = "",
 ) -> None:
-    """Keep a reply that waits in the house: only the code `held-back` leaves, and the run goes on without this party.
+    """Keep a reply that waits in the house.
 
-    Where the ledger was charged for its noise, the charge stays (docs/understand/beside-a-claim.md says why).
+    Only the code `held-back` leaves, and the run goes on without this party. Where the ledger was charged for its
+    noise, the charge stays (docs/understand/beside-a-claim.md says why).
 
     Examples
     --------
@@ -193,7 +196,9 @@ def log(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for spreadsheets.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print what has left a party, and what was held back, line by line. It only reads.
+    """Print what has left, and what was held back.
+
+    Each reply of this party is one line. It only reads.
 
     Examples
     --------
@@ -230,11 +235,11 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check that no line of an egress log was altered, removed, added or put in another order; print its head.
+    """Check that an egress log is whole.
 
-    Keep the head where nobody who can write to the log can change it, and give it with --head next time: whoever can
-    rewrite both of the log's files can make a whole one, and only a head kept elsewhere shows that. Exit code 1: it
-    does not hold.
+    No line was altered, removed, added or put in another order; its head is printed. Keep the head where nobody who can
+    write to the log can change it, and give it with --head next time: whoever can rewrite both of the log's files can
+    make a whole one, and only a head kept elsewhere shows that. Exit code 1: it does not hold.
 
     Examples
     --------

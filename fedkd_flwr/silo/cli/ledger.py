@@ -29,10 +29,10 @@ def ledger(
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a party has charged to its rows: when, in which run, by which mechanism, and what all of it costs.
+    """Print what a party has charged to its rows.
 
-    It only reads, and may be called while a node runs. A charge stays whether its answer was sent or not
-    (`fedkd node egress log` says that).
+    Each charge has its time, run and mechanism; the end says what all of it costs. It only reads, and may be called
+    while a node runs. A charge stays whether its answer was sent or not (`fedkd node egress log` says that).
 
     Examples
     --------

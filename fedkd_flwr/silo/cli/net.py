@@ -22,10 +22,11 @@ def net(
     ] = None,
     name: Annotated[str, typer.Option(help="What the SuperLink is called.")] = "devnet",
 ) -> int:
-    """Run a federation on this machine: a SuperLink with TLS, and silos with keys, files and rules of their own.
+    """Run a federation of several silos here.
 
-    It stays until Ctrl-C, and then takes everything away, except the results of runs. Silos answer the app as it is
-    when they start; after a change to its code, start again.
+    It is a SuperLink with TLS, and silos with keys, files and rules of their own. It stays until Ctrl-C, and then takes
+    everything away, except the results of runs. Silos answer the app as it is when they start; after a change to its
+    code, start again.
 
     Examples
     --------

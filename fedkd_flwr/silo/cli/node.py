@@ -13,10 +13,11 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.exit_codes import NOT_READY
-from fedkd_flwr.cli.options import AsJson, print_json
+from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
+from fedkd_flwr.silo.cli.options import Insecure, Key, NodeWords, RootCertificates, node_options
 
 __all__ = ["approve", "list_approved", "revoke", "run"]
 
@@ -24,26 +25,43 @@ ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of 
 
 
 def run(
-    supernode: Annotated[
-        list[str], typer.Argument(metavar="-- SUPERNODE_OPTIONS", help="As flower-supernode takes them.")
-    ],
+    words: NodeWords = None,
+    superlink: Annotated[str, typer.Option(help="The SuperLink's host:port.")] = "",
+    root_certificates: RootCertificates = "",
+    key: Key = "",
+    insecure: Insecure = False,
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
     checked: Annotated[
         bool, typer.Option("--check/--no-check", help="Look first whether this silo is ready, as `fedkd doctor` does.")
     ] = True,
 ) -> None:
-    """Run a SuperNode that answers approved bundles only, with the code installed here.
+    """Run a node that answers approved bundles only.
 
-    It first prints what `fedkd doctor` finds. A node that could answer nobody does not start (exit code 3).
+    It answers with the code that is installed here. It first prints what `fedkd doctor` finds. A node that could answer
+    nobody does not start (exit code 3).
 
     Examples
     --------
-    fedkd node run -- --superlink link.example.org:9092 --root-certificates ca.crt
-    fedkd node run --sandbox "bwrap --unshare-pid --bind / /" -- --superlink link.example.org:9092
+    fedkd node run node.toml --superlink link.example.org:9092 --root-certificates ca.crt
+    fedkd node run party=st-mary data-path=own.csv public-path=public.csv --superlink link.example.org:9092
+    fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:9092
+    fedkd node run -- --superlink link.example.org:9092 --node-config node.toml --max-retries 5
     """
+    from fedkd_flwr.app.app_folder import toml
+    from fedkd_flwr.silo.check_link import read_supernode_options
     from fedkd_flwr.silo.node import run_node
 
+    _, supernode, values = node_options(
+        words,
+        insecure=insecure,
+        superlink=superlink,
+        root_certificates=root_certificates,
+        auth_supernode_private_key=key,
+    )
+    if values:  # what stands later wins, in Flower's options too
+        values = read_supernode_options(supernode)[0] | values
+        supernode += ["--node-config", " ".join(f"{name}={toml(value)}" for name, value in values.items())]
     if checked and not _ready(supernode):
         sys.exit(NOT_READY)
     sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
@@ -60,7 +78,7 @@ def _ready(supernode: list[str]) -> bool:
         return True
     findings = check_silo(values, link=link)
     for line in as_text(findings):
-        typer.echo(line)  # as fedkd doctor itself prints them
+        echo(line)  # as fedkd doctor itself prints them
     if may_start(findings):
         return True
     typer.echo(
@@ -98,8 +116,11 @@ def approve(
     folder: Annotated[Path | None, typer.Option("--app", help="Or an app's folder: its bundle is built.")] = None,
     approved: ApprovedFolder = APPROVED,
     diff: Annotated[bool, typer.Option("--diff", help="Print each changed line, too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve it without the question.")] = False,
 ) -> None:
-    """Show a bundle, and what differs from the one approved before and from what is installed; ask; approve it.
+    """Show a bundle, ask, and approve it.
+
+    It shows what differs from the bundle that was approved before, and from what is installed.
 
     Examples
     --------
@@ -119,14 +140,14 @@ def approve(
         return
     for line in _description(new, approvals.previous(new), diff=diff):
         typer.echo(line)
-    if not typer.confirm("Answer runs of this bundle from now on?"):
+    if not yes and not typer.confirm("Answer runs of this bundle from now on?"):
         typer.echo("Nothing was approved.")
         raise typer.Exit(1)
     typer.echo(f"Approved: {approvals.add(new)}")
 
 
 def list_approved(approved: ApprovedFolder = APPROVED, as_json: AsJson = False) -> None:
-    """Print the approved bundles, the oldest approval first.
+    """Print the approved bundles, the oldest first.
 
     Examples
     --------
@@ -146,7 +167,9 @@ def revoke(
     digest: Annotated[str, typer.Argument(metavar="HASH", help="The first digits of its sha256, eight or more.")],
     approved: ApprovedFolder = APPROVED,
 ) -> None:
-    """End the approval of a bundle. A running node obeys from the next task on.
+    """End the approval of a bundle.
+
+    A running node obeys from the next task on.
 
     Examples
     --------

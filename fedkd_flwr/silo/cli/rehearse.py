@@ -24,11 +24,12 @@ def rehearse(
     parties: Annotated[int | None, typer.Option(help="In simulation: how many parties.", min=1)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Rehearse a run: one round in which every party answers with constant labels, through the real network.
+    """Rehearse a run: one round of constant labels.
 
-    Says who would be missing, and why. Nothing private leaves a party, and no privacy ledger is charged. Settings are
-    those of the run. With public-path the nodes of a SuperLink are asked; without it, simulated parties here. Ends with
-    0 if everybody answers, 1 if somebody would be missing, 2 if the run would fail for too few answers.
+    Every party answers through the real network. Says who would be missing, and why. Nothing private leaves a party,
+    and no privacy ledger is charged. Settings are those of the run. With public-path the nodes of a SuperLink are
+    asked; without it, simulated parties here. Ends with 0 if everybody answers, 1 if somebody would be missing, 2 if
+    the run would fail for too few answers.
 
     Examples
     --------

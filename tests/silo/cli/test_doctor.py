@@ -75,3 +75,28 @@ def test_a_node_that_could_answer_nobody_does_not_start_and_one_with_bad_rows_do
     done = fedkd(*run, "--node-config", config)
     assert (done.code, len(started)) == (0, 1)
     assert "NOT READY  classes" in done.out
+
+
+def test_a_node_is_started_by_a_file_and_words_as_doctor_is_asked(fedkd, files, monkeypatch):
+    from fedkd_flwr.silo.check_link import read_supernode_options
+
+    started = []
+    monkeypatch.setattr("fedkd_flwr.silo.node.run_node", lambda options, **rest: started.append(options) or 0)
+    (files / "node.toml").write_text(
+        "\n".join(_node(files)[0].split()) + "\nrequire-privacy = false\n", encoding="utf-8"
+    )
+    words = ("node.toml", "party=st mary", "--superlink", "link:1", "--insecure", "--no-check")
+    done = fedkd("node", "run", "--approved", files / "approved", *words, "--", "--max-retries", "5")
+    assert done.code == 0
+    values, link = read_supernode_options(started[0])
+    assert (link.address, link.insecure, started[0][:2]) == ("link:1", True, ["--max-retries", "5"])
+    assert values == {
+        "party": "st mary",
+        "data-path": str(files / "own.csv"),
+        "public-path": str(files / "public.csv"),
+        "state-dir": str(files),
+        "model": "decision-tree",
+        "require-privacy": False,
+    }
+    done = fedkd("node", "run", "--approved", files / "approved", "data-path=gone.csv", "public-path=public.csv")
+    assert (done.code, len(started)) == (3, 1)

@@ -66,6 +66,11 @@ def test_an_owner_sees_what_differs_from_the_bundle_before_and_from_what_is_inst
     assert "\x1b" not in output
 
 
+def test_with_yes_nobody_is_asked(fedkd, bundle_file):
+    done = fedkd("node", "approve", bundle_file, "--yes")
+    assert (done.exit_code, "Answer runs" in done.output, "Approved: " in done.output) == (0, False, True)
+
+
 def test_errors_are_one_line_and_status_2(tmp_path):
     program = [sys.executable, "-m", "fedkd_flwr.cli", "node", "approve"]
     done = subprocess.run([*program, "--approved", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False)
