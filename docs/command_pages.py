@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 
 import click
 
@@ -11,27 +12,40 @@ from fedkd_flwr.cli.main import group
 __all__ = ["command_pages"]
 
 
+_MANY = 3  # commands that have an option in the same words; it is then told once
+_HEAD = ["| option | meaning | default |", "|---|---|---|"]
+
+
 def command_pages() -> str:
-    """Return a section for each subcommand: what it does, examples, its options."""
-    return "\n\n".join(_pages(group(), "fedkd"))
+    """Return a section for each subcommand, what it does, examples, its options, after the options that many have."""
+    commands = list(_commands(group(), "fedkd"))
+    counted = Counter(row for _, command in commands for row in _rows(command))
+    common = {row: None for row, number in counted.items() if number >= _MANY}
+    first = "\n".join(["### Options of several commands", "", *_HEAD, *common])
+    return "\n\n".join([first, *(_page(command, called, common) for called, command in commands)])
 
 
-def _pages(commands: click.Group, before: str) -> Iterator[str]:
+def _commands(commands: click.Group, before: str) -> Iterator[tuple[str, click.Command]]:
     for name in commands.list_commands(click.Context(commands)):
         called, command = f"{before} {name}", commands.get_command(click.Context(commands), name)
         if isinstance(command, click.Group):
-            yield from _pages(command, called)
-        else:
-            yield _page(command, called)
+            yield from _commands(command, called)
+        elif command is not None:
+            yield called, command
 
 
-def _page(command: click.Command, called: str) -> str:
+def _rows(command: click.Command) -> list[str]:
+    return [_row(param) for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
+
+
+def _page(command: click.Command, called: str, common: Container[str]) -> str:
     examples = [line.strip() for line in (command.epilog or "").splitlines()[2:]]
     lines = [f"### `{called}`", "", (command.help or "").strip()]
     if examples:
         lines += ["", "```bash", *examples, "```"]
-    rows = [_row(param) for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
-    return "\n".join([*lines, "", "| option | meaning | default |", "|---|---|---|", *rows])
+    if rows := [row for row in _rows(command) if row not in common]:
+        lines += ["", *_HEAD, *rows]
+    return "\n".join(lines)
 
 
 def _row(param: click.Parameter) -> str:

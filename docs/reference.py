@@ -47,6 +47,11 @@ _DECIDES = {
 """What decides a code that is neither of `TELLING` nor of `SETTLED`."""
 
 
+def _values(rule: str) -> str:
+    """Return in few words which values a setting takes."""
+    return rule.replace("a whole number", "whole").replace("a number", "number").replace("true or false", "true, false")
+
+
 def table(rows: Iterable[tuple[str, type[Config], str, str]]) -> str:
     """Return a Markdown table of settings: (key, class, field name, who reads it)."""
     lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
@@ -60,7 +65,7 @@ def table(rows: Iterable[tuple[str, type[Config], str, str]]) -> str:
         ]
         parts = [part for part in (readers, "with " + ", ".join(only) if only else "") if part]
         note = f" *({'; '.join(parts)})*" if parts else ""
-        lines.append(f"| `{key}` | {config.rule(name)} | {written} | {text}{note} |")
+        lines.append(f"| `{key}` | {_values(config.rule(name))} | {written} | {text}{note} |")
     return "\n".join(lines)
 
 
@@ -107,7 +112,7 @@ def _codes() -> str:
     """Return every code that a party may send in place of an answer, by what decides it."""
     lines = ["| code | decided by | what it means, and what to do |", "|---|---|---|"]
     for code in Code:
-        decides = "private rows" if code in TELLING else "settings, public facts, ledgers" if code in SETTLED else ""
+        decides = "private rows" if code in TELLING else "public facts" if code in SETTLED else ""
         lines.append(f"| `{code}` | {decides or _DECIDES[code]} | {REASONS[code]} |")
     return "\n".join(lines)
 

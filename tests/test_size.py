@@ -64,7 +64,7 @@ def test_every_room_has_a_limit():
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
 # what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = {"silo.cli.doctor:doctor"}
+LARGE_FUNCTIONS = set[str]()
 LARGE_MODULES = set[str]()
 LARGE_CLASSES = set[str]()
 

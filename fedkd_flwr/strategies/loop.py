@@ -315,10 +315,7 @@ class ExchangeStrategy(Strategy):
         if self._began:
             return
         rule = "be started by its own start, or by LegacyStrategy"
-        way_out = (
-            "Flower's wrappers, such as DifferentialPrivacyServerSideFixedClipping, add noise to weights: give the "
-            "strategy's own config its noise, and no wrapper."
-        )
+        way_out = "Flower's DifferentialPrivacy wrappers add noise to weights: give the strategy's config its noise."
         error = ConfigError(explain(self.exchange.card.title, rule, "a call of one step", way_out))
         self.record.close(error)
         raise error
