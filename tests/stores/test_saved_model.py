@@ -31,7 +31,7 @@ SETTINGS = {
     "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
-    "privatekt": {**NET, "num-rounds": 2, "privatekt.buffer-steps": 1},
+    "privatekt": {**NET, "num-rounds": 2, "paper.buffer-steps": 1},
     "fedmd": SCORES,
     "dd": {**NET, "num-rounds": 1, "steps-per-round": 2},
     "dsfl": SCORES,
