@@ -20,7 +20,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.scores import onto_simplex
@@ -55,7 +55,7 @@ class NoisySumsConfig(EpsilonConfig):
     learn: Literal["auto", "naive-bayes", "public-rows"] = setting("auto")
     """How the server's model is made of the sums. naive-bayes: of them alone. public-rows: a logistic regression that
     takes from public rows how columns go together. auto: that, where public rows are like the private ones."""
-    party_models: bool = setting(True, told=True)
+    party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels of public rows."""
 
     @property

@@ -45,12 +45,12 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
     """What one round costs a party that takes part in it: epsilon of its K labels together."""
     transfer_rows: int = setting(2, ge=1, told=True)
     """The paper's K: public rows that parties label in a round."""
-    buffer_rounds: int = setting(25, ge=1)
-    """The paper's B: rounds of answers the server goes on learning from."""
-    buffer_steps: int = setting(4, ge=1)
-    """Steps of the server's net on the whole buffer in each round."""
-    self_training_share: float = setting(0.1, ge=0, le=1)
-    """The paper's M as a share of the public rows: the server's net learns its own answers on them. 0: none."""
+    buffer_rounds: int = setting(25, ge=1, section=PAPER)
+    """PrivateKT's B: rounds of answers the server goes on learning from."""
+    buffer_steps: int = setting(4, ge=1, section=PAPER)
+    """PrivateKT: steps of the server's net, in each round, on all answers it goes on learning from."""
+    self_training_share: float = setting(0.1, ge=0, le=1, section=PAPER)
+    """PrivateKT's M as a share of the public rows: the server's net learns its own answers on them."""
     targets: Literal["hard", "soft"] = setting("hard", section=PAPER)
     """Learn the likeliest class, as the published code, or the estimated shares of the classes, as the text."""
     participation: Literal["any", "once"] = setting("any")

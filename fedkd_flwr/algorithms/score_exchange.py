@@ -190,8 +190,8 @@ class DigestConfig(ScoreExchangeConfig):
     """FedMD's T1: passes over its own rows with which a party starts."""
     distillation_epochs: int = setting(2, ge=1, le=1000, told=True)
     """FedMD's T2: passes over the last round's public rows and averages."""
-    distillation_batch: int = setting(64, ge=1, le=100_000, told=True)
-    """Rows of a minibatch when digesting; revisiting takes the net's own batch size."""
+    distillation_batch: int = setting(64, ge=1, le=100_000, told=True, section=PAPER)
+    """FedMD: rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
     own_rows_epochs: int = setting(1, ge=0, le=1000, told=True)
     """FedMD's T3: passes over its own rows after that. 0: none."""
     final_own_rows: bool = setting(True, told=True, section=PAPER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
@@ -60,14 +60,14 @@ class PFNMConfig(LocalEpochsConfig):
 
     section: ClassVar[str] = "pfnm"
 
-    gamma: float = setting(1.0, gt=0, le=1e6)
-    """The paper's gamma_0: larger gives the server's net more hidden units."""
-    variance: float = setting(1.0, ge=1e-6, le=1e6)
-    """The paper's sigma^2, of a party's weights around those of the server's unit."""
-    prior_variance: float = setting(1.0, ge=1e-6, le=1e6)
-    """The paper's sigma_0^2, of the weights of the server's units around zero."""
-    passes: int = setting(5, ge=1, le=1000)
-    """How often each party's units are matched anew."""
+    gamma: float = setting(1.0, gt=0, le=1e6, section=PAPER)
+    """PFNM's gamma_0: larger gives the server's net more hidden units."""
+    variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
+    """PFNM's sigma^2: the variance of a party's weights around those of the server's unit."""
+    prior_variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
+    """PFNM's sigma_0^2: the variance of the weights of the server's units around zero."""
+    passes: int = setting(5, ge=1, le=1000, section=PAPER)
+    """PFNM: how often each party's units are matched anew."""
 
 
 class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):

@@ -47,7 +47,6 @@ def partition(
     alpha: float = 0.5,
     second_alpha: float = 0.0,
     classes_per_party: int = 2,
-    shards_per_party: int = 2,
     min_rows: int = 10,
     class_order: str = "rarest-first",
     path: str | os.PathLike[str] = "",
@@ -69,7 +68,7 @@ def partition(
     alpha, second_alpha : float
         Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
         one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
-    classes_per_party, shards_per_party : int
+    classes_per_party : int
         For ``pathological`` and ``shard``.
     min_rows : int
         The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
@@ -93,7 +92,7 @@ def partition(
     rng = derive_rng(seed, "partition-order", name)
     if name == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
-    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes_per_party, shards_per_party)
+    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes_per_party)
     try:
         return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:
@@ -128,9 +127,7 @@ def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: i
     return parts
 
 
-def _flwr_partitioner(
-    name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes_per_party: int, shards_per_party: int
-) -> Any:
+def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes_per_party: int) -> Any:
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
@@ -139,11 +136,11 @@ def _flwr_partitioner(
         mode = "first-deterministic"
         return partitioners.PathologicalPartitioner(num_parties, "label", own, class_assignment_mode=mode, seed=stream)
     if name == "shard":
-        check_whole("shards-per-party", shards_per_party, 1)
-        if not len(y) >= num_parties * shards_per_party:
-            rule = f"be at least one for each of {num_parties} x {shards_per_party} shards"
+        check_whole("classes-per-party", classes_per_party, 1)
+        if not len(y) >= num_parties * classes_per_party:
+            rule = f"be at least one for each of {num_parties} x {classes_per_party} shards"
             raise DataError(explain("private rows", rule, len(y)))
-        return partitioners.ShardPartitioner(num_parties, "label", shards_per_party, seed=stream)
+        return partitioners.ShardPartitioner(num_parties, "label", classes_per_party, seed=stream)
     return partitioners.LinearPartitioner(num_parties)
 
 

@@ -142,10 +142,8 @@ class RunConfig(Config):
     """0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
     """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological",)})
-    """Classes a party holds."""
-    shards_per_party: int = setting(2, ge=1, only={"partitioner": ("shard",)})
-    """Shards a party holds."""
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")})
+    """How many classes a simulated party holds; with partitioner "shard" so many shards, of nearly one class each."""
     min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
     """dirichlet is drawn again until every party has so many rows."""
     class_order: Literal["rarest-first", "frequent-first", "label"] = setting(

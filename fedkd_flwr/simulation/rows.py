@@ -113,7 +113,6 @@ def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
         alpha=config.dirichlet_alpha,
         second_alpha=config.second_dirichlet_alpha,
         classes_per_party=config.classes_per_party,
-        shards_per_party=config.shards_per_party,
         min_rows=config.min_party_rows,
         class_order=config.class_order,
         path=config.partition_path,

@@ -329,7 +329,7 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ({"initial_epochs": 0}, "initial-epochs must be a whole number >= 1 and <= 1000, got 0"),
         ({"distillation_epochs": True}, "distillation-epochs must be a whole number >= 1 and <= 1000, got True"),
         ({"distillation_epochs": 0}, "distillation-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"distillation_batch": 0}, "distillation-batch must be a whole number >= 1 and <= 100000, got 0"),
+        ({"distillation_batch": 0}, "paper.distillation-batch must be a whole number >= 1 and <= 100000, got 0"),
         ({"own_rows_epochs": -1}, "own-rows-epochs must be a whole number >= 0 and <= 1000, got -1"),
         (
             {"distillation_order": "both"},

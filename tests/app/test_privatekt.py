@@ -113,7 +113,7 @@ def test_a_continued_run_must_keep_its_model_and_data(tmp_path):
     ("settings", "message"),
     [
         ({"privatekt.round-epsilon": 0.0}, "privatekt.round-epsilon must be a number > 0, got 0.0"),
-        ({"privatekt.buffer-rounds": 0}, "privatekt.buffer-rounds must be a whole number >= 1, got 0"),
+        ({"paper.buffer-rounds": 0}, "paper.buffer-rounds must be a whole number >= 1, got 0"),
         ({"fraction-parties": 0.0}, "fraction-parties must be a number > 0 and <= 1, got 0.0"),
         ({"epsilon": 5.0}, "epsilon must not be set for privatekt, got 5.0. It would be ignored"),
         (

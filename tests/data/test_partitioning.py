@@ -93,7 +93,7 @@ def test_pathological_parties_hold_exactly_their_classes():
 
 
 def test_shards_leave_parties_few_classes():
-    parts = partition(Y, name="shard", num_parties=10, seed=0, shards_per_party=2)
+    parts = partition(Y, name="shard", num_parties=10, seed=0, classes_per_party=2)
     assert {len(part) for part in parts} == {100 * 2}
     assert max(len(np.unique(Y[part])) for part in parts) <= 4  # two blocks, each over one boundary at most
 
@@ -163,7 +163,7 @@ def test_a_skew_that_leaves_a_party_empty_is_refused():
 
 def test_more_shards_than_rows_is_refused():
     with pytest.raises(DataError, match="5 x 3 shards, got 10"):
-        partition(Y[:10], name="shard", num_parties=5, seed=0, shards_per_party=3)
+        partition(Y[:10], name="shard", num_parties=5, seed=0, classes_per_party=3)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_more_shards_than_rows_is_refused():
             {"name": "pathological", "classes_per_party": 11},
             "classes-per-party must be a whole number within 1",
         ),
-        ({"name": "shard", "shards_per_party": 0}, "shards-per-party must be a whole number >= 1"),
+        ({"name": "shard", "classes_per_party": 0}, "classes-per-party must be a whole number >= 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

@@ -204,9 +204,9 @@ UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READ
 ALIKE = {
     **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
     ("fedct", "consensus"): "consensus",
-    ("pfnm", "gamma"): "pfnm.gamma",
+    ("pfnm", "gamma"): "paper.gamma",
     ("privatekt", "epsilon"): "privatekt.round-epsilon",
-    ("privatekt", "share"): "privatekt.self-training-share",
+    ("privatekt", "share"): "paper.self-training-share",
 }
 """Where the algorithm has a setting whose name ends alike, it is named instead of other algorithms."""
 

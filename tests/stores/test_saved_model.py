@@ -33,7 +33,7 @@ SETTINGS = {
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
     "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "noisy-sums.noise-multiplier": 2.0},
-    "privatekt": {**NET, "num-rounds": 2, "privatekt.buffer-steps": 1},
+    "privatekt": {**NET, "num-rounds": 2, "paper.buffer-steps": 1},
     "fedmd": SCORES,
     "dd": {**NET, "num-rounds": 1, "steps-per-round": 2},
     "dsfl": SCORES,
