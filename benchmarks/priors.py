@@ -6,7 +6,7 @@
 Each run is `fedkd simulate` on a table drawn once: 12,000 rows of Adult, or 12,000 synthetic rows of which 5 % have the
 second class. Models are small (40 trees), to measure many federations. At home a party's model meets its own test rows,
 on common rows those of all. "lose" counts parties that are less accurate at home with the federation than alone.
-``--name`` is the key of the results in the file, which keeps its others.
+``--name`` is the key of the results in the file, which keeps its others: a benchmark that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,10 @@ from sklearn.datasets import make_classification
 ROWS, PUBLIC, TEST, TREES = 12_000, 3000, 3000, 40
 SEEDS = (11, 12, 13)  # no choice was made on them
 CASES = [
-    *(("adult", "fedkt", "xgboost", 5, alpha) for alpha in (0.1, 0.5, 1)),
-    ("adult", "fedkt", "random-forest", 5, 0.5),
+    *(("adult", "fedkt", "xgboost", 5, alpha) for alpha in (0.5, 0.1, 1)),
     ("rare", "fedkt", "xgboost", 5, 0.5),
+    ("adult", "fedkt", "random-forest", 5, 0.5),
     ("adult", "fedkt", "xgboost", 10, 0.5),
-    ("adult", "fedkt", "random-forest", 5, 0.1),
     ("adult", "fedct", "xgboost", 5, 0.5),
 ]
 
@@ -94,25 +92,29 @@ FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss")
 
 
 def main() -> None:
-    """Run every case with every seed, two at a time, and keep the figures."""
+    """Run every case with every seed that the file lacks, and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path, required=True)
     parser.add_argument("--name", default="now")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    found: dict[str, Any] = defaultdict(dict)
+    kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
+    words = shlex.join(["python", "benchmarks/priors.py", "--name", options.name])
+    found = kept.setdefault(options.name, {"command": words, "cores": os.cpu_count(), "found": {}})["found"]
+    wanted = [(case, seed) for case in CASES for seed in SEEDS if str(seed) not in found.get(_key(case), {})]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
         write_tables(options.data_root, Path(folder))
-        runs = {pool.submit(run, Path(folder), case, seed): (case, seed) for seed in SEEDS for case in CASES}
+        runs = {pool.submit(run, Path(folder), *one): one for one in wanted}
         for made in as_completed(runs):
             case, seed = runs[made]
-            found[", ".join(map(str, case))][str(seed)] = made.result()
+            found.setdefault(_key(case), {})[str(seed)] = made.result()
             print(case, seed, made.result(), flush=True)
-            kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-            words = ["python", "benchmarks/priors.py", "--name", options.name]
-            kept[options.name] = {"command": shlex.join(words), "cores": os.cpu_count(), "found": found}
             options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def _key(case: tuple[Any, ...]) -> str:
+    return ", ".join(map(str, case))
 
 
 if __name__ == "__main__":
