@@ -17,6 +17,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.kept_model import restore
+from fedkd_flwr.clients.lesson import fit_both, soft_labels
 from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
@@ -79,8 +80,12 @@ class FedCTClient(PartyClient):
         """Train once more on the final consensus; SOLO is trained on private rows for as long."""
         party = self.party
         model, _ = self._restore(instruction)
-        self._train(model, instruction)
-        model.shares = learnt_shares(model, party.y, instruction.labels)
+        probs = None if model.continues else soft_labels(party, instruction)
+        if probs is None:
+            self._train(model, instruction)
+        else:
+            fit_both(model, party, instruction, probs)
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs)
         saved = instruction.saved
         # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
         asked = party.keep_model and not party.simulated

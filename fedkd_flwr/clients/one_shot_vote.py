@@ -5,12 +5,11 @@ The other half is `fedkd_flwr.strategies.one_shot_vote`.
 
 from __future__ import annotations
 
-import numpy as np
-
 from fedkd_flwr.algorithms.one_shot_vote import fit_as_long
 from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.lesson import fit_both, soft_labels
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.populations import learnt_shares
 
@@ -26,16 +25,16 @@ class OneShotVoteClient(PartyClient):
     def finish(self, instruction: Instruction) -> Finished:
         """Fit this party's own model on its rows and the public rows with their final labels; SOLO for as long."""
         party = self.party
-        X, y = party.X, party.y
         if not instruction.config.party_models:
-            alone = party.model(seed=instruction.seed("model")).fit(X, y)
+            alone = party.model(seed=instruction.seed("model")).fit(party.X, party.y)
             alone.shares = learnt_shares(alone, party.y, None)
             return Finished(model=alone, solo=party.metrics(alone), learnt=False)
-        if instruction.labels is not None and (labelled := instruction.labels != ABSTAIN).any():
-            X = np.concatenate([X, party.public.X[labelled]])
-            y = np.concatenate([y, instruction.labels[labelled]])
-        model = party.model(seed=instruction.seed("model")).fit(X, y)
-        model.shares = learnt_shares(model, party.y, instruction.labels)
-        alone = fit_as_long(party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(X))
+        probs = soft_labels(party, instruction)
+        model = fit_both(party.model(seed=instruction.seed("model")), party, instruction, probs)
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs)
+        labelled = 0 if instruction.labels is None else int((instruction.labels != ABSTAIN).sum())
+        alone = fit_as_long(
+            party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(party.y) + labelled
+        )
         alone.shares = learnt_shares(alone, party.y, None)
         return Finished(model=model, solo=party.metrics(alone), alone=alone)

@@ -187,21 +187,25 @@ class DensityVote:
         like nobody's data. The second array, (num_public,) float64, is the density of the label's class over the sum of
         all classes, once each has been given what is due to it: within [0, 1], and 0 where there is no label.
         """
-        num_public, num_classes = self._shape
-        sums = np.zeros(num_public * num_classes)
-        weights, trusts = self._weights(), self.trusts()
-        class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
-        for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
-            size = max(int(answer.class_counts.sum()), 1)
-            sums[answer.places] += weight * trust * answer.values
-            class_weights += weight * trust * answer.class_counts / size
-            told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
-        if self._robust == "trimmed":
-            ratios = self._trimmed_ratios(weights)
-        else:
-            ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
-        shares = class_weights / max(class_weights.sum(), 1e-300)
-        told /= max(told.sum(), 1e-300)
+        labels = np.full(self._shape[0], ABSTAIN, dtype=np.int16)
+        confidence = np.zeros(self._shape[0])
+        labelled, probs = self._raised()
+        labels[labelled] = probs[labelled].argmax(axis=1)
+        confidence[labelled] = probs[labelled].max(axis=1)
+        return labels, confidence
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Return the density of each class over the sum of all, once each has what is due to it: a row's sum is 1.
+
+        They are (num_public, num_classes), float64, and their largest is the class that `consensus` gives. In a row
+        without a label all are alike.
+        """
+        return self._raised()[1]
+
+    def _raised(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Return which rows have a label, and the probabilities of all."""
+        num_classes = self._shape[1]
+        ratios, shares, told = self._found()
         rare = num_classes * told < RARE
         due = np.where(rare, shares, np.minimum(shares, told))
         larger, at_least = int(told.argmax()), 0.0
@@ -216,14 +220,29 @@ class DensityVote:
                     at_least = min(at_least, public_shares[larger])
         densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
-        labels = np.full(num_public, ABSTAIN, dtype=np.int16)
-        confidence = np.zeros(num_public)
+        probs = np.full(self._shape, 1 / num_classes)
         if labelled.any():
             raised = densities[labelled] * _lifts(densities[labelled], due)
             raised[:, larger] *= _lift_to(at_least, larger, raised)
-            labels[labelled] = raised.argmax(axis=1)
-            confidence[labelled] = raised.max(axis=1) / raised.sum(axis=1)
-        return labels, confidence
+            probs[labelled] = raised / raised.sum(axis=1, keepdims=True)
+        return labelled, probs
+
+    def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return each class's density S_c at each row, its share under the weights, and its bounded share of rows."""
+        num_public, num_classes = self._shape
+        sums = np.zeros(num_public * num_classes)
+        weights, trusts = self._weights(), self.trusts()
+        class_weights, told = np.zeros(num_classes), np.zeros(num_classes)
+        for weight, trust, answer in zip(weights, trusts, self._answers, strict=True):
+            size = max(int(answer.class_counts.sum()), 1)
+            sums[answer.places] += weight * trust * answer.values
+            class_weights += weight * trust * answer.class_counts / size
+            told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
+        if self._robust == "trimmed":
+            ratios = self._trimmed_ratios(weights)
+        else:
+            ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
+        return ratios, class_weights / max(class_weights.sum(), 1e-300), told / max(told.sum(), 1e-300)
 
     def _trimmed_ratios(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return each row's trimmed mean of the parties' ratios of each class: (num_public, num_classes)."""

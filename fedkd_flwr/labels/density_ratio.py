@@ -74,7 +74,8 @@ class DensityRatio(ConsensusRule):
         told: dict[str, Any] = {"rule": rule, "reason": reason, "of_party": of_party}
         if rule == self.name:
             trusts = dict(zip(of_party, vote.trusts().tolist(), strict=True))
-            return Consensus(vote.consensus()[0], by_votes=False, trusts=trusts, **told)
+            found, probs = vote.consensus()[0], vote.probabilities()
+            return Consensus(found, by_votes=False, trusts=trusts, probs=probs, **told)
         other = DawidSkene() if rule == DawidSkene.name else Majority()
         return Consensus(other.combine(ballot, config=config, rng=rng).labels, **told)
 

@@ -72,6 +72,8 @@ class Consensus:
         By party: what the rule found about it, by the names of the run record's fields.
     trusts : mapping of str to float, optional
         By party: how far the others confirm it, 0 to 1; None where that was not asked.
+    probs : ndarray of shape (num_public, num_classes), float64, optional
+        The probability of each class in rows that have a label; None where the rule knows none.
     """
 
     labels: Labels
@@ -80,6 +82,7 @@ class Consensus:
     by_votes: bool = True
     of_party: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trusts: Mapping[str, float] | None = None
+    probs: NDArray[np.float64] | None = None
 
 
 class ConsensusRule(ABC):

@@ -55,7 +55,9 @@ class Answering:
         return measure(np.asarray(y), labels, probs, num_classes=self.model.num_classes)
 
 
-def learnt_shares(model: Classifier, y: NDArray[np.integer[Any]], labels: Labels | None) -> dict[str, Any]:
+def learnt_shares(
+    model: Classifier, y: NDArray[np.integer[Any]], labels: Labels | None, probs: NDArray[np.floating] | None = None
+) -> dict[str, Any]:
     """Return the class shares of a model that learnt from own rows and labelled public rows, by `POPULATIONS`.
 
     Nothing where the model weighs its classes: its owner chose the population then.
@@ -69,13 +71,17 @@ def learnt_shares(model: Classifier, y: NDArray[np.integer[Any]], labels: Labels
     labels : ndarray of shape (num_public,), int16, or None
         Of the public rows, ``ABSTAIN`` for those without one: their shares are what the party knows of the
         federation's. None, or no label: the model learnt from its own rows alone.
+    probs : ndarray of shape (num_public, num_classes), float, optional
+        What the model learnt the labelled rows with, where that is not their labels.
     """
     if weighs_classes(model):
         return {}
     own = np.bincount(y, minlength=model.num_classes)
     if labels is None or not (labels != ABSTAIN).any():
         return {"taught": class_shares(own), "own": class_shares(own)}
-    public = np.bincount(labels[labels != ABSTAIN], minlength=model.num_classes)
+    public: NDArray[Any] = np.bincount(labels[labels != ABSTAIN], minlength=model.num_classes)
+    if probs is not None:
+        public = probs[labels != ABSTAIN].sum(axis=0)
     weight = own.sum() / public.sum() if model.takes_steps else 1.0
     return {
         "taught": class_shares(own + weight * public),

@@ -41,6 +41,7 @@ from fedkd_flwr.strategies.vote_notes import (
 from fedkd_flwr.wire.answer_codec import decode_answer
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Reply, Room, Scalar
+from fedkd_flwr.wire.score_codec import encode_scores
 
 __all__ = ["LabelExchange", "PartyLabels"]
 
@@ -58,6 +59,7 @@ class PartyLabels(PartyAnswer):
 
 
 _OTHER = {"labels": ("bits",), "bits": ("labels",)}  # what is not counted where the other is
+_SOFT_BITS = 4  # of a probability that goes down
 _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 
 
@@ -77,12 +79,14 @@ class LabelExchange(Exchange[PartyLabels]):
         self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
         self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
+        self.probs: NDArray[np.float64] | None = None  # of each class in each row, where the consensus came with them
         self._by_votes = True  # whether votes made this round's consensus
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what parties said once for the run's rule, and the rule that the answers chose."""
         said = [(party, name, array) for party, one in self._said_once.items() for name, array in one.items()]
         arrays = {f"once.{i}": array for i, (_, _, array) in enumerate(said)}
+        arrays |= {} if self.probs is None else {"probs": self.probs}
         return arrays, {"once": [[party, name] for party, name, _ in said], "choice": list(self.choice)}
 
     def restore(
@@ -92,6 +96,7 @@ class LabelExchange(Exchange[PartyLabels]):
         self.consensus = np.asarray(result["labels"])
         for i, (party, name) in enumerate(plain["once"]):
             self._said_once.setdefault(party, {})[name] = arrays[f"once.{i}"]
+        self.probs = arrays.get("probs")
         self._take(*plain["choice"])
 
     def plan(self, num_rounds: int) -> None:
@@ -120,9 +125,13 @@ class LabelExchange(Exchange[PartyLabels]):
         return replace(super().room, num_bytes=super().room.num_bytes + more)
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
-        """Return the consensus, once there is one."""
+        """Return the consensus, once there is one; at the end with each class's probability, where that is known."""
+        soft: dict[str, NDArray[Any]] = {}
+        if stage == "evaluate" and self.probs is not None:
+            at, spec = server_round, self.spec
+            soft["probs"] = encode_scores(self.probs, public=spec, server_round=at, kind="probs", bits=_SOFT_BITS)
         if (self.consensus != ABSTAIN).any() or stage == "evaluate" or server_round > 1:
-            return {"labels": encode_labels(self.consensus, public=self.spec, server_round=server_round)}
+            return {"labels": encode_labels(self.consensus, public=self.spec, server_round=server_round), **soft}
         return {}
 
     def read(self, reply: Reply, server_round: int) -> PartyLabels:
@@ -187,7 +196,7 @@ class LabelExchange(Exchange[PartyLabels]):
         names = [answer.party for answer in answers]
         trusts = None if facts.trusts is None else dict(zip(names, facts.trusts.tolist(), strict=True))
         self._note_trusts(answers, trusts if found.by_votes else found.trusts)
-        self._by_votes = found.by_votes
+        self._by_votes, self.probs = found.by_votes, found.probs
         return found
 
     # ---------------------------------------------------------------- known rows
@@ -219,6 +228,7 @@ class LabelExchange(Exchange[PartyLabels]):
         rule, reason = self.choice
         if self.known is None or not rule:
             return found.labels
+        self.probs = None  # known rows judge labels
         best = judged_consensus(
             found.labels,
             [_named(answer, RULES[self.config.asked]) for answer in answers],

@@ -160,6 +160,8 @@ class OneShotVote(LabelExchange):
         judged, by_votes = self.judged(server_round, answers, found), found.by_votes
         if judged is not found.labels:
             answered, by_votes = NoisyAnswers(labels=judged), False
+        elif self.probs is not None:
+            answered = NoisyAnswers(labels=judged, counts=self.probs)
         rows = self.queries if self.noise.adds_noise else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
@@ -177,7 +179,10 @@ class OneShotVote(LabelExchange):
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
         if not by_votes:  # it makes fewer mistakes than the final model
-            return np.where(self.vote == ABSTAIN, labels, self.vote)
+            unlabelled = self.vote == ABSTAIN
+            if self.probs is not None and unlabelled.any():
+                self.probs[unlabelled] = self.model.predict_proba(self.public.X[unlabelled])
+            return np.where(unlabelled, labels, self.vote)
         return self._cross_fitted(labels, rows, answered) if self.config.party_models else labels
 
     def _answers(
@@ -241,7 +246,10 @@ class OneShotVote(LabelExchange):
     def _note_shares(self, model: Classifier) -> None:
         """Write the class shares of what it learnt from into the final model: those of the answers, and no more."""
         if self.vote is not None and not weighs_classes(model):
-            answered = np.bincount(self.vote[self.vote != ABSTAIN], minlength=self.spec.num_classes)
+            labelled = self.vote[self.vote != ABSTAIN]
+            answered: NDArray[Any] = np.bincount(labelled, minlength=self.spec.num_classes)
+            if self.probs is not None:
+                answered = self.probs[self.vote != ABSTAIN].sum(axis=0)
             model.shares = dict.fromkeys(("taught", "common"), class_shares(answered))
 
     def _cross_fitted(self, labels: Labels, rows: NDArray[np.int64], answered: NoisyAnswers) -> Labels:

@@ -67,6 +67,7 @@ def test_the_vote_by_hand():
     labels, confidence = vote.consensus()
     assert labels.tolist() == [0, 1]
     np.testing.assert_allclose(confidence, [1.5 / 2.0, 1.0])
+    np.testing.assert_allclose(vote.probabilities(), [[0.75, 0.25], [0.0, 1.0]])
 
 
 def test_parties_of_one_class_each_are_right_together_where_majority_is_not():
@@ -86,6 +87,20 @@ def test_a_row_that_looks_like_nobodys_data_has_no_label_and_no_confidence():
     vote.add(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([2, 2]))
     labels, confidence = vote.consensus()
     assert (labels[2], confidence[2], labels[0]) == (ABSTAIN, 0.0, 0)
+    assert vote.probabilities()[2].tolist() == [0.5, 0.5]  # and says nothing of the parties' class shares
+
+
+@pytest.mark.parametrize("classes_each", [1, 2])
+def test_the_probabilities_are_those_of_the_labels(classes_each):
+    _, parties = _federation(classes_each=classes_each)
+    vote = DensityVote(num_public=ROWS, num_classes=CLASSES)
+    for ratios, counts, _ in parties:
+        vote.add(ratios, counts)
+    (labels, confidence), probs = vote.consensus(), vote.probabilities()
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0)
+    labelled = labels != ABSTAIN
+    assert np.array_equal(probs[labelled].argmax(axis=1), labels[labelled])
+    assert np.array_equal(probs[labelled].max(axis=1), confidence[labelled])
 
 
 def test_a_rare_class_gets_about_its_share_of_rows():

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from federation import fedkt, handler, model, parties, party, public_set, rows, run_fedkt
 from grid import InProcessGrid
+from sklearn.naive_bayes import GaussianNB
 
 from fedkd_flwr.clients import FedKTClient, PATEClient
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -121,6 +124,43 @@ def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, s
     assert found.rounds[0].rejected == []
     assert found.rounds[0].consensus_accuracy > 0.9 > voted.rounds[0].consensus_accuracy
     assert found.server_accuracy > 0.85 > voted.server_accuracy
+    assert found.final_bytes_down > voted.final_bytes_down  # a probability of each class in each row besides
     labels_only = run("density-ratio", allow=frozenset({"fedkt", "pate"}))
     assert labels_only.consensus_rule == "majority"
     assert "sent no density ratios" in labels_only.consensus_reason
+
+
+def test_the_final_model_learns_probabilities_where_density_ratios_are_counted_and_labels_elsewhere():
+    X, y = public_set().X, public_set().y
+    answers = []
+    for k in range(3):  # each holds two classes, and takes one for the other now and then
+        codes = np.zeros((60, 3), np.uint8)
+        codes[y == k, k], codes[y == k, (k + 1) % 3] = 6, 4
+        codes[:3] = 0  # three rows look like nobody's data
+        counts = np.bincount([k, (k + 1) % 3], minlength=3) * 15
+        beside = {"ratios": codes, "class-counts": counts}
+        answers.append(PartyLabels(party=str(k), labels=np.full((2, 60), k, np.int16), beside=beside))
+
+    def combined(consensus):
+        config = FedKTConfig(seed=1, nodes_stable_s=1e-6, consensus=consensus, voting="plain")
+        exchange = FedKT(config=config, public=public_set(), final_model=_bells).exchange
+        exchange.combine(1, answers, _this())
+        return exchange
+
+    soft, hard = combined("density-ratio"), combined("majority")
+    labelled = soft.vote != ABSTAIN
+    assert np.flatnonzero(~labelled).tolist() == [0, 1, 2]
+    assert soft.probs[labelled].max() < 0.9  # no row is sure
+    wanted = _bells(seed=0).fit_soft(X[labelled], soft.probs[labelled])
+    assert np.array_equal(soft.model.predict_proba(X), wanted.predict_proba(X))
+    # parties learn the three rows too, from what the final model says of them
+    assert np.array_equal(soft.probs[~labelled], soft.model.predict_proba(X[~labelled]))
+    assert hard.probs is None
+    wanted = _bells(seed=0).fit(X, hard.vote)
+    assert np.array_equal(hard.model.predict_proba(X), wanted.predict_proba(X))
+    for exchange, learnt in ((soft, soft.probs[labelled].sum(axis=0)), (hard, np.bincount(hard.vote, minlength=3))):
+        np.testing.assert_allclose(exchange.model.shares["taught"], (learnt + 1) / (learnt + 1).sum())
+
+
+def _bells(*, seed):
+    return Classifier(GaussianNB(), num_classes=3)
