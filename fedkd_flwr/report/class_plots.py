@@ -48,12 +48,9 @@ def class_mix_plot(record: RunRecord) -> Plot:
     named = len(held) <= _NAMED_PARTIES
     with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
         axes = canvas.figure.add_subplot()
-        image = canvas.heatmap(axes, shares, top=top)
-        if len(held) * num_classes <= _CELLS and num_classes <= 15:
-            for i, party in enumerate(held):
-                for c, n in enumerate(party.class_counts):
-                    colour = "white" if shares[i][c] > top / 2 else "#222222" if n else "#8a8a8a"
-                    axes.text(c, i, f"{n:,}", ha="center", va="center", fontsize=7.5, color=colour)
+        few = len(held) * num_classes <= _CELLS and num_classes <= 15
+        words = [[f"{n:,}" for n in p.class_counts] for p in held if few]
+        canvas.heatmap(axes, shares, top=top, words=words)
         if named:
             labels = [f"{plain(p.name, 24)} ({sum(p.class_counts):,})" for p in held]
             axes.set_yticks(range(len(held)))
@@ -64,18 +61,17 @@ def class_mix_plot(record: RunRecord) -> Plot:
             axes.set_ylabel(f"{len(held)} parties, by name")
         if num_classes <= _NAMED_CLASSES:
             names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
-            long = max(map(len, names)) * num_classes > 60
+            long = max(map(len, names)) * num_classes > 45
             axes.set_xticks(range(num_classes))
             turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}
             axes.set_xticklabels(names, parse_math=False, **turned)
         else:
             axes.set_xlabel(f"{num_classes} classes, in the schema's order")
-        canvas.figure.colorbar(image, ax=axes, label="share of the party's rows", fraction=0.035, pad=0.02)
-        canvas.title(title)
         svg = canvas.svg("mix")
     caption = (
-        "Each row is one party, each column one class; darker means a larger share of the party's rows. The numbers "
-        "are private rows, those kept for testing among them. The more the parties differ, the harder a vote is."
+        "Each row is one party, each column one class. Colour is the share of the party's rows: the fullest is "
+        f"{top:.0%}. Numbers are private rows, those kept for testing among them. The more the parties differ, the "
+        "harder a vote is."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
@@ -120,37 +116,28 @@ def confusion_plot(record: RunRecord) -> Plot:
     last, matrix = list(shown.items())[-1]
     title = _title(last, matrix, record)
     classes = len(matrix)
-    height = 3.9 if len(shown) > 1 else 5.0
-    with Canvas(height + 0.3) as canvas:
+    with Canvas(3.1 if len(shown) > 1 else 4.6) as canvas:
         all_axes = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
         for axes, (name, counts) in zip(all_axes, shown.items(), strict=True):
-            image = _draw(canvas, axes, counts, record, size=7.0 if len(shown) > 1 else 8.5)
+            _draw(canvas, axes, counts, record, size=6.5 if len(shown) > 1 and classes > 5 else 8.5)
             axes.set_title(name, fontsize=9.5, weight="normal")
             axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
         all_axes[0].set_ylabel("true class")
-        canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
-        canvas.title(title)
         svg = canvas.svg("confusion")
     whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
     caption = (
         f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
-        "class and adds up to 1; "
-        "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
+        "class and adds up to 1, the fullest colour; "
+        "the diagonal is its recall. A full column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> Any:
+def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> None:
     shares = [[n / sum(row) if sum(row) else float("nan") for n in row] for row in counts]
-    image = canvas.heatmap(axes, shares, top=1.0)
+    words = [[_short(value) for value in row] for row in shares if len(counts) <= _WRITTEN]
+    canvas.heatmap(axes, shares, top=1.0, words=words, size=size)
     axes.set_aspect("equal")
-    if len(counts) <= _WRITTEN:
-        for i, row in enumerate(shares):
-            for j, value in enumerate(row):
-                if value == value and value >= 0.005:
-                    words = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
-                    colour = "white" if value > 0.5 else "#222222"
-                    axes.text(j, i, words, ha="center", va="center", fontsize=size, color=colour)
     ticks = range(len(counts)) if len(counts) <= _NAMED_IN_MATRIX else []
     names = [plain(results.class_name(record.classes, c), 14) for c in ticks]
     axes.set_xticks(ticks)
@@ -158,7 +145,17 @@ def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord,
     axes.set_yticklabels(names, parse_math=False, fontsize=8)
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names), default=0) > 2 else {}
     axes.set_xticklabels(names, parse_math=False, fontsize=8, **turned)
-    return image
+
+
+def _short(share: float) -> str:
+    """Return a share for a cell; "" if it is 0 or not known.
+
+    >>> _short(0.5), _short(1.0), _short(0.004), _short(float("nan"))
+    ('.50', '1', '', '')
+    """
+    if not share >= 0.005:
+        return ""
+    return f"{share:.2f}".removeprefix("0") if share < 0.995 else "1"
 
 
 def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
@@ -221,7 +218,6 @@ def reliability_plot(record: RunRecord) -> Plot:
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.05)
         axes.grid()
-        canvas.title(title)
         canvas.legend(axes)
         svg = canvas.svg("reliability")
     whose = results.models_shown(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
