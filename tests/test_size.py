@@ -30,7 +30,7 @@ LIMITS = {
     "processes": 456,
     "record": 946,
     "registry": 73,
-    "report": 5_087,
+    "report": 5_074,
     "seeds": 39,
     "settings": 736,
     "silo": 4_208,

@@ -12,13 +12,20 @@ from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
+__all__ = ["LOOKS", "class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
 
 _NAMED_PARTIES = 40
 _NAMED_CLASSES = 40
 _CELLS = 300  # of more cells the counts are not written
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
+
+LOOKS = {
+    "alone (SOLO)": (INK, "--", "o"),
+    "with the federation": (BLUE, "-", "s"),
+    "server's model": (GREEN, "-.", "D"),
+}
+"""Colour, line and mark of each kind of models in a picture."""
 
 _Bin = tuple[float, float, float]
 """Rows, their mean confidence, and the share of them that is right."""
@@ -103,12 +110,7 @@ def confusion_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`.
     """
     rows = results.rows_used(record)
-    candidates = {
-        "alone (SOLO)": pooled(p.solo.get(rows) for p in record.parties),
-        "with the federation": pooled(p.federated.get(rows) for p in record.parties),
-        "server's model": pooled([record.server.get(rows)]),
-    }
-    shown = {name: matrix for name, matrix in candidates.items() if matrix}
+    shown = results.of_kinds(record, pooled)
     if "with the federation" in shown and "alone (SOLO)" in shown:
         shown.pop("server's model", None)  # two panels can be read on a narrow page, three cannot
     if not shown:
@@ -190,16 +192,11 @@ def reliability_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`.
     """
     rows = results.rows_used(record)
-    candidates = [
-        ("alone (SOLO)", merged(p.solo.get(rows) for p in record.parties), INK, "o", "--"),
-        ("with the federation", merged(p.federated.get(rows) for p in record.parties), BLUE, "s", "-"),
-        ("server's model", merged([record.server.get(rows)]), GREEN, "D", "-."),
-    ]
-    lines = [line for line in candidates if line[1]]
+    lines = results.of_kinds(record, merged)
     if not lines:
         caption = "Not drawn: no model gave probabilities, or they are not in the record."
         return Plot(title="How sure, and how right", svg="", caption=caption)
-    name, bins = lines[-1][0], lines[-1][1]
+    name, bins = list(lines.items())[-1]
     error, gap = _errors(bins)
     how = "too sure of itself" if gap > 0 else "not sure enough"
     title = f"Confidence and truth differ by {error:.2f} on average ({name}); on balance it is {how}, by {abs(gap):.2f}"
@@ -208,7 +205,8 @@ def reliability_plot(record: RunRecord) -> Plot:
     with Canvas(3.6) as canvas:
         axes = canvas.figure.add_subplot()
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":", label="as sure as right")
-        for label, found, colour, marker, style in lines:
+        for label, found in lines.items():
+            colour, style, marker = LOOKS[label]
             most = max(n for n, _, _ in found)
             x, y = [sure for _, sure, _ in found], [right for _, _, right in found]
             axes.plot(x, y, color=colour, linestyle=style, linewidth=1.5, label=label)
@@ -220,7 +218,7 @@ def reliability_plot(record: RunRecord) -> Plot:
         axes.grid()
         canvas.legend(axes)
         svg = canvas.svg("reliability")
-    whose = results.models_shown(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
+    whose = results.models_shown(record, rows, lambda found: found.reliability, server="server's model" in lines)
     caption = (
         f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from fedkd_flwr.metrics import SCORE_BINS, Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
+from fedkd_flwr.report.canvas import GREY, Canvas, Plot
+from fedkd_flwr.report.class_plots import LOOKS
 from fedkd_flwr.report.formatting import plain, share
 from fedkd_flwr.report.html import Table
 
@@ -56,13 +57,7 @@ def points(measured: Iterable[Metrics | None]) -> list[Point]:
 
 def _lines(record: RunRecord) -> Mapping[str, list[Point]]:
     """Return the points of each kind of model that has them; the last is the one that users get."""
-    rows = results.rows_used(record)
-    found = {
-        "alone (SOLO)": points(p.solo.get(rows) for p in record.parties),
-        "with the federation": points(p.federated.get(rows) for p in record.parties),
-        "server's model": points([record.server.get(rows)]),
-    }
-    return {name: curve for name, curve in found.items() if curve}
+    return results.of_kinds(record, points)
 
 
 def _positive(record: RunRecord) -> str:
@@ -77,12 +72,11 @@ def curves_plot(record: RunRecord) -> Plot:
     lines = _lines(record)
     if not lines:
         return Plot(title="", svg="", caption="")
-    looks = {"alone (SOLO)": (INK, "--"), "with the federation": (BLUE, "-"), "server's model": (GREEN, "-.")}
     with Canvas(3.0) as canvas:
         roc, precision = canvas.figure.subplots(1, 2)
         roc.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":")
         for name, curve in lines.items():
-            colour, style = looks[name]
+            colour, style, _ = LOOKS[name]
             look = {"color": colour, "linestyle": style, "linewidth": 1.6, "label": name}
             roc.plot([p.false_alarms for p in curve], [p.recall for p in curve], **look)
             kept = [p for p in curve if p.answered]
@@ -113,19 +107,10 @@ def _best(curve: list[Point]) -> Point:
 def threshold_table(record: RunRecord) -> Table:
     """Return what some thresholds do, and the best one; no rows where no model has `points`."""
     header = ["threshold", "answered positive", "precision", "recall", "balanced accuracy"]
-    rows: Iterator[Point] = iter(())
-    if lines := _lines(record):
-        curve = list(lines.values())[-1]
-        rows = (p for k, p in enumerate(curve) if k in _SHOWN or p == _best(curve))
-    cells = [
-        (
-            f"{p.threshold:.2f}",
-            share(p.answered),
-            share(p.precision) if p.answered else "–",
-            *map(share, (p.recall, p.balanced)),
-        )
-        for p in rows
-    ]
+    curve = list(lines.values())[-1] if (lines := _lines(record)) else []
+    shown = [p for k, p in enumerate(curve) if k in _SHOWN or p == _best(curve)]
+    figures = [(p.answered, p.precision if p.answered else None, p.recall, p.balanced) for p in shown]
+    cells = [(f"{p.threshold:.2f}", *map(share, found)) for p, found in zip(shown, figures, strict=True)]
     return Table("What a threshold does", header, cells, range(5))
 
 
