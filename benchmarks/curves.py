@@ -108,7 +108,7 @@ def draw(
     if len(set(names)) < len(names):
         names = [f"{name}, run {record.run_id}" for name, record in zip(names, records, strict=True)]
     title = title_of(records, names, targets)
-    with Canvas(3.6) as canvas:
+    with Canvas(3.6, width=6.8) as canvas:
         axes = canvas.figure.add_subplot()
         for record, name, (colour, marker, line) in zip(records, names, STYLES, strict=False):
             rounds, accuracies = zip(*curve(record), strict=True)

@@ -40,7 +40,7 @@ def draw_rules(path: Path) -> None:
         "dawid-skene": (PINK, "s", "Dawid-Skene"),
         "density-ratio": (BLUE, "D", "density ratios"),
     }
-    with Canvas(1.5 + 0.25 * len(rows)) as canvas:
+    with Canvas(1.5 + 0.25 * len(rows), width=6.8) as canvas:
         axes = canvas.figure.add_subplot()
         for place, (_, shares, _) in enumerate(rows):
             axes.plot([min(shares.values()), max(shares.values())], [place, place], color=GREY, linewidth=1, zorder=1)
@@ -68,7 +68,7 @@ def draw_rules(path: Path) -> None:
 def draw_liars(path: Path) -> None:
     """Draw what the worst lie of three of ten parties takes from three rules, a group of lines for each federation."""
     rows = worst_lies()
-    with Canvas(1.5 + 0.62 * len(rows)) as canvas:
+    with Canvas(1.5 + 0.62 * len(rows), width=6.8) as canvas:
         axes = canvas.figure.add_subplot()
         for place, (_, shares) in enumerate(rows):
             for shift, (rule, label, colour) in zip((-0.25, 0.0, 0.25), _RULES, strict=True):

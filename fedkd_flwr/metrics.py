@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BINS", "MOST_CLASSES", "NAMES", "RARE", "Metrics", "check_names", "imbalanced", "measure"]
+__all__ = ["BINS", "MOST_CLASSES", "NAMES", "RARE", "SCORE_BINS", "Metrics", "check_names", "imbalanced", "measure"]
 
 RARE = 1 / 3  # of an equal share: a class with less is rare
 BINS = 15  # of equal width, for calibration, as in Guo et al.
+SCORE_BINS = 50  # of equal width, for the probability of class 1 where there are two classes
 MOST_CLASSES = 100  # of more classes no confusion matrix is kept
 
 _FIGURES = {  # figure -> its range
@@ -36,7 +38,10 @@ _FIGURES = {  # figure -> its range
 }
 _BY_CLASS = ("precision", "recall", "f1")
 
-NAMES = (*(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability")), "model")
+NAMES = (
+    *(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability", "score_counts")),
+    "model",
+)
 """What a node may name in ``share-metrics``; ``model`` stands for its model's name and size."""
 
 
@@ -75,6 +80,9 @@ class Metrics:
         Rows are true classes, columns predicted ones. Empty with more than `MOST_CLASSES` classes.
     reliability : list of [count, mean confidence, share right]
         One entry for each bin of confidence that holds rows, from the lowest.
+    score_counts : list of [bin, rows of class 0, rows of class 1]
+        Of two classes: test rows by the probability of class 1, in bins [k/50, (k+1)/50) that hold rows, the last with
+        1. ROC and precision-recall curves and what a threshold does follow from them.
     no_probabilities : bool
         The model gives no finite probabilities, so that what needs them is not known.
     """
@@ -95,6 +103,7 @@ class Metrics:
     support: list[int | None] = field(default_factory=list)
     confusion: list[list[int] | None] = field(default_factory=list)
     reliability: list[list[float]] = field(default_factory=list)
+    score_counts: list[list[int]] = field(default_factory=list)
     no_probabilities: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -108,8 +117,8 @@ class Metrics:
 
         A figure of a class with fewer than ``min_support`` test rows is held back. If the others and ``n`` would give
         the number of held-back rows away, because it is a single class or still fewer rows, the next rarest class is
-        held back too. Where all classes are, so are ``baseline``, which counts the commonest class, and ROC AUC and
-        average precision, which are class 1's own figures if there are two.
+        held back too. Where all classes are, so are ``baseline``, which counts the commonest class, ``score_counts``,
+        and ROC AUC and average precision, which are class 1's own figures if there are two.
 
         Parameters
         ----------
@@ -127,7 +136,7 @@ class Metrics:
         chosen = {name.replace("-", "_") for name in names} - {"model"}
         held = self._held_back(min_support)
         if held and len(held) == len(self.support):
-            chosen -= {"baseline", "roc_auc", "average_precision"}
+            chosen -= {"baseline", "roc_auc", "average_precision", "score_counts"}
         if chosen & {*_BY_CLASS, "confusion"}:
             chosen.add("support")
         kept: dict[str, Any] = {name: getattr(self, name) for name in chosen}
@@ -284,6 +293,10 @@ def _from_probabilities(
     share = np.bincount(bins, right)[held] / count[held]
     figures["calibration_error"] = float((count[held] / n) @ np.abs(share - sure))
     figures["reliability"] = [[float(value) for value in entry] for entry in zip(count[held], sure, share, strict=True)]
+    if num_classes == 2:
+        at = np.clip(np.floor(probs[:, 1] * SCORE_BINS + 1e-9).astype(int), 0, SCORE_BINS - 1)
+        counts = np.stack([np.bincount(at[y == c], minlength=SCORE_BINS) for c in (0, 1)], axis=1)
+        figures["score_counts"] = [[k, *map(int, counts[k])] for k in range(SCORE_BINS) if counts[k].any()]
     return figures
 
 
@@ -324,6 +337,7 @@ def _valid(found: dict[str, Any], num_classes: int) -> bool:
         and (not confusion or num_classes <= MOST_CLASSES)
         and all(row is None or _counts(row, num_classes, n) for row in confusion)
         and _bins(found.get("reliability", []), n)
+        and _scores(found.get("score_counts", []), n if num_classes == 2 else 0)
     )
 
 
@@ -350,4 +364,15 @@ def _bins(entries: object, n: int) -> bool:
             and all(_number(share, 0.0, 1.0 + 1e-3) for share in entry[1:])
             for entry in entries
         )
+    )
+
+
+def _scores(entries: object, n: int) -> bool:
+    return (
+        isinstance(entries, list)
+        and all(isinstance(e, list) and len(e) == 3 and _whole(e[0], 0, SCORE_BINS - 1) for e in entries)
+        and all(a[0] < b[0] for a, b in itertools.pairwise(entries))
+        and all(_whole(count, 0, n) for e in entries for count in e[1:])
+        and sum(e[1] + e[2] for e in entries) in (0, n)
+        and all(e[1] + e[2] for e in entries)
     )

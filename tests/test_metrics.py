@@ -10,7 +10,7 @@ from sklearn import metrics as sk
 from sklearn.dummy import DummyClassifier
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.metrics import NAMES, Metrics, check_names, measure
+from fedkd_flwr.metrics import NAMES, SCORE_BINS, Metrics, check_names, measure
 
 
 def answers(num_classes, count=200, *, seed=0, skew=0.0):
@@ -128,6 +128,27 @@ def test_what_is_no_probability_gives_no_figure_that_needs_one(probs):
     assert (found.calibration_error, found.reliability) == (None, [])
 
 
+def test_score_counts_hold_the_rows_of_both_classes_at_or_above_each_threshold():
+    y, labels, probs = answers(2)
+    found = measure(y, labels, probs, num_classes=2)
+    for k in range(SCORE_BINS):
+        reached = [sum(e[1 + c] for e in found.score_counts if e[0] >= k) for c in (0, 1)]
+        assert reached == [int((probs[y == c, 1] >= k / SCORE_BINS - 1e-9).sum()) for c in (0, 1)]
+
+
+def test_a_score_on_an_edge_belongs_to_the_bin_above_and_the_last_bin_holds_1():
+    p = np.array([0.0, 0.02, 0.58, 0.98, 1.0])
+    found = measure(np.array([0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 1]), np.stack([1 - p, p], axis=1), num_classes=2)
+    assert found.score_counts == [[0, 1, 0], [1, 1, 0], [29, 0, 1], [49, 0, 2]]
+
+
+def test_more_than_two_classes_and_models_without_probabilities_have_no_score_counts():
+    assert FOUND.score_counts == measure(np.array([0, 1]), np.array([0, 1]), None, num_classes=2).score_counts == []
+    sent = json.dumps({"n": 4, "score_counts": [[0, 2, 2]]}).encode()
+    assert Metrics.opened(sent, num_classes=2) is not None
+    assert Metrics.opened(sent, num_classes=3) is None
+
+
 def test_float32_probabilities_are_taken_as_they_are():
     y, labels, probs = answers(10)
     probs = probs.astype(np.float32)
@@ -153,14 +174,15 @@ def test_arrays_that_do_not_fit_are_refused(y, labels, probs):
 # ------------------------------------------------------------------------------------------------ what leaves
 
 FOUND = measure(*answers(4, 90, skew=0.9), num_classes=4)  # supports: about 50, 22, 10, 5
+TWO = measure(*answers(2, 90), num_classes=2)
 
 
 def test_only_what_is_named_leaves_and_always_with_its_number_of_rows():
     for name in (n for n in NAMES if n != "model"):
-        shared = FOUND.shared([name]).as_dict()
+        shared = (TWO if name == "score-counts" else FOUND).shared([name]).as_dict()
         extra = {"support"} if name in ("precision", "recall", "f1", "confusion") else set()
         assert shared.keys() == {"n", name.replace("-", "_")} | extra
-        assert shared["n"] == FOUND.n
+        assert shared["n"] == (TWO if name == "score-counts" else FOUND).n
 
 
 def test_nothing_leaves_where_nothing_or_only_the_model_is_named():
@@ -169,6 +191,7 @@ def test_nothing_leaves_where_nothing_or_only_the_model_is_named():
 
 def test_all_names_without_a_smallest_support_are_everything():
     assert FOUND.shared(NAMES) == FOUND
+    assert TWO.shared(NAMES) == TWO
 
 
 def test_a_class_with_few_rows_stays_home_and_so_does_what_would_give_it_away():
@@ -186,7 +209,7 @@ def test_a_class_with_few_rows_stays_home_and_so_does_what_would_give_it_away():
 def test_of_two_classes_a_rare_one_keeps_all_figures_of_it_home():
     y = np.repeat([0, 1], [60, 4])
     found = measure(y, y, np.eye(2)[y], num_classes=2).shared(NAMES, min_support=10)
-    assert (found.baseline, found.roc_auc, found.average_precision) == (None, None, None)
+    assert (found.baseline, found.roc_auc, found.average_precision, found.score_counts) == (None, None, None, [])
     assert (found.recall, found.support, found.confusion) == ([None, None], [None, None], [None, None])
     assert (found.n, found.accuracy, found.balanced_accuracy) == (64, 1.0, 1.0)
 
@@ -207,6 +230,9 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 def test_what_leaves_arrives_as_it_was(min_support):
     shared = FOUND.shared(NAMES, min_support=min_support)
     assert Metrics.opened(shared.to_bytes(), num_classes=4) == shared
+    two = TWO.shared(NAMES, min_support=min_support)
+    assert two.score_counts
+    assert Metrics.opened(two.to_bytes(), num_classes=2) == two
 
 
 @pytest.mark.parametrize(("right", "figure"), [(False, "accuracy"), (True, "brier"), (True, "calibration_error")])
@@ -245,6 +271,9 @@ GOOD = {"n": 4, "accuracy": 0.5, "recall": [0.5, None], "support": [2, None], "c
         {"confusion": [[1, 1], [-1, 0]]}, {"confusion": [1, 2]}, {"confusion": []},
         {"reliability": [[1, 0.5]]}, {"reliability": [[1, 0.5, 2.0]]}, {"reliability": [[1.0, 0.5, 1.0]] * 16},
         {"reliability": [[float("inf"), 0.5, 1.0]]}, {"reliability": "x"}, {"no_probabilities": 1},
+        {"score_counts": [[50, 2, 2]]}, {"score_counts": [[0, 2]]}, {"score_counts": [[0, 5, -1]]}, {"score_counts": 4},
+        {"score_counts": [[3, 1, 1], [3, 1, 1]]}, {"score_counts": [[0, 2, 1]]},
+        {"score_counts": [[0, 4, 0], [1, 0, 0]]}, {"score_counts": [[0, 2.0, 2]]}, {"score_counts": [["0", 2, 2]]},
     ],
     ids=str,
 )  # fmt: skip

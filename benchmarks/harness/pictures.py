@@ -69,7 +69,7 @@ def draw_bench(found: BenchTable, path: Path) -> bool:
     if panels := _panels(lines):
         _draw_panels(panels, found.title, path)
         return True
-    with Canvas(4.2 if curves else 1.3 + 0.27 * len(lines)) as canvas:
+    with Canvas(4.2 if curves else 1.3 + 0.27 * len(lines), width=6.8) as canvas:
         axes = canvas.figure.add_subplot()
         _curves(axes, lines) if curves else _dots(axes, lines)
         canvas.title(found.title)
@@ -143,7 +143,7 @@ def _panels(lines: Sequence[Line]) -> Mapping[str, _Panel]:
 
 def _draw_panels(panels: Mapping[str, _Panel], title: str, path: Path) -> None:
     rows = (len(panels) + 1) // 2
-    with Canvas(1.0 + 2.7 * rows) as canvas:
+    with Canvas(1.0 + 2.7 * rows, width=6.8) as canvas:
         drawn = canvas.figure.subplots(rows, 2 if len(panels) > 1 else 1, squeeze=False).flatten()
         for axes in drawn[len(panels) :]:
             axes.set_visible(False)

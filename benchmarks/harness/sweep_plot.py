@@ -38,7 +38,7 @@ def accuracy_against_epsilon(sweep: Sweep, *, picture: Path | None = None) -> Pl
     means = [math.fsum(point.accuracies) / len(point.accuracies) for point in points]
     epsilons = [point.epsilon for point in points]
     title = _sweep_title(sweep, epsilons, means)
-    with Canvas(4.1) as canvas:
+    with Canvas(4.1, width=6.8) as canvas:
         axes = canvas.figure.add_subplot()
         low = [mean - min(point.accuracies) for mean, point in zip(means, points, strict=True)]
         high = [max(point.accuracies) - mean for mean, point in zip(means, points, strict=True)]

@@ -220,7 +220,7 @@ class FederationResult:
             f"<p><b>{html.escape(f'{self.record.algorithm}: {headline(self.record)}')}</b></p>",
             f'<table style="{_STYLE}">{cells}</table>',
             self._table().to_html(float_format="{:.3f}".format, na_rep="–", border=0),
-            *(_picture(one.svg, f"{one.title}. {one.caption}") for one in [p for p in plots if p.svg][:2]),
+            *(_picture(one.svg, one.title, one.caption) for one in [p for p in plots if p.svg][:2]),
             f"<p>{html.escape(missing)}</p>" if missing else "",
         ]
         return f"<div>{''.join(parts)}</div>"
@@ -246,6 +246,6 @@ def _index(data: Any, table: pd.DataFrame) -> pd.Index[Any]:
     return data.index if isinstance(data, pd.DataFrame) else table.index
 
 
-def _picture(svg: str, words: str) -> str:
-    drawn = base64.b64encode(svg.encode()).decode()
-    return f'<p><img style="{_PICTURE}" alt="{html.escape(words)}" src="data:image/svg+xml;base64,{drawn}"></p>'
+def _picture(svg: str, title: str, caption: str) -> str:
+    drawn, words = base64.b64encode(svg.encode()).decode(), [html.escape(text) for text in (title, caption)]
+    return f'<p>{words[0]}</p><img style="{_PICTURE}" alt="{words[1]}" src="data:image/svg+xml;base64,{drawn}">'

@@ -9,12 +9,14 @@ from typing import Any
 
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PALE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
+from fedkd_flwr.report.paired import paired
 
 __all__ = ["accuracy_plot", "own_rows_plot"]
 
 _NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
+_AVERAGED = 3  # of fewer parties no interval is drawn
 
 
 def own_rows_plot(record: RunRecord) -> Plot:
@@ -72,6 +74,8 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
             f"it is better than {better} of {count(len(both), 'party', 'parties')}"
         )
         caption = f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
+    if len(both) >= _AVERAGED:
+        caption += " The mean has a bar: its 95 % confidence interval over the parties, by Student's t."
     if rows == "own":
         caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
     if results.simulation_only(record):
@@ -80,7 +84,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
     words = f"{name}: {what}, on {results.ROWS[rows]}"
-    svg = _svg(both, rows, words, title=title, server=server, central=central, prefix=prefix)
+    svg = _svg(both, rows, words, server=server, central=central, prefix=prefix)
     return Plot(title=title, svg=svg, caption=caption)
 
 
@@ -89,14 +93,13 @@ def _svg(
     rows: str,
     words: str,
     *,
-    title: str,
     server: float | None,
     central: float | None,
     prefix: str,
 ) -> str:
     """Draw the parties; few of them below each other with their names, many side by side."""
     named = len(both) <= _NAMED_PARTIES
-    with Canvas(1.75 + 0.235 * len(both) if named else 3.9) as canvas:
+    with Canvas(1.7 + 0.235 * len(both) if named else 3.3) as canvas:
         axes = canvas.figure.add_subplot()
         names = [_label(p, rows) for p, _, _ in both]
         _draw(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
@@ -111,7 +114,6 @@ def _svg(
         else:
             axes.set_ylabel("\n".join(textwrap.wrap(words, 34)))
             axes.set_xlabel(f"{len(both)} parties, from the worst alone to the best alone")
-        canvas.title(title)
         canvas.legend(axes)
         return canvas.svg(prefix)
 
@@ -129,7 +131,7 @@ def _draw(
     The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read.
     """
     places = list(range(len(names)))
-    colours = [ORANGE if b < a else "#9cc3dd" for a, b in zip(alone, after, strict=True)]
+    colours = [ORANGE if b < a else PALE for a, b in zip(alone, after, strict=True)]
     area = 40.0 if named else max(7.0, 900.0 / len(names))
     edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
     hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
@@ -140,12 +142,22 @@ def _draw(
     lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
     for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
         axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
+    mean = -1.3 if named else len(names) * 1.03 + 0.5
+    if averaged := len(names) >= _AVERAGED:
+        for values, look in ((after, {"color": BLUE}), (alone, {"color": INK, "markerfacecolor": "white"})):
+            if math.isnan(values[0]):  # the parties have no such model
+                continue
+            found = paired(values, [0.0] * len(values))
+            half = found.half if math.isfinite(found.half) else 0.0
+            bar = [[min(half, found.mean)], [min(half, 1.0 - found.mean)]]  # no accuracy is below 0 or above 1
+            at, error = ((found.mean, mean), "xerr") if named else ((mean, found.mean), "yerr")
+            axes.errorbar(*at, **{error: bar}, fmt="D", markersize=5.5, capsize=3, elinewidth=1.4, zorder=4, **look)
     if named:
-        axes.set_yticks(places)
+        axes.set_yticks([mean, *places] if averaged else places)
         # A name may hold dollar signs, which matplotlib would read as mathematics.
-        axes.set_yticklabels(names, parse_math=False)
-        axes.set_ylim(-0.7, len(names) - 0.3)
+        axes.set_yticklabels(["mean", *names] if averaged else names, parse_math=False)
+        axes.set_ylim(mean - 0.7 if averaged else -0.7, len(names) - 0.3)
         axes.tick_params(axis="y", length=0)
     else:
         axes.set_xticks([])
-        axes.set_xlim(-1, len(names))
+        axes.set_xlim(-1, mean + 0.02 * len(names) if averaged else len(names))

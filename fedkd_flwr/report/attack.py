@@ -67,7 +67,6 @@ def roc_plot(record: RunRecord) -> Plot:
         axes.set_xlabel("share of fresh rows taken for members (false alarms)")
         axes.set_ylabel("share of members found")
         axes.grid()
-        canvas.title(title)
         svg = canvas.svg("roc")
     caption = (
         "The dashed line is guessing. A curve far above it at the left means that some members are nearly certain."

@@ -2,7 +2,8 @@
 
 Only matplotlib's `Figure` class is used, never pyplot: no window opens and no global state remains. The colours are
 those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any common form of colour blindness can
-tell apart; two of them are darkened so that they can be read on white.
+tell apart; two of them are darkened so that they can be read on white. In a page they are CSS variables, which a dark
+page sets to other values; axes and text have the page's own colour.
 """
 
 from __future__ import annotations
@@ -20,12 +21,23 @@ from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PINK", "Canvas", "Plot"]
+__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALE", "PINK", "Canvas", "Plot"]
 
-BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072B2", "#D55E00", "#007A5A", "#AA4488", "#222222", "#8a8a8a"
-_WIDTH = 6.8  # inches
-_SHADES = 20  # of a heatmap; matplotlib writes the colour bar of 50 and more as an image
+BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072b2", "#d55e00", "#007a5a", "#aa4488", "#222222", "#8a8a8a"
+PALE = "#9cc3dd"  # blue
+_WIDTH = 5.2  # inches: text is still large enough where a phone shows it smaller
 _PALEST = 0.005
+_DARK_BLUE = (0.03, 0.32, 0.61)  # of a heatmap's fullest cells, in light and dark pages alike
+_IN_PAGE = {
+    INK: "currentColor",
+    GREY: "var(--soft,#8a8a8a)",
+    "#dddddd": "var(--line,#ddd)",
+    "#ffffff": "var(--back,#fff)",
+    BLUE: "var(--blue,#0072b2)",
+    ORANGE: "var(--orange,#d55e00)",
+    GREEN: "var(--green,#007a5a)",
+    PINK: "var(--pink,#a48)",
+}
 _STYLE = {
     "font.family": "sans-serif",
     "font.size": 9.5,
@@ -60,12 +72,12 @@ class Plot:
 class Canvas:
     """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
 
-    ``height``: in inches; the width is fixed.
+    ``height``, ``width``: in inches. All pictures of a page have the same width.
 
     Raises `MissingExtraError` if matplotlib is not installed.
     """
 
-    def __init__(self, height: float) -> None:
+    def __init__(self, height: float, width: float = _WIDTH) -> None:
         logger = logging.getLogger("matplotlib")
         level = logger.level
         logger.setLevel(logging.ERROR)  # where its cache cannot be written it takes another, and warns twice
@@ -83,7 +95,7 @@ class Canvas:
         self._settings = ExitStack()
         # Start from matplotlib's defaults: the user's own settings may ask for LaTeX or other fonts.
         self._settings.enter_context(matplotlib.style.context(["default", _STYLE]))
-        self.figure: Any = Figure(figsize=(_WIDTH, height), layout="constrained")
+        self.figure: Any = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(self.figure)
 
     def __enter__(self) -> Self:
@@ -93,8 +105,8 @@ class Canvas:
         self._settings.close()
 
     def title(self, text: str) -> None:
-        """Write the title above the axes, left-aligned and wrapped."""
-        lines = "\n".join(textwrap.wrap(text, 78))
+        """Write the title above the axes, left-aligned and wrapped; a page writes its pictures' titles itself."""
+        lines = "\n".join(textwrap.wrap(text, int(11.5 * self.figure.get_figwidth())))
         self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
 
     def legend(self, axes: Any, *, columns: int = 0) -> None:
@@ -103,36 +115,47 @@ class Canvas:
         axes.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=columns or (len(handles) if len(handles) < 4 else 2),
+            ncols=columns or (len(handles) if len(handles) < 3 else 2),
             borderaxespad=0.2,
             columnspacing=1.2,
             handletextpad=0.5,
         )
 
-    def heatmap(self, axes: Any, shares: Sequence[Sequence[float]], *, top: float) -> Any:
-        """Draw rows of shares within 0..top as coloured cells, the first row on top; return what a colour bar needs.
+    def heatmap(
+        self,
+        axes: Any,
+        shares: Sequence[Sequence[float]],
+        *,
+        top: float,
+        words: Sequence[Sequence[str]] = (),
+        size: float = 7.5,
+    ) -> None:
+        """Draw rows of shares within 0..top as coloured cells with words in them, the first row on top.
 
-        Cells are vector shapes: a page may load no image, not even one that stands in the page itself. Cells too pale
-        to be seen are not drawn, and NaN is not.
+        Cells are vector shapes: a page may load no image, not even one that stands in the page itself. A small share is
+        nearly transparent, so that it looks small on a dark page too. Cells too pale to be seen are not drawn, and NaN
+        is not.
         """
-        import matplotlib
         from matplotlib.collections import PatchCollection
         from matplotlib.patches import Rectangle
 
         seen = [
             (i, j, value) for i, row in enumerate(shares) for j, value in enumerate(row) if value >= _PALEST * top > 0
         ]
-        cells = PatchCollection([Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen], linewidth=0)
-        cells.set_array([value for _, _, value in seen])
-        cells.set_cmap(matplotlib.colormaps["Blues"].resampled(_SHADES))
-        cells.set_clim(0.0, top)
-        axes.add_collection(cells)
+        cells = [Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen]
+        colours = [(*_DARK_BLUE, round(min(value / top, 1.0), 2)) for _, _, value in seen]
+        axes.add_collection(PatchCollection(cells, linewidth=0, facecolors=colours))
+        for i, row in enumerate(words):
+            for j, text in enumerate(row):
+                if not text:
+                    continue
+                colour = "#fefefe" if shares[i][j] > 0.65 * top else INK if shares[i][j] else GREY
+                axes.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
         axes.set_xlim(-0.5, len(shares[0]) - 0.5)
         axes.set_ylim(len(shares) - 0.5, -0.5)
         axes.tick_params(length=0)
         for side in axes.spines.values():
             side.set_visible(False)
-        return cells
 
     def save(self, path: Path) -> None:
         """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""
@@ -160,6 +183,7 @@ def _for_page(svg: str, prefix: str) -> str:
     def inside_tag(match: re.Match[str]) -> str:
         tag = re.sub(r'\bid="', f'id="{prefix}-', match[0])
         tag = re.sub(r'\b(?:xlink:)?href="#', f'href="#{prefix}-', tag)
+        tag = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: _IN_PAGE.get(colour[0], colour[0]), tag)
         return tag.replace("url(#", f"url(#{prefix}-")
 
     svg = re.sub(r"<[^<>]+>", inside_tag, svg)  # text is escaped, so each bracket belongs to a tag

@@ -12,13 +12,20 @@ from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
+__all__ = ["LOOKS", "class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
 
 _NAMED_PARTIES = 40
 _NAMED_CLASSES = 40
 _CELLS = 300  # of more cells the counts are not written
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
+
+LOOKS = {
+    "alone (SOLO)": (INK, "--", "o"),
+    "with the federation": (BLUE, "-", "s"),
+    "server's model": (GREEN, "-.", "D"),
+}
+"""Colour, line and mark of each kind of models in a picture."""
 
 _Bin = tuple[float, float, float]
 """Rows, their mean confidence, and the share of them that is right."""
@@ -48,12 +55,9 @@ def class_mix_plot(record: RunRecord) -> Plot:
     named = len(held) <= _NAMED_PARTIES
     with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
         axes = canvas.figure.add_subplot()
-        image = canvas.heatmap(axes, shares, top=top)
-        if len(held) * num_classes <= _CELLS and num_classes <= 15:
-            for i, party in enumerate(held):
-                for c, n in enumerate(party.class_counts):
-                    colour = "white" if shares[i][c] > top / 2 else "#222222" if n else "#8a8a8a"
-                    axes.text(c, i, f"{n:,}", ha="center", va="center", fontsize=7.5, color=colour)
+        few = len(held) * num_classes <= _CELLS and num_classes <= 15
+        words = [[f"{n:,}" for n in p.class_counts] for p in held if few]
+        canvas.heatmap(axes, shares, top=top, words=words)
         if named:
             labels = [f"{plain(p.name, 24)} ({sum(p.class_counts):,})" for p in held]
             axes.set_yticks(range(len(held)))
@@ -64,18 +68,17 @@ def class_mix_plot(record: RunRecord) -> Plot:
             axes.set_ylabel(f"{len(held)} parties, by name")
         if num_classes <= _NAMED_CLASSES:
             names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
-            long = max(map(len, names)) * num_classes > 60
+            long = max(map(len, names)) * num_classes > 45
             axes.set_xticks(range(num_classes))
             turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}
             axes.set_xticklabels(names, parse_math=False, **turned)
         else:
             axes.set_xlabel(f"{num_classes} classes, in the schema's order")
-        canvas.figure.colorbar(image, ax=axes, label="share of the party's rows", fraction=0.035, pad=0.02)
-        canvas.title(title)
         svg = canvas.svg("mix")
     caption = (
-        "Each row is one party, each column one class; darker means a larger share of the party's rows. The numbers "
-        "are private rows, those kept for testing among them. The more the parties differ, the harder a vote is."
+        "Each row is one party, each column one class. Colour is the share of the party's rows: the fullest is "
+        f"{top:.0%}. Numbers are private rows, those kept for testing among them. The more the parties differ, the "
+        "harder a vote is."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
@@ -107,12 +110,7 @@ def confusion_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`.
     """
     rows = results.rows_used(record)
-    candidates = {
-        "alone (SOLO)": pooled(p.solo.get(rows) for p in record.parties),
-        "with the federation": pooled(p.federated.get(rows) for p in record.parties),
-        "server's model": pooled([record.server.get(rows)]),
-    }
-    shown = {name: matrix for name, matrix in candidates.items() if matrix}
+    shown = results.of_kinds(record, pooled)
     if "with the federation" in shown and "alone (SOLO)" in shown:
         shown.pop("server's model", None)  # two panels can be read on a narrow page, three cannot
     if not shown:
@@ -120,37 +118,28 @@ def confusion_plot(record: RunRecord) -> Plot:
     last, matrix = list(shown.items())[-1]
     title = _title(last, matrix, record)
     classes = len(matrix)
-    height = 3.9 if len(shown) > 1 else 5.0
-    with Canvas(height + 0.3) as canvas:
+    with Canvas(3.1 if len(shown) > 1 else 4.6) as canvas:
         all_axes = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
         for axes, (name, counts) in zip(all_axes, shown.items(), strict=True):
-            image = _draw(canvas, axes, counts, record, size=7.0 if len(shown) > 1 else 8.5)
+            _draw(canvas, axes, counts, record, size=6.5 if len(shown) > 1 and classes > 5 else 8.5)
             axes.set_title(name, fontsize=9.5, weight="normal")
             axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
         all_axes[0].set_ylabel("true class")
-        canvas.figure.colorbar(image, ax=all_axes.tolist(), label="share of the true class", fraction=0.035, pad=0.02)
-        canvas.title(title)
         svg = canvas.svg("confusion")
     whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
     caption = (
         f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
-        "class and adds up to 1; "
-        "the diagonal is its recall. A dark column off the diagonal is a class that swallows others."
+        "class and adds up to 1, the fullest colour; "
+        "the diagonal is its recall. A full column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
 
-def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> Any:
+def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> None:
     shares = [[n / sum(row) if sum(row) else float("nan") for n in row] for row in counts]
-    image = canvas.heatmap(axes, shares, top=1.0)
+    words = [[_short(value) for value in row] for row in shares if len(counts) <= _WRITTEN]
+    canvas.heatmap(axes, shares, top=1.0, words=words, size=size)
     axes.set_aspect("equal")
-    if len(counts) <= _WRITTEN:
-        for i, row in enumerate(shares):
-            for j, value in enumerate(row):
-                if value == value and value >= 0.005:
-                    words = f"{value:.2f}".removeprefix("0") if value < 0.995 else "1"
-                    colour = "white" if value > 0.5 else "#222222"
-                    axes.text(j, i, words, ha="center", va="center", fontsize=size, color=colour)
     ticks = range(len(counts)) if len(counts) <= _NAMED_IN_MATRIX else []
     names = [plain(results.class_name(record.classes, c), 14) for c in ticks]
     axes.set_xticks(ticks)
@@ -158,7 +147,17 @@ def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord,
     axes.set_yticklabels(names, parse_math=False, fontsize=8)
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names), default=0) > 2 else {}
     axes.set_xticklabels(names, parse_math=False, fontsize=8, **turned)
-    return image
+
+
+def _short(share: float) -> str:
+    """Return a share for a cell; "" if it is 0 or not known.
+
+    >>> _short(0.5), _short(1.0), _short(0.004), _short(float("nan"))
+    ('.50', '1', '', '')
+    """
+    if not share >= 0.005:
+        return ""
+    return f"{share:.2f}".removeprefix("0") if share < 0.995 else "1"
 
 
 def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
@@ -193,16 +192,11 @@ def reliability_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`.
     """
     rows = results.rows_used(record)
-    candidates = [
-        ("alone (SOLO)", merged(p.solo.get(rows) for p in record.parties), INK, "o", "--"),
-        ("with the federation", merged(p.federated.get(rows) for p in record.parties), BLUE, "s", "-"),
-        ("server's model", merged([record.server.get(rows)]), GREEN, "D", "-."),
-    ]
-    lines = [line for line in candidates if line[1]]
+    lines = results.of_kinds(record, merged)
     if not lines:
         caption = "Not drawn: no model gave probabilities, or they are not in the record."
         return Plot(title="How sure, and how right", svg="", caption=caption)
-    name, bins = lines[-1][0], lines[-1][1]
+    name, bins = list(lines.items())[-1]
     error, gap = _errors(bins)
     how = "too sure of itself" if gap > 0 else "not sure enough"
     title = f"Confidence and truth differ by {error:.2f} on average ({name}); on balance it is {how}, by {abs(gap):.2f}"
@@ -211,7 +205,8 @@ def reliability_plot(record: RunRecord) -> Plot:
     with Canvas(3.6) as canvas:
         axes = canvas.figure.add_subplot()
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":", label="as sure as right")
-        for label, found, colour, marker, style in lines:
+        for label, found in lines.items():
+            colour, style, marker = LOOKS[label]
             most = max(n for n, _, _ in found)
             x, y = [sure for _, sure, _ in found], [right for _, _, right in found]
             axes.plot(x, y, color=colour, linestyle=style, linewidth=1.5, label=label)
@@ -221,10 +216,9 @@ def reliability_plot(record: RunRecord) -> Plot:
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.05)
         axes.grid()
-        canvas.title(title)
         canvas.legend(axes)
         svg = canvas.svg("reliability")
-    whose = results.models_shown(record, rows, lambda found: found.reliability, server=bool(candidates[2][1]))
+    whose = results.models_shown(record, rows, lambda found: found.reliability, server="server's model" in lines)
     caption = (
         f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
         "holds more rows. Below the dotted line a model is right less often than it says."

@@ -51,15 +51,8 @@ _DATA = [
 _DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
 _PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-table"]
 _OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "paper.second-dirichlet-alpha"]
-_OWN += [
-    "classes-per-party",
-    "shards-per-party",
-    "paper.min-party-rows",
-    "paper.class-order",
-    "partition-path",
-    "paper.partition-index",
-]
-_OWN += ["party-test-fraction"]
+_OWN += ["classes-per-party", "shards-per-party", "paper.min-party-rows", "paper.class-order", "partition-path"]
+_OWN += ["paper.partition-index", "party-test-fraction"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,13 @@ from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import moment, progress, run_status
 from fedkd_flwr.report.summary import Line, consensus_line, summary
+from fedkd_flwr.report.thresholds import curves_plot, threshold_table, thresholds_explained
 
 __all__ = ["boxes", "headline", "write_page"]
 
 _RELOAD_S = 5
 _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
-_PLOTS = (accuracy_plot, own_rows_plot, class_mix_plot, confusion_plot, reliability_plot, rounds_plot)
+_PLOTS = (accuracy_plot, own_rows_plot, class_mix_plot, confusion_plot, curves_plot, reliability_plot, rounds_plot)
 
 
 def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live: bool = False) -> Path:
@@ -86,6 +87,8 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         claim_meaning=claims.claim_meaning,
         attack_plots=drawn([attack.roc_plot], shown)[0] if shown.audit else [],
         least_rows=LEAST_ROWS,
+        thresholds=threshold_table(shown),
+        thresholds_explained=thresholds_explained,
         simulation_only=results.simulation_only(shown),
         known_rounds=traffic.known_rounds(shown),
         left_out=left_out,

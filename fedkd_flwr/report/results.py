@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
@@ -27,6 +28,7 @@ __all__ = [
     "models",
     "models_shown",
     "of_fewer",
+    "of_kinds",
     "pairs",
     "rarest_class",
     "rarest_clause",
@@ -39,6 +41,7 @@ __all__ = [
     "test_rows",
 ]
 
+_Made = TypeVar("_Made")
 SIMULATION_ONLY = "known in simulation only; at real silos they stay with the party"
 FIGURES = {
     "balanced_accuracy": "bal.acc",
@@ -118,6 +121,14 @@ def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[
 def means(both: list[tuple[PartyRecord, float, float]]) -> tuple[float, float]:
     """Return the mean accuracy alone and the mean accuracy with the federation, given non-empty `pairs`."""
     return statistics.fmean(alone for _, alone, _ in both), statistics.fmean(after for _, _, after in both)
+
+
+def of_kinds(record: RunRecord, make: Callable[[list[Metrics | None]], _Made]) -> dict[str, _Made]:
+    """Return what ``make`` makes of all parties alone, all with the federation and the server's model, if anything."""
+    rows = rows_used(record)
+    parties = [[measured.get(rows) for measured in of] for _, of in models(record)[:3]]
+    made = zip(("alone (SOLO)", "with the federation", "server's model"), map(make, parties), strict=True)
+    return {name: one for name, one in made if one}
 
 
 def rows_counted(rows: str) -> str:

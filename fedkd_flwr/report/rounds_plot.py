@@ -9,7 +9,7 @@ from typing import Any
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PINK, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PALE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import is_number
 
 __all__ = ["rounds_plot"]
@@ -68,7 +68,6 @@ def rounds_plot(record: RunRecord) -> Plot:
             canvas.legend(axes, columns=2)  # three of these names side by side are too wide
         all_axes[-1].set_xlabel("round")
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
-        canvas.title(title)
         svg = canvas.svg("rounds")
     return Plot(title=title, svg=svg, caption=" ".join(_caption(record, bands, fixed)))
 
@@ -119,7 +118,7 @@ def _draw_parties(axes: Any, record: RunRecord) -> None:
         y = [r.accuracy.get(name, math.nan) for r in record.rounds]
         told = [value for value in y if is_number(value)]
         fell = bool(told) and told[-1] < told[0]
-        look = {"color": ORANGE if fell else "#9cc3dd", "linewidth": 1.1, "zorder": 1.5 if fell else 1}
+        look = {"color": ORANGE if fell else PALE, "linewidth": 1.1, "zorder": 1.5 if fell else 1}
         axes.plot(x, y, label=labels.pop(fell, None), linestyle="--" if fell else "-", **look)
 
 

@@ -11,7 +11,7 @@ from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
 from fedkd_flwr.report.html import Table
-from fedkd_flwr.report.recommendation import recommendation
+from fedkd_flwr.report.recommendation import Recommendation, recommendation
 from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
@@ -28,6 +28,8 @@ __all__ = [
     "parties",
     "public_set_fit",
     "rounds",
+    "times",
+    "without_advice",
 ]
 
 _WHO = {
@@ -37,6 +39,7 @@ _WHO = {
     "centralised": "centralised",
 }
 _MANY_CLASSES = 100
+_MANY_ROUNDS = 12  # of more rounds the later ones share a bar
 _Columns = list[tuple[str, list[str]]]
 
 
@@ -70,11 +73,27 @@ def claims(shown: Sequence[Claim], first: int) -> Table:
 
 
 def advice(record: RunRecord) -> Table:
-    """Return which model each party should use, and why."""
+    """Return which model a party should use, and why, where its own test rows tell it."""
+    rows = [(name, one.verdict, one.why) for name, one in _advised(record) if one.verdict != "no recommendation"]
+    return Table("Which model each party should use", ["party", "recommended", "evidence"], rows)
+
+
+def without_advice(record: RunRecord) -> str:
+    """Return for how many parties nothing is recommended, as a sentence; "" where there is advice for all."""
+    known = _advised(record)
+    silent = [one for _, one in known if one.verdict == "no recommendation"]
+    if not known:
+        return "No party's two models were measured on its own test rows, so nothing can be recommended."
+    if not silent:
+        return ""
+    of = f"{len(silent)} of {len(known)} parties" if len(known) > 1 else "the party"
+    return f"The own test rows of {of} do not tell which model is better: they are few, or the difference is noise."
+
+
+def _advised(record: RunRecord) -> list[tuple[str, Recommendation]]:
     figure = results.figure_used(record, "own")
     found = [(p.name, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
-    rows = [(name, one.verdict, one.why) for name, one in found if one is not None]
-    return Table("Which model each party should use", ["party", "recommended", "evidence"], rows)
+    return [(name, one) for name, one in found if one is not None]
 
 
 def parties(record: RunRecord) -> Table:
@@ -160,6 +179,17 @@ def rounds(record: RunRecord) -> Table:
         ("time", [time_span(r.seconds) for r in record.rounds]),
     ]
     return _table("Each round", found)
+
+
+def times(record: RunRecord) -> list[tuple[str, float, str]]:
+    """Return where the time went: what was done, its seconds, and these as text. [] where no time is known."""
+    rounds = [(f"round {r.server_round}", r.seconds) for r in record.rounds if is_number(r.seconds)]
+    after = record.seconds - sum(seconds for _, seconds in rounds)
+    if len(rounds) > _MANY_ROUNDS:
+        later = [seconds for _, seconds in rounds[1:]]
+        rounds = [rounds[0], (f"{len(later):,} later rounds, {time_span(sum(later) / len(later))} each", sum(later))]
+    found = [("start-up", record.startup_seconds), *rounds, ("after the rounds", after)]
+    return [(what, round(seconds, 3), time_span(seconds)) for what, seconds in found if seconds >= 0.05]
 
 
 def _consensus_right(record: RunRecord, done: RoundRecord) -> str:

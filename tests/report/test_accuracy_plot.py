@@ -47,6 +47,34 @@ def test_no_name_breaks_the_drawing(make_record, name):
     ET.fromstring(accuracy_plot(record).svg)
 
 
+def _bars(svg):
+    """Return the number of error bars: matplotlib draws each as a collection of lines with two caps."""
+    return svg.count("LineCollection")
+
+
+def test_the_means_have_error_bars_over_the_parties_and_two_parties_have_none(make_record):
+    few, more = accuracy_plot(make_record(2, 1)), accuracy_plot(make_record(3, 1))
+    assert "mean" not in texts(few.svg)
+    assert "mean" in texts(more.svg)
+    assert _bars(more.svg) == _bars(few.svg) + 2
+    assert "confidence interval" in more.caption
+    assert "confidence interval" not in few.caption
+    assert _bars(accuracy_plot(make_record(100, 1)).svg) == _bars(more.svg)
+
+
+def test_an_error_bar_ends_where_an_accuracy_must_end(make_record, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.axes.Axes.errorbar", lambda _, x, y, **look: drawn.append((x, look["xerr"])))
+    record = make_record(3, 1)
+    for party, accuracy in zip(record.parties, (1.0, 1.0, 0.4), strict=True):
+        party.federated["common"] = Metrics(n=10, accuracy=accuracy)
+    accuracy_plot(record)
+    (mean, ((low,), (high,))), _ = drawn
+    assert mean == pytest.approx(0.8)
+    assert high == pytest.approx(0.2)
+    assert low == pytest.approx(0.8)  # Student's t with 2 degrees: 4.30 * 0.346 / sqrt(3) = 0.86
+
+
 def test_a_mean_of_all_classes_is_not_drawn_beside_means_of_the_classes_that_each_party_holds(make_record):
     record = make_record(3, 1)
     for party, balanced in zip(record.parties, (0.7, 0.8, 0.9), strict=True):

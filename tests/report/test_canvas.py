@@ -6,9 +6,11 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from pages import texts
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import accuracy_plot, rounds_plot
+from fedkd_flwr.report.canvas import BLUE, Canvas
 
 EVERY = [accuracy_plot, rounds_plot]
 
@@ -40,6 +42,27 @@ def test_every_id_and_reference_has_the_picture_s_own_prefix(make_record, draw, 
                 assert value.split("url(#")[1].split(")")[0] in ids
             if key.endswith("href"):
                 assert value[1:] in ids
+
+
+@pytest.mark.parametrize("draw", EVERY)
+def test_axes_and_text_have_the_page_s_colour_and_no_colour_is_fixed_that_a_dark_page_must_change(make_record, draw):
+    root = ET.fromstring(draw(make_record(5, 3)).svg)
+    styles = [e.get("style", "") for e in root.iter()]
+    written = [e.get("style", "") for e in root.iter() if e.tag.endswith("text")]
+    assert written
+    assert all("fill: currentColor" in style for style in written)
+    assert any("var(--blue,#0072b2)" in style for style in styles)
+    assert not [
+        style for style in styles for colour in ("#222222", "#ffffff", "#dddddd", BLUE) if f": {colour}" in style
+    ]
+
+
+def test_a_heatmap_s_cells_are_see_through_so_that_a_small_share_is_faint_on_a_dark_page_too():
+    with Canvas(2.0) as canvas:
+        canvas.heatmap(canvas.figure.add_subplot(), [[0.1, 0.5]], top=0.5, words=[["$1", ""]])
+        svg = canvas.svg("a")
+    assert "opacity: 0.2" in svg
+    assert "$1" in texts(svg)
 
 
 def test_settings_of_matplotlib_are_as_before(make_record):

@@ -27,6 +27,35 @@ def test_every_text_and_key_of_a_hostile_record_is_escaped(hostile_record, tmp_p
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_the_contents_lead_to_every_section_and_the_configuration_is_folded(make_record, tmp_path):
+    text = written(make_record(3, 2), tmp_path)
+    page = check_safe_and_alone(text)
+    links = [r for r in page.references if r.startswith("#")]
+    assert links == [f"#{name}" for name in re.findall('<h2 id="([a-z-]+)">', text)]
+    assert {"#privacy", "#each-party", "#how-to-run-this-again"} <= set(links)
+    assert text.count("<h2") == len(links)
+    assert '<a href="#privacy">Privacy</a>' in text[: text.index("<dl")]
+    assert text.index("<details><summary>") < text.index('<th scope="col">setting</th>') < text.index("</details>")
+
+
+def test_of_two_classes_the_page_has_curves_and_thresholds_that_no_class_name_breaks(make_record, tmp_path, hostile):
+    record = make_record(3, 1)
+    assert "Thresholds" not in written(record, tmp_path)
+    for party in record.parties:
+        found = Metrics(n=4, accuracy=0.75, score_counts=[[10, 1, 1], [40, 0, 2]])
+        party.federated = {"common": found}
+    record.num_classes, record.classes = 2, ["well", hostile]
+    text = written(record, tmp_path)
+    page = check_safe_and_alone(text)
+    assert "<script" not in text
+    assert "threshold answered positive precision recall balanced accuracy 0.10 1.000 0.750 1.000 0.500" in page.text
+    assert "curves-figure_1" in page.ids
+    public = written(record, tmp_path, publishable=True)
+    assert "Thresholds" not in public
+    assert "curves-" not in public
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_a_hostile_status_is_escaped(hostile_record, tmp_path, hostile):
     hostile_record.status = hostile
     check_safe_and_alone(written(hostile_record, tmp_path))
@@ -115,7 +144,7 @@ def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(ma
     record.claims = [{**claims[0], "basis": "none: seeded"}]
     text = written(record, tmp_path)
     assert text.count('class="bad">NO GUARANTEE') == 2
-    assert "none: seeded" in text[: text.index("<h2>Plots")]
+    assert "none: seeded" in text[: text.index('<h2 id="plots">')]
     record.claims = [claims[0]]
     assert "NO GUARANTEE" not in written(record, tmp_path)
 
@@ -196,12 +225,12 @@ def test_the_headline_hides_no_losses_at_home_and_a_box_names_the_losers(make_re
 def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
     record = make_record(2, 2)
     record.changed = ["num-rounds"]
-    again = Page(written(record, tmp_path)).text.split("How to run this again")[1].split("setting value")[0]
+    again = Page(written(record, tmp_path)).text.split("How to run this again")[-1].split("setting value")[0]
     assert "num-rounds = 2" in again
     assert 'algorithm = "fedct"' in again
     assert "quorum" not in again
     record.changed = None  # a record that does not know
-    again = Page(written(record, tmp_path)).text.split("How to run this again")[1]
+    again = Page(written(record, tmp_path)).text.split("How to run this again")[-1]
     assert "quorum = 0.9" in again
 
 

@@ -7,6 +7,7 @@ import pytest
 from pages import Page, written
 
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.report import tables
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.page import write_page
 
@@ -164,13 +165,35 @@ def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_
             )
             kind["own"] = Metrics(n=40, accuracy=accuracy, balanced_accuracy=0.5, support=[20, 20])
     text = written(record, tmp_path)
-    table = Page(text[text.index("<h2>Each party</h2>") :].split("</section>")[0]).text
+    table = Page(text[text.index('<h2 id="each-party">') :].split("</section>")[0]).text
     assert "balanced accuracy alone, 500 common rows" in table
     assert "own test rows accuracy alone, own rows" in table
     assert table.count("party-000 decision-tree 0.500 0.500 +0.000 40 0.064 0.936 +0.872") == 1
     assert "Balanced accuracy is the mean recall of the classes" in table
     assert "The accuracy of always answering the commonest class is 0.936 on common rows." in table
     assert "accuracy of the server's model" not in text
+
+
+def test_parties_without_advice_share_a_sentence(make_record):
+    record = make_record(3, 1)
+    for party, after in zip(record.parties, (0.1, 0.9, 0.9), strict=True):
+        party.solo["own"], party.federated["own"] = Metrics(n=100, accuracy=0.9), Metrics(n=100, accuracy=after)
+    assert [row[:2] for row in tables.advice(record).rows] == [("party-000", "stay alone")]
+    assert tables.without_advice(record).startswith("The own test rows of 2 of 3 parties do not tell")
+    record.parties = record.parties[:1]
+    assert tables.without_advice(record) == ""
+    record.parties[0].solo = {}
+    assert "nothing can be recommended" in tables.without_advice(record)
+
+
+def test_the_time_is_that_of_the_start_the_rounds_and_the_rest(make_record):
+    record = make_record(2, 2)
+    expected = [("start-up", 4.2, "4.2 s"), ("round 1", 2.1, "2.1 s"), ("round 2", 2.1, "2.1 s")]
+    assert tables.times(record) == [*expected, ("after the rounds", 19.2, "19.2 s")]
+    record = make_record(2, 20)
+    record.seconds = 42.0
+    assert tables.times(record)[2:] == [("19 later rounds, 2.1 s each", 39.9, "39.9 s")]
+    assert tables.times(record.publishable()) == []
 
 
 @pytest.fixture
