@@ -46,6 +46,8 @@ class Answered:
 def answer(question: Path, values: Mapping[str, Any], key: Path, server: Path, out: Path) -> Answered:
     """Answer a question's file: write the answer's, the same bytes whenever the same question comes.
 
+    The result is taken in, and no file of it is written: the server has ended its run.
+
     Parameters
     ----------
     question : Path
@@ -85,10 +87,11 @@ def answer(question: Path, values: Mapping[str, Any], key: Path, server: Path, o
                 raise DataError(explain(f"file {question}", rule, letter.digest[:16], "Nothing was charged."))
         else:
             write_atomic(kept, _new_answer(letter, node, own))
-        data = kept.read_bytes()
-        write_atomic(out, data)
+        data, ends = kept.read_bytes(), letter.stage == "evaluate"
+        if not ends:
+            write_atomic(out, data)
         if receipt := receipts.taken():
-            receipts.settle(receipt, receipts.SENT)
+            receipts.settle(receipt, "kept here" if ends else receipts.SENT)
     return Answered(question=letter, size=len(data), again=again)
 
 

@@ -44,6 +44,7 @@ def test_a_silo_takes_the_result_in_and_has_its_model(federation):
     step = federation.whole(L0)
     federation.answer("north", step.question, "report.fedkd")
     assert list(Path(federation.nodes["north"]["state-dir"]).rglob("north.model"))
+    assert not (federation.folder / "report.fedkd").exists()
 
 
 def test_noise_at_a_party_is_charged_and_claimed_as_in_one_process(federation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -67,7 +67,7 @@ def doctor(
     ):
         options += [option, value] if value else []
     options += ["--insecure"] if insecure else []
-    values = read_settings(settings, of=NodeConfig)
+    values = _without_keys(read_settings(settings, of=NodeConfig))
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
@@ -84,7 +84,7 @@ def doctor(
     else:
         from fedkd_flwr.silo.check_server import check_server
 
-        findings = check_server(read_settings(settings), superlink=superlink or None, show=line.show)
+        findings = check_server(_without_keys(read_settings(settings)), superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
         print_json(findings_json(findings))
@@ -93,3 +93,8 @@ def doctor(
             typer.echo(text)
     sys.stdout.flush()
     return exit_code(findings)
+
+
+def _without_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without those of ``[file]``, which `fedkd file` alone reads."""
+    return {key: value for key, value in values.items() if not key.startswith("file.")}

@@ -68,22 +68,27 @@ def answer(
     Examples
     --------
     fedkd file answer question.fedkd node.toml -o answer.fedkd
+    fedkd file answer next.fedkd node.toml
     """
     from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.silo.door import NotYetApprovedError
     from fedkd_flwr.silo.file_silo import answer as answered
 
     values, keys = _settings(words, NodeConfig, ("key", "server"))
+    state = values.get("state-dir") or "~/.fedkd"
     try:
         done = answered(question, values, Path(keys["key"]), Path(keys["server"]), out)
     except NotYetApprovedError:
-        state = values.get("state-dir") or "~/.fedkd"
         typer.echo(f"The answer waits for an approval here. See it: fedkd node egress pending {state}")
         typer.echo(f"Then: fedkd node egress approve last --state-dir {state}, and this command once more.")
         raise typer.Exit(1) from None
+    if done.question.stage == "evaluate":
+        typer.echo(
+            f"taken in: {done.question.title}. Your model and page: {Path(state).expanduser() / 'runs' / done.question.run}"
+        )
+        return
     typer.echo(f"{'the same answer as before' if done.again else 'answered'}: {done.question.title}")
-    what = "holds no labels; send it if you share metrics" if done.question.stage == "evaluate" else "send it back"
-    typer.echo(f"{out}  {done.size:,} bytes; {what}")
+    typer.echo(f"{out}  {done.size:,} bytes: send it back")
 
 
 def count(

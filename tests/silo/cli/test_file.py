@@ -53,6 +53,8 @@ def test_a_run_goes_by_file_from_the_question_to_the_page(here):
     assert "next.fedkd, for north, south, west" in done
     (page,) = (here / "out" / "runs").glob("*/report.html")
     assert f"page    {page}" in done
+    said = _fedkd("answer", "next.fedkd", "../north.toml").output
+    assert f"Your model and page: {here / 'state-north' / 'runs' / page.parent.name}" in said
 
 
 def test_an_answer_that_waits_says_how_to_approve_it(here):
@@ -74,3 +76,9 @@ def test_the_public_half_is_printed(tmp_path):
     said = _fedkd("key", "north", "--folder", tmp_path).output
     assert (tmp_path / "north.pub").read_text().strip() in said
     assert (tmp_path / "north.key").read_text().split()[2] not in said
+
+
+def test_doctor_reads_the_same_node_config(here):
+    said = CliRunner().invoke(group(), ["doctor", "../north.toml"]).output
+    assert "file.key" not in said
+    assert "not ready" not in said
