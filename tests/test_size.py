@@ -33,7 +33,7 @@ LIMITS = {
     "report": 4_846,
     "seeds": 39,
     "settings": 746,
-    "silo": 5_075,
+    "silo": 5_077,
     "simulation": 1_192,
     "stores": 2_502,
     "strategies": 3_895,

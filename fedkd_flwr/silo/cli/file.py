@@ -70,6 +70,9 @@ def answer(
     fedkd file answer question.fedkd node.toml -o answer.fedkd
     fedkd file answer next.fedkd node.toml
     """
+    import socket
+
+    socket.has_ipv6 = False  # urllib3, which Flower imports, opens a socket on import to look whether there is IPv6
     from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.silo.door import NotYetApprovedError
     from fedkd_flwr.silo.file_silo import answer as answered
@@ -83,9 +86,8 @@ def answer(
         typer.echo(f"Then: fedkd node egress approve last --state-dir {state}, and this command once more.")
         raise typer.Exit(1) from None
     if done.question.stage == "evaluate":
-        typer.echo(
-            f"taken in: {done.question.title}. Your model and page: {Path(state).expanduser() / 'runs' / done.question.run}"
-        )
+        folder = Path(state).expanduser() / "runs" / done.question.run
+        typer.echo(f"taken in: {done.question.title}. Your model and page: {folder}")
         return
     typer.echo(f"{'the same answer as before' if done.again else 'answered'}: {done.question.title}")
     typer.echo(f"{out}  {done.size:,} bytes: send it back")
