@@ -56,6 +56,7 @@ COMMANDS = {
     "node ledger": f"{_SILO}.ledger:ledger",
     "node egress dry-run": f"{_SILO}.egress:dry_run",
     **{f"node egress {verb}": f"{_SILO}.egress:{verb}" for verb in ("pending", "approve", "reject", "log", "verify")},
+    **{f"file {verb}": f"{_SILO}.file:{verb}" for verb in ("key", "ask", "show", "answer", "count")},
     "dev net": f"{_SILO}.net:net",
     "dev audit": "fedkd_flwr.audit.cli:audit",
 }
@@ -65,6 +66,7 @@ GROUPS = {
     "server": "Run a federation of real silos: the server's side.",
     "node": "Take part in a federation: a silo's side.",
     "node egress": "What leaves a silo: see, approve, reject, log.",
+    "file": "Federate by files: no port, no SuperNode.",
     "dev": "Try a federation here, or attack a simulated one.",
 }
 #: What stands at the top of the help, by task.

@@ -37,13 +37,18 @@ from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["Approve", "SiloDoor"]
+__all__ = ["Approve", "NotYetApprovedError", "SiloDoor"]
 
 logger = logging.getLogger("flwr.party")
 
 Approve = Literal["never", "first-round", "always"]
 POLL_S = 1.0
 """Seconds between two looks for a decision."""
+
+
+class NotYetApprovedError(BaseException):
+    """A reply waits for an approval, and nobody waits here; no `Exception`, because nothing has been refused."""
+
 
 _ENDED = "the run was stopped, or the node ended"
 
@@ -83,6 +88,7 @@ class SiloDoor:
         self.approve, self.within_s, self.until = approve, within_s, until
         self.versions = dict(versions or {})
         self.public_columns = public_columns
+        self.waits = True  # False: a reply that nobody has approved yet ends the visit, and is asked for once more
         self.held = HeldReplies(log.directory / "held")
         self._visit: dict[str, Any] = {}  # what the log's next line will say
 
@@ -268,6 +274,8 @@ class SiloDoor:
             self.log.directory.parents[1],
         )
         decision = held.decision
+        if decision is None and not self.waits:
+            raise NotYetApprovedError
         try:
             with paused():
                 while decision is None and time.monotonic() < end:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,7 +74,7 @@ def doctor(
     else:
         from fedkd_flwr.silo.check_server import check_server
 
-        findings = check_server(read_settings(settings), superlink=superlink or None, show=line.show)
+        findings = check_server(_without_keys(read_settings(settings)), superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
         print_json(findings_json(findings))

@@ -42,4 +42,6 @@ def node_options(
     options = found[first:] + ["--insecure"] * insecure
     for name, value in given.items():
         options += [f"--{name.replace('_', '-')}", value] if value else []
-    return found[:first], options, read_settings(found[:first], of=NodeConfig)
+    values = read_settings(found[:first], of=NodeConfig)
+    # the section [file] is for `fedkd file` alone
+    return found[:first], options, {key: value for key, value in values.items() if not key.startswith("file.")}

@@ -1,0 +1,110 @@
+"""Three silos and a server that federate by file, and the same run in one process."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from flwr.app import Context, RecordDict
+from grid import InProcessGrid
+
+from fedkd_flwr.app.client_app import app as client_app
+from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.silo.file_server import ask, count
+from fedkd_flwr.silo.file_silo import answer
+from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
+from fedkd_flwr.silo.letters import make_key
+
+__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "PATE", "Federation", "people"]
+
+SCHEMA = Schema(
+    columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
+    classes=("<=50K", ">50K"),
+    label="income",
+)
+NAMES = ("north", "south", "west")
+L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3}
+L1 = {**L0, "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1}
+PATE = {"algorithm": "pate", "model": "decision-tree", "seed": 3}
+FEDCT = {"algorithm": "fedct", "model": "decision-tree", "seed": 3, "num-rounds": 3, "consensus": "majority"}
+L2 = {**L0, "fedkt.level": "L2", "noise": "laplace", "gamma": 0.1}
+
+
+def people(count, seed):
+    rng = np.random.default_rng(seed)
+    age, hours = rng.integers(20, 70, count), rng.integers(10, 60, count)
+    return pd.DataFrame({"age": age, "hours": hours, "income": np.where(age + hours > 80, ">50K", "<=50K")})
+
+
+def _until_the_result(message, context):
+    """Answer the rounds; taking in the result needs seconds, and nobody looks at it here."""
+    if message.metadata.message_type == "evaluate":
+        raise RuntimeError("not in this test")
+    return client_app(message, context)
+
+
+class Federation:
+    """Three silos and a server, each with its key, in one folder."""
+
+    def __init__(self, folder):
+        self.folder, self.out = folder, folder / "out"
+        people(40, seed=9).drop(columns="income").to_csv(folder / "public.csv", index=False)
+        SCHEMA.write(folder / "schema.toml")
+        make_key("server", folder)
+        self.nodes = {name: self._silo(name, i) for i, name in enumerate(NAMES)}
+
+    def _silo(self, name, seed):
+        make_key(name, self.folder)
+        people(60, seed=seed).to_csv(self.folder / f"{name}.csv", index=False)
+        return {
+            "party": name,
+            "data-path": str(self.folder / f"{name}.csv"),
+            "public-path": str(self.folder / "public.csv"),
+            "state-dir": str(self.folder / f"state-{name}"),
+        }
+
+    def settings(self, settings):
+        return {"public-path": str(self.folder / "public.csv"), "output-dir": str(self.out), **settings}
+
+    def ask(self, settings, out="question.fedkd"):
+        keys = [self.folder / f"{name}.pub" for name in NAMES]
+        return ask(self.settings(settings), self.folder / "server.key", keys, self.folder / out)
+
+    def answer(self, name, question, out=None):
+        path = self.folder / (out or f"{name}.fedkd")
+        pair = self.folder / f"{name}.key", self.folder / "server.pub"
+        answer(question, self.nodes[name], *pair, path)
+        return path
+
+    def answers(self, question):
+        return [self.answer(name, question) for name in NAMES]
+
+    def count(self, paths, **options):
+        return count(paths, self.folder / "next.fedkd", output_dir=str(self.out), **options)
+
+    def whole(self, settings):
+        """Run by file until there is a result."""
+        step = self.ask(settings)
+        while step.record is None:
+            step = self.count(self.answers(step.question))
+        return step
+
+    def in_process(self, settings):
+        """Run the same in one process, with other states; return the record, and the labels of the result."""
+        nodes = [{**node, "state-dir": node["state-dir"] + "-0"} for node in self.nodes.values()]
+        config = {**self.settings(settings), "num-parties": 3}
+        grid = InProcessGrid(_until_the_result, nodes, config)
+        server_app(grid, Context(1, 1, {}, RecordDict(), config))
+        labels = grid.sent[-1].content["arrays"]["labels"].numpy().tolist()
+        return RunRecord.load(self.out / "runs" / "1" / "record.json"), labels
+
+    def charges(self, ending=""):
+        """Return what each silo's ledger was charged, without run ids and times."""
+        found = {}
+        for name, node in self.nodes.items():
+            state = Path(node["state-dir"] + ending)
+            for folder in ledgers_in(state) if list(state.rglob("ledger.sqlite3")) else ():
+                entries = read_ledger(folder).ledger.entries
+                found[name] = [(e.server_round, e.algorithm, e.mechanism, e.unit, e.events) for e in entries]
+        return found
