@@ -33,7 +33,7 @@ LIMITS = {
     "report": 5_091,
     "seeds": 39,
     "settings": 758,
-    "silo": 5_141,
+    "silo": 5_145,
     "simulation": 1_192,
     "stores": 2_549,
     "strategies": 3_922,

@@ -16,7 +16,7 @@ _ENDS = re.compile(r"(?<=[.!?])[\"')*_]*\s+")
 
 
 def _words(text):
-    return len(text.split())
+    return sum(any(sign.isalnum() for sign in word) for word in text.split())  # bars and dashes of tables are no words
 
 
 def _by_hand(page):

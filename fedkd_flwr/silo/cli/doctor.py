@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fedkd_flwr.cli.options import AsJson, echo, print_json
-from fedkd_flwr.silo.cli.options import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options
+from fedkd_flwr.silo.cli.options import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options, without_file
 
 __all__ = ["doctor"]
 
@@ -74,7 +74,7 @@ def doctor(
     else:
         from fedkd_flwr.silo.check_server import check_server
 
-        findings = check_server(_without_keys(read_settings(settings)), superlink=superlink or None, show=line.show)
+        findings = check_server(without_file(read_settings(settings)), superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
         print_json(findings_json(findings))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from fedkd_flwr.cli.options import complete_node_settings
 
-__all__ = ["Insecure", "Key", "NodeText", "NodeWords", "RootCertificates", "node_options"]
+__all__ = ["Insecure", "Key", "NodeText", "NodeWords", "RootCertificates", "node_options", "without_file"]
 
 NodeWords = Annotated[
     list[str] | None,
@@ -43,5 +43,9 @@ def node_options(
     for name, value in given.items():
         options += [f"--{name.replace('_', '-')}", value] if value else []
     values = read_settings(found[:first], of=NodeConfig)
-    # the section [file] is for `fedkd file` alone
-    return found[:first], options, {key: value for key, value in values.items() if not key.startswith("file.")}
+    return found[:first], options, without_file(values)
+
+
+def without_file(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those of the section ``[file]``, which `fedkd file` alone reads."""
+    return {key: value for key, value in values.items() if not key.startswith("file.")}
