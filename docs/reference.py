@@ -56,7 +56,7 @@ def table(rows: Iterable[tuple[str, type[Config], str, str]]) -> str:
     """Return a Markdown table of settings: (key, class, field name, who reads it)."""
     lines = ["| key | values | default | meaning |", "|---|---|---|---|"]
     for key, config, name, readers in rows:
-        default = config.default(name)
+        default = config.shown_default(name)
         written = "none" if default is None else f"`{toml(default)}`"
         text = config.meaning(name).replace("|", "\\|")
         only = [

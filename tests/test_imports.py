@@ -97,7 +97,7 @@ MAY_IMPORT = {
     "data": {"checks", "errors", "labels", "seeds"},
     "privacy": {"checks", "errors", "files", "labels"},
     "algorithms": {"checks", "errors", "registry", "seeds", "labels", "privacy"},
-    "stores": {"checks", "data", "errors", "files", "models", "privacy", "processes", "record"},
+    "stores": {"checks", "data", "errors", "files", "labels", "models", "privacy", "processes", "record"},
     "record": {"errors", "files", "metrics", "processes"},
     "onnx_graphs": {"errors", "data", "models", "stores"},
     "wire": {"checks", "errors", "labels"},

@@ -15,18 +15,16 @@ the same in all of them, stands at the top.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from fedkd_flwr.algorithms.setting_texts import docstrings, shown
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
 __all__ = ["PAPER", "Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
@@ -58,6 +56,7 @@ def setting(
     path: bool = False,
     section: str | None = None,
     first: bool = False,
+    zero: str = "",
     **limits: Any,
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
@@ -76,12 +75,21 @@ def setting(
         The section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for the top.
     first : bool
         Whether it is one of the few that `fedkd settings` shows first.
+    zero : str
+        The word that users write and read in place of 0, where 0 is no number but means "auto", "none" or "all".
     **limits
         ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {"told": told, "only": dict(only or {}), "path": path, "section": section, "first": first}
+    extra: Any = {
+        "told": told,
+        "only": dict(only or {}),
+        "path": path,
+        "section": section,
+        "first": first,
+        "zero": zero,
+    }
     return Field(default, json_schema_extra=extra, **limits)
 
 
@@ -142,6 +150,18 @@ class Config(BaseModel):
         return cls.model_fields[name].default
 
     @classmethod
+    def shown_default(cls, name: str) -> Any:
+        """Return the default of a setting as users write it: the word for 0, where it has one."""
+        return cls.default(name) or cls.zeros().get(cls.keys()[name], cls.default(name))
+
+    @classmethod
+    @cache
+    def zeros(cls) -> dict[str, str]:
+        """Return the words that users write in place of 0, by key."""
+        words = {key: _extra(cls.model_fields[name])["zero"] for name, key in cls.keys().items()}
+        return {key: word for key, word in words.items() if word}
+
+    @classmethod
     def rule(cls, name: str) -> str:
         """Return in words which values a setting takes: its choices, or its type and range.
 
@@ -151,18 +171,21 @@ class Config(BaseModel):
         'a number > 0 and <= 1'
         """
         field = cls.model_fields[name]
-        if choices := _choices(field):
+        zero = _extra(field)["zero"]
+        if choices := [zero if zero and choice == 0 else choice for choice in _choices(field)]:
             return ", ".join(text if (text := str(choice)).strip(" .,") else f'"{text}"' for choice in choices)
         kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
         kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
         ends = [
-            f"{sign} {_shown(getattr(limit, end))}"
+            f"{sign} {shown(getattr(limit, end))}"
             for limit in field.metadata
             for end, sign in signs.items()
             if getattr(limit, end, None) is not None
         ]
-        return f"{kind} {' and '.join(ends)}".strip()
+        if zero:
+            ends = [(">= 1" if field.annotation is int else "> 0") if end == ">= 0" else end for end in ends]
+        return f"{f'{zero}, or ' if zero else ''}{kind} {' and '.join(ends)}".strip()
 
     @classmethod
     def meaning(cls, name: str) -> str:
@@ -170,7 +193,7 @@ class Config(BaseModel):
 
         Read from the source, and not by pydantic at import, which would take half as long again in every process.
         """
-        return _docstrings(next(one for one in cls.__mro__ if name in inspect.get_annotations(one))).get(name, "")
+        return docstrings(next(one for one in cls.__mro__ if name in inspect.get_annotations(one))).get(name, "")
 
     # ---------------------------------------------------------------- what travels
 
@@ -218,8 +241,11 @@ class Config(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _of_its_kind(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse True where 1 is a choice, and 16.0 where 16 is one: to pydantic they are equal."""
+        """Refuse True where 1 is a choice, and 16.0 where 16 is one: to pydantic they are equal. Read words for 0."""
         name = str(info.field_name)
+        field = cls.model_fields[name]
+        if value == _extra(field)["zero"] != "":
+            value = type(field.default)(0)
         if (choices := _choices(cls.model_fields[name])) and type(value) is not type(choices[0]):
             raise ValueError(explain(cls.keys().get(name, name), f"be one of {cls.rule(name)}", value))
         return value
@@ -261,22 +287,6 @@ class Config(BaseModel):
         return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
 
 
-def _shown(limit: float) -> str:
-    return f"{limit:g}" if limit < 2**31 else f"2^{int(limit).bit_length() - 1}"
-
-
-@cache
-def _docstrings(cls: type) -> dict[str, str]:
-    """Return the docstring below each setting that this very class declares."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
-    return {
-        line.target.id: " ".join(str(below.value.value).split())
-        for line, below in pairwise(body)
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-    }
-
-
 def _choices(field: FieldInfo) -> tuple[Any, ...]:
     return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
 
@@ -286,7 +296,7 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
     return (
         dict(extra)
         if isinstance(extra, dict)
-        else {"told": False, "only": {}, "path": False, "section": None, "first": False}
+        else {"told": False, "only": {}, "path": False, "section": None, "first": False, "zero": ""}
     )
 
 
@@ -295,8 +305,8 @@ class ExchangeConfig(Config):
 
     seed: int = setting(1, ge=0, lt=2**63, told=True, first=True)
     """All randomness of a run but privacy noise derives from it."""
-    nodes_stable_s: float = setting(0.0, ge=0)
-    """Without num-parties: seconds their number must stay unchanged. 0: 3 in simulation, 30 at silos."""
+    nodes_stable_s: float = setting(0.0, ge=0, zero="auto")
+    """Without num-parties: seconds their number must stay unchanged. auto: 3 in simulation, 30 at silos."""
     node_deadline_s: float = setting(120.0, ge=0)
     """Seconds after which waiting for nodes fails."""
 

@@ -73,10 +73,10 @@ class VotersConfig(TiesConfig):
     of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
     anybody, which reproduces the papers."""
 
-    known_rows: int = setting(0, ge=0)
+    known_rows: int = setting(0, ge=0, zero="none")
     """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. They judge what each
     party's labels are worth, and which rule is best; for consensus "auto". At silos: rows with a label in the server's
-    copy of the public file. 0: none."""
+    copy of the public file."""
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -134,8 +134,8 @@ class ClaimConfig(ExchangeConfig):
 class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
-    epsilon: float = setting(0.0, ge=0, first=True)
-    """What the noise of the whole run may cost: it is found from this. 0: the noise is given."""
+    epsilon: float = setting(0.0, ge=0, first=True, zero="none")
+    """What the noise of the whole run may cost: it is found from this. none: the noise is given."""
 
     def check(self) -> None:
         """Refuse an epsilon of no noise."""
@@ -150,8 +150,8 @@ class LabelNoiseConfig(EpsilonConfig):
     label_mechanism: LabelMechanism = setting("none", told=True, first=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
     are exchanged: randomized-response alone, with answer-form="argmax"."""
-    label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS})
-    """Epsilon of one label, in place of epsilon."""
+    label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none")
+    """Epsilon of one label's noise, given in place of the whole run's epsilon. none: it is found from epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
@@ -196,8 +196,8 @@ class LocalEpochsConfig(ExchangeConfig):
 
     local_epochs: int = setting(5, ge=1, le=1000, told=True)
     """Passes of a party over its rows in each round."""
-    solo_epochs: int = setting(0, ge=0, le=100_000, told=True, section=PAPER)
-    """Passes of the net that a party trains alone for comparison. 0: as many as in its rounds."""
+    solo_epochs: int = setting(0, ge=0, le=100_000, told=True, section=PAPER, zero="auto")
+    """Passes of the net that a party trains alone for comparison. auto: as many as in its rounds."""
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings with as many passes of SOLO as ``num_rounds`` rounds make."""

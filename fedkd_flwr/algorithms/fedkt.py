@@ -26,11 +26,11 @@ class FedKTConfig(OneShotVoteConfig):
     level: Literal["L0", "L1", "L2"] = setting("L0", told=True, first=True)
     """L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of a party's
     teachers, which protects records."""
-    students_per_party: int = setting(0, ge=0, le=100, told=True)
-    """The paper's s: students, and label arrays, per party. 0: 2 at L0, and 1 at L1 and L2, where s multiplies the
+    students_per_party: int = setting(0, ge=0, le=100, told=True, zero="auto")
+    """The paper's s: students, and label arrays, per party. auto: 2 at L0, and 1 at L1 and L2, where s multiplies the
     cost."""
-    teachers_per_student: int = setting(0, ge=0, le=1000, told=True)
-    """The paper's t: disjoint subsets of a party's rows, and teachers, per student. 0: 5, and 25 at L2."""
+    teachers_per_student: int = setting(0, ge=0, le=1000, told=True, zero="auto")
+    """The paper's t: disjoint subsets of a party's rows, and teachers, per student. auto: 5, and 25 at L2."""
     voting: Literal["consistent", "plain"] = setting("consistent")
     """Count a party only where all its students agree, as published, or count every student."""
 

@@ -47,8 +47,8 @@ class NoisySumsConfig(EpsilonConfig):
     noise_at: Literal["party", "server"] = setting("party", told=True)
     """Who adds the noise. party: each party, to its own counts, and nobody is trusted. server: once, to the sum; the
     server is trusted with exact counts, and a silo sends them only if its allow-vote-rules names exact-sums."""
-    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True)
-    """Standard deviation of the noise, in units of what one record moves; 0: found from epsilon, which is 1 where
+    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto")
+    """Standard deviation of the noise, in units of what one record moves. auto: found from epsilon, which is 1 where
     neither is given."""
     bins: int = setting(10, ge=2, le=100, told=True)
     """Bins of a numeric column whose bins the schema does not say: public rows fill them equally."""

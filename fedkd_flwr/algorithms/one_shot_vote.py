@@ -47,10 +47,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """A query is answered where the largest count plus noise of sigma-threshold reaches so many votes."""
     sigma_threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
     """Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'."""
-    num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES})
-    """Public rows asked where there is noise, drawn before any vote is seen; 0: all."""
-    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
-    """Asking ends after so many answers; 0: no end before num-queries."""
+    num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
+    """Public rows asked where there is noise, drawn before any vote is seen. all: each one."""
+    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="all")
+    """Asking ends after so many answers; all: no end before num-queries."""
     learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
     """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
     on two classes, where winners cost less."""

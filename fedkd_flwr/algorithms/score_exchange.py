@@ -43,8 +43,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
     """What parties send of each public row asked: a net's outputs (not in DS-FL and SCARLET), class probabilities, or
     labels alone."""
-    public_rows_per_round: int = setting(0, ge=0)
-    """Public rows a round, drawn from the seed. 0: 5,000, or all where there are fewer."""
+    public_rows_per_round: int = setting(0, ge=0, zero="auto")
+    """How many public rows a round asks for, drawn from the seed. auto: 5,000, or all where there are fewer."""
     distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
     """How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; else
     cross-entropy, and in DD the squared difference of probabilities."""
@@ -53,22 +53,22 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     probable its labels are."""
     score_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
     """Precision of what parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits (CFD)."""
-    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER)
-    """Precision of the averages that go down. 0: that of score-bits; 16 where labels are averaged."""
+    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER, zero="auto")
+    """Precision of the averages that go down. auto: that of score-bits; 16 where labels are averaged."""
     send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
     """Send what changed since a row was last answered (CFD), where server and party hold the same earlier answers."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True)
     """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
-    subset_rows: int = setting(0, ge=0, told=True)
-    """NFDP: each party learns from so many of its rows only, drawn once for ever. 0: from all of them."""
+    subset_rows: int = setting(0, ge=0, told=True, zero="all")
+    """NFDP: each party learns from so many of its rows only, drawn once for ever. all: from all of them."""
     subset_replacement: bool = setting(True, told=True, section=PAPER)
     """Whether a row may be drawn several times."""
     score_noise: Literal["none", "laplace", "gaussian"] = setting(
         "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
     """What a party adds to the logits or probabilities it sends."""
-    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE})
-    """Scale (Laplace) or standard deviation (Gaussian) of that noise. 0: found from epsilon."""
+    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto")
+    """Scale (Laplace) or standard deviation (Gaussian) of score-noise. auto: found from epsilon."""
     logit_bound: float = setting(10.0, gt=0, told=True, only={"answer_form": ("logits",), "score_noise": _ANY_NOISE})
     """With noise, logits are clipped to plus or minus this."""
 

@@ -39,10 +39,10 @@ class RunConfig(Config):
     """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
     algorithm: str = setting("fedct", first=True)
     """Which exchange: a name, or your own card as package.module:CARD."""
-    num_rounds: int = setting(0, ge=0, le=100_000, first=True)
-    """Exchanges. 0: the algorithm's usual number. FedKT-Prox counts FedProx's."""
-    num_parties: int = setting(0, ge=0, first=True)
-    """Nodes to wait for. 0: until their number is stable."""
+    num_rounds: int = setting(0, ge=0, le=100_000, first=True, zero="auto")
+    """How many exchanges there are. auto: the algorithm's usual number. FedKT-Prox counts FedProx's."""
+    num_parties: int = setting(0, ge=0, first=True, zero="auto")
+    """How many nodes the server waits for. auto: until their number is stable."""
     min_parties: int = setting(2, ge=1, first=True)
     """Fewest valid replies a round needs; fewer fail the run."""
     fraction_parties: float = setting(1.0, gt=0, le=1)
@@ -54,8 +54,8 @@ class RunConfig(Config):
     resume_from: str = setting("")
     """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
     (docs/howto/resume.md)."""
-    server_epsilon_budget: float = setting(0.0, ge=0)
-    """Most that noise at this server may cost over all runs on a public set. 0: no limit."""
+    server_epsilon_budget: float = setting(0.0, ge=0, zero="none")
+    """Most that noise at this server may cost over all runs on a public set. none: no limit."""
     rehearsal: bool = setting(False)
     """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
     private leaves, and no ledger is charged (`fedkd server rehearse`)."""
@@ -106,17 +106,17 @@ class RunConfig(Config):
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
     """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
-    num_public: int = setting(0, ge=0, first=True)
-    """Public rows; 0: the data set's usual share."""
-    num_test: int = setting(0, ge=0)
-    """Test rows; 0: the data set's usual share."""
-    num_private: int = setting(0, ge=0)
-    """Private rows; 0: the data set's usual share."""
+    num_public: int = setting(0, ge=0, first=True, zero="auto")
+    """How many rows are public in simulation. auto: the data set's usual share."""
+    num_test: int = setting(0, ge=0, zero="auto")
+    """How many rows of a simulation are common test rows. auto: the data set's usual share."""
+    num_private: int = setting(0, ge=0, zero="auto")
+    """How many rows the simulated parties hold together. auto: the data set's usual share."""
     public_rows: str = setting("", path=True)
     """In simulation: a file of public rows, with schema.toml beside it, that takes the place of the data set's own."""
-    draw_public_epsilon: float = setting(0.0, ge=0)
+    draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
     """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
-    this epsilon at 1e-5, for one record against the server. 0: the data set's own (docs/howto/draw-public-rows.md)."""
+    this epsilon at 1e-5, for one record against the server. none: the data set's own (docs/howto/draw-public-rows.md)."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Sets with an official test file: where public rows come from."""
     public_label_column: str = setting("")
@@ -140,8 +140,10 @@ class RunConfig(Config):
     """The column of your table that says whose row it is. It is no feature."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER)
-    """Half of the rows, drawn at random, are dealt with this alpha instead; 0: all with dirichlet-alpha."""
+    second_dirichlet_alpha: float = setting(
+        0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER, zero="none"
+    )
+    """Half of the rows, drawn at random, are dealt with this alpha instead. none: all with dirichlet-alpha."""
     classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")})
     """How many classes a simulated party holds; with partitioner "shard" so many shards, of nearly one class each."""
     min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)

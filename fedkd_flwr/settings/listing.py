@@ -61,6 +61,6 @@ def _rows(config: type[Config], names: list[str]) -> dict[str, SettingRow]:
     for name in names:
         if (key := keys[name]) not in _BY_COMMANDS:
             found[key] = SettingRow(
-                key, toml(config.default(name)), config.rule(name), config.meaning(name), key in first
+                key, toml(config.shown_default(name)), config.rule(name), config.meaning(name), key in first
             )
     return found

@@ -67,9 +67,9 @@ class NodeConfig(Config):
     refuses runs without a mechanism too."""
     delta_budget: float = setting(1e-5, gt=0, lt=1)
     """The delta at which that is counted."""
-    rows_at_least: int = setting(0, ge=0)
+    rows_at_least: int = setting(0, ge=0, zero="none")
     """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
-    number, never for the true one. 0: nothing is known, and it is counted as if all rows were drawn."""
+    number, never for the true one. none: nothing is known, and it is counted as if all rows were drawn."""
     allow_models: str = setting("")
     """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
     node's own is its owner's choice."""
@@ -96,11 +96,11 @@ class NodeConfig(Config):
     reply_every_s: float = setting(0.0, ge=0)
     """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
     comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
-    round_limit_s: float = setting(3000.0, ge=0)
+    round_limit_s: float = setting(3000.0, ge=0, zero="none")
     """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
-    round-timeout-s, so that the party still answers. 0: never."""
-    memory_limit_gb: float = setting(0.0, ge=0)
-    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. 0: three quarters of
+    round-timeout-s, so that the party still answers. none: it is never ended."""
+    memory_limit_gb: float = setting(0.0, ge=0, zero="auto")
+    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. auto: three quarters of
     the machine's, or of its container's."""
     share_metrics: str = setting("", first=True)
     """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/reference/metrics.md); model

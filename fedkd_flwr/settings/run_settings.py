@@ -53,6 +53,10 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
         found |= _absolute(read_toml(path), path.parent, of)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
     found |= _absolute(read_words([word for word in words if "=" in word], of=of) | options, Path.cwd(), of)
+    zeros = {
+        key: word for one in (of, *(card.config for card in cards().values())) for key, word in one.zeros().items()
+    }
+    found = {key: 0 if value == zeros.get(key) else value for key, value in found.items()}
     return ({"dataset": "table"} if found.get("table") or found.get("tables") else {}) | found
 
 

@@ -131,8 +131,14 @@ def test_the_defaults_are_those_that_are_documented():
     [
         ({"level": "L3"}, "fedkt.level must be one of L0, L1, L2, got 'L3'"),
         ({"voting": "loud"}, "fedkt.voting must be one of consistent, plain, got 'loud'"),
-        ({"students_per_party": -1}, "fedkt.students-per-party must be a whole number >= 0 and <= 100, got -1"),
-        ({"teachers_per_student": 2.5}, "fedkt.teachers-per-student must be a whole number >= 0 and <= 1000, got 2.5"),
+        (
+            {"students_per_party": -1},
+            "fedkt.students-per-party must be auto, or a whole number >= 1 and <= 100",
+        ),
+        (
+            {"teachers_per_student": 2.5},
+            "fedkt.teachers-per-student must be auto, or a whole number >= 1 and <= 1000",
+        ),
         ({"level": "L1"}, 'noise must fit level L1, got \'none\'. Set noise to "gaussian" or "laplace" at L1 and L2'),
         ({"level": "L2"}, "noise must fit level L2, got 'none'"),
         # an epsilon beside it must not hide what is missing: a noise was chosen

@@ -376,7 +376,7 @@ def test_noise_at_the_server_is_nothing_that_parties_are_told():
         ({"noise": "laplace", "gamma": float("nan")}, "gamma must be a number >= 0, got nan"),
         ({"noise": "laplace", "gamma": float("inf")}, "gamma must be a number >= 0, got inf"),
         ({"noise": "laplace", "gamma": -1.0}, "gamma must be a number >= 0, got -1.0"),
-        ({"num_queries": -1}, "num-queries must be a whole number >= 0, got -1"),
+        ({"num_queries": -1}, "num-queries must be all, or a whole number >= 1, got -1"),
         ({"learn_from": "votes"}, "learn-from must be one of labels, counts, got 'votes'"),
         ({"unanswered_rows": "used"}, "unanswered-rows must be one of unused, self-training, got 'used'"),
         ({"party_models": 0}, "paper.party-models must be true or false, got 0"),

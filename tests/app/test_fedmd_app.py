@@ -101,7 +101,7 @@ def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(t
         ({"score-noise": "laplace"}, "score-noise must not be set for fedct"),
         ({"algorithm": "fedmd", "noise": "laplace"}, "noise must not be set for fedmd"),
         ({"algorithm": "fedmd", "score-bits": 12}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 12"),
-        ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be a whole number >= 0, got True"),
+        ({"algorithm": "dd", "subset-rows": True}, "subset-rows must be all, or a whole number >= 1, got True"),
     ],
 )
 def test_a_setting_that_would_be_ignored_or_is_none_is_refused(settings, message):

@@ -411,9 +411,9 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
         # of the wrong type
-        ({"num-rounds": True}, "num-rounds must be a whole number >= 0 and <= 100000, got True."),
-        ({"num-rounds": 2.0}, "num-rounds must be a whole number >= 0 and <= 100000, got 2.0."),
-        ({"num-rounds": "2"}, "num-rounds must be a whole number >= 0 and <= 100000, got '2'."),
+        ({"num-rounds": True}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got True."),
+        ({"num-rounds": 2.0}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got 2.0."),
+        ({"num-rounds": "2"}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got '2'."),
         ({**QUORUM, "fedct.quorum": True}, "fedct.quorum must be a number >= 0 and <= 1, got True."),
         ({**QUORUM, "fedct.quorum": "high"}, "fedct.quorum must be a number >= 0 and <= 1, got 'high'."),
         ({"centralised": 1}, "centralised must be true or false, got 1."),
@@ -423,7 +423,7 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"algorithm": "fedmd", "score-bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0."),
         (
             {"algorithm": "fedmd", "paper.average-bits": False},
-            "paper.average-bits must be one of 0, 32, 16, 8, 4, 2, 1, got False.",
+            "paper.average-bits must be one of auto, 32, 16, 8, 4, 2, 1, got False.",
         ),
         # out of range
         (

@@ -8,7 +8,7 @@ import pytest
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.run_settings import read_settings, read_words
 
 
@@ -102,3 +102,16 @@ def test_names_of_runs_are_plain(name):
     with pytest.raises(ConfigError, match="name must be at most 100 letters"):
         parse_run_config({"name": name})
     assert parse_run_config({"name": "Versuch-3_größer.a=b"}).name == "Versuch-3_größer.a=b"
+
+
+def test_a_word_stands_for_each_0_that_means_something_else_and_is_0_inside(tmp_path):
+    (tmp_path / "run.toml").write_text('num-public = "auto"\nfedkt.students-per-party = "auto"\n', encoding="utf-8")
+    words = ["algorithm=fedkt", "num-parties=auto", "epsilon=none", "server-epsilon-budget=none"]
+    read = read_settings([str(tmp_path / "run.toml"), *words])
+    assert [read[key] for key in ("num-public", "fedkt.students-per-party", "num-parties", "epsilon")] == [0] * 4
+    for settings in (read, {"algorithm": "fedkt", "num-parties": "auto", "epsilon": "none"}):
+        assert parse_run_config(settings) == parse_run_config({"algorithm": "fedkt"})
+    with pytest.raises(ConfigError, match="num-parties must be auto, or a whole number >= 1, got 'none'"):
+        parse_run_config({"num-parties": "none"})
+    node = {"memory-limit-gb": "auto", "round-limit-s": "none", "partition-id": 0, "num-partitions": 1}
+    assert (parse_node_config(node).memory_limit_gb, parse_node_config(node).round_limit_s) == (0.0, 0.0)
