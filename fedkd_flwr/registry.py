@@ -73,7 +73,7 @@ GROUPS = {
 TASKS = {
     "Simulate": ("simulate", "choose", "settings"),
     "Results": ("runs", "report", "compare", "predict", "export"),
-    "Real silos": ("server", "node", "doctor"),
+    "Real silos": ("server", "node", "file", "doctor"),
     "Development": ("dev",),
 }
 

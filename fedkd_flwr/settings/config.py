@@ -116,7 +116,7 @@ class RunConfig(Config):
     """In simulation: a file of public rows, with schema.toml beside it, that takes the place of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
     """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
-    this epsilon at 1e-5, for one record against the server. none: the data set's own (docs/howto/draw-public-rows.md)."""
+    this epsilon at 1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: no."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Sets with an official test file: where public rows come from."""
     public_label_column: str = setting("")

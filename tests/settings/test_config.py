@@ -80,7 +80,7 @@ def test_generated_parts_are_up_to_date(reference, capsys):
 OUT_OF_DATE = [
     ("pyproject.toml", "quorum = 0.9", "quorum = 0.8"),
     ("pyproject.toml", "num-rounds = 0\n", ""),
-    ("docs/reference/configuration.md", "`fedct.quorum` | a number >= 0 and <= 1", "`fedct.quorum` | any number"),
+    ("docs/reference/configuration.md", "`fedct.quorum` | number >= 0 and <= 1", "`fedct.quorum` | any number"),
     ("fedkd_flwr/strategies/__init__.py", "import PATE as PATE", "import PATE as Pate"),
     ("fedkd_flwr/clients/__init__.py", "import PATEClient as PATEClient\n", "import PATEClient as Client\n"),
 ]
