@@ -35,7 +35,7 @@ def public(
     --------
     fedkd server public schema.toml --columns age,sex,outcome --label outcome --classes "home,ward"
     fedkd server public schema.toml --output bins
-    fedkd server run algorithm=noisy-sums epsilon=0.5 public-path=bins/bins.csv noisy-sums.party-models=false
+    fedkd server run algorithm=noisy-sums epsilon=0.5 public-path=bins/bins.csv paper.party-models=false
     fedkd server public last --rows 4000 --output public
     """
     from fedkd_flwr.app import public_rows
@@ -51,7 +51,7 @@ def public(
     if source.endswith(".toml"):
         made = public_rows.bin_file(Path(source), output)
         path = (output / "bins.csv").absolute()
-        settings = ["algorithm=noisy-sums", "epsilon=0.5", f"public-path={path}", "noisy-sums.party-models=false"]
+        settings = ["algorithm=noisy-sums", "epsilon=0.5", f"public-path={path}", "paper.party-models=false"]
         if as_json:
             print_json({"public": str(path), "fingerprint": made.fingerprint, "settings": settings})
             return

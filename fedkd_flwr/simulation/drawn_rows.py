@@ -35,7 +35,7 @@ def draw_rows(config: RunConfig, values: Mapping[str, Any], make_grid: Callable[
         ``make_grid(values, run_id=..., log="")`` makes the grid of a run; it is closed here.
     """
     same = {key: values[key] for name, key in config.keys().items() if key in values and name not in _OTHERS}
-    own = {"algorithm": "noisy-sums", "noisy-sums.party-models": False, "model": "decision-tree", "centralised": False}
+    own = {"algorithm": "noisy-sums", "paper.party-models": False, "model": "decision-tree", "centralised": False}
     name = {"name": f"{config.name[:90]}-public"} if config.name else {}
     first = {**same, **own, **name, "seed": config.seed, "epsilon": config.draw_public_epsilon}
     run_id, root = str(secrets.randbits(63) | 1 << 62), output_root(config.output_dir)

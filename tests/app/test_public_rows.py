@@ -84,7 +84,7 @@ def test_a_run_without_sums_is_refused(settings, tmp_path):
 def test_a_schema_alone_gives_the_public_file_of_a_run_whose_model_needs_no_public_rows(settings, tmp_path):
     public = bin_file(tmp_path / "schema.toml", tmp_path / "bins")
     assert public.num_rows == 4
-    values = {**settings, "algorithm": "noisy-sums", "epsilon": 5.0, "noisy-sums.party-models": False}
+    values = {**settings, "algorithm": "noisy-sums", "epsilon": 5.0, "paper.party-models": False}
     record = run({**values, "public-rows": str(tmp_path / "bins" / "bins.csv")}, 9)
     assert record.num_public == 4
     assert record.server["common"].accuracy > 0.8

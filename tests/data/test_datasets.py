@@ -125,7 +125,7 @@ def test_leaving_no_private_rows_is_refused():
 
 
 def test_negative_size_is_refused():
-    with pytest.raises(ConfigError, match="num-test must be auto, or a whole number >= 1, got -1"):
+    with pytest.raises(ConfigError, match="num-test must be a whole number >= 0, got -1"):
         load_pool("wine", seed=0, num_test=-1)
 
 
