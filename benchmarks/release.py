@@ -5,8 +5,8 @@
 
 The clean environment has the libraries of this one, which are not installed again, but not this checkout. Checked are:
 what the two files hold; that the wheel built from the source distribution holds the same; that ``fedkd --help`` and a
-small simulation work in an empty folder; and what ``flwr app publish`` checks of this folder before it uploads. Nothing
-is uploaded.
+small simulation work in an empty folder; and what ``flwr app publish`` checks of the unpacked source distribution
+before it uploads. Nothing is uploaded.
 """
 
 from __future__ import annotations
@@ -86,15 +86,15 @@ def check_installed(wheel: Path, scratch: Path) -> None:
     if "simulate" not in run(fedkd, "--help", cwd=here):
         raise SystemExit("fedkd --help does not name fedkd simulate")
     # a simulation in one process: `fedkd simulate` starts several, each of which imports anew
-    few = [word for text in ('model="decision-tree"', "num-rounds=1", "num-public=100") for word in ("--set", text)]
-    candidate = ("--dataset", "digits", "--candidate", "fedct:majority", "--seeds", "1", "--parties", "2")
+    few = ("dataset=digits", "model=decision-tree", "num-rounds=1", "num-public=100")
+    candidate = ("--candidate", "fedct:majority", "--seeds", "1", "--parties", "2")
     chosen = json.loads(run(fedkd, "choose", "--json", *candidate, *few, cwd=here))
     if "fedct:majority" not in chosen["ranking"]:
         raise SystemExit(f"fedkd choose: {chosen}")
 
 
-def check_publishable() -> str:
-    """Check this folder as ``flwr app publish`` does before it uploads; return what it says."""
+def check_publishable(root: Path) -> str:
+    """Check a folder as ``flwr app publish`` does before it uploads; return what it says."""
     code = """
 import sys, pathlib, flwr.cli.app_cmd.publish
 from flwr.cli.config_utils import load_and_validate
@@ -105,7 +105,7 @@ assert len(config["project"]["description"]) <= 200
 checks._validate_description(config["project"]["description"])
 checks._validate_files(checks._collect_file_paths(root))
 """
-    return run(sys.executable, "-c", code, ROOT, cwd=ROOT).strip().splitlines()[-1]
+    return run(sys.executable, "-c", code, root, cwd=root).strip().splitlines()[-1]
 
 
 def main() -> None:
@@ -121,7 +121,8 @@ def main() -> None:
         print(f"{sdist.name}, {wheel.name}: complete, and nothing else")
         check_installed(wheel, scratch)
         print("installed in a clean environment: fedkd --help, a simulation")
-        print(f"flwr app publish would take it: {check_publishable()}")
+        (unpacked,) = (scratch / "unpacked").iterdir()
+        print(f"flwr app publish would take it: {check_publishable(unpacked)}")
 
 
 if __name__ == "__main__":
