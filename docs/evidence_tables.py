@@ -1,4 +1,4 @@
-"""The tables of ``docs/evidence/``, from the figures on record: votes, liars, and what an audit proves."""
+"""Tables from the figures on record: votes, liars, what an audit proves, noisy sums, and class shares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 
-__all__ = ["claim_table", "liar_rows", "liar_table", "vote_rows", "vote_table"]
+__all__ = ["claim_table", "liar_rows", "liar_table", "share_table", "sum_tables", "vote_rows", "vote_table"]
 
 _FEDERATIONS = (
     ("digits, iid", "density-votes", "digits:iid:forest300"),
@@ -119,4 +119,65 @@ def claim_table(root: Path) -> str:
         cells = [bound_text(one["claimed"], 3), f"{one['delta']:g}", *(least_text(value, 3) for value in proven)]
         above = f"{one['runs above the claim']} of {one['runs']}"
         lines.append("| " + " | ".join([one["level"], unit, against, *cells, above]) + " |")
+    return "\n".join(lines)
+
+
+_FEWEST = 3  # seeds that a row of the tables below rests on
+_DATA = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "rare": "5 % rare"}
+_COMMON = ("accuracy", "roc_auc", "log_loss")
+_KINDS = {"random-forest": "forests", "xgboost": "XGBoost"}
+
+
+def _spread(values: list[float]) -> str:
+    """Return a mean and, in brackets, the standard deviation over seeds."""
+    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})"[1:].replace("(0.", "(.")
+
+
+def sum_tables(root: Path) -> str:
+    """Return how accurate noisy sums are, and models that votes on drawn public rows taught, beside real ones."""
+    runs = json.loads((root / "benchmarks" / "results" / "noisy-sums.json").read_text())["runs"]
+    lines = ["| noisy sums: accuracy | commonest class | epsilon 1 | 2 | 4 |", "|---|---|---|---|---|"]
+    for data in dict.fromkeys(run["data"] for run in runs):
+        here = [run for run in runs if run["data"] == data and run["what"] == "model"]
+        common = statistics.fmean(run["commonest class"] for run in here)
+        for key, words in (("sums alone", "of the sums alone"), ("with public rows", "with 2,000 public rows")):
+            cells = [_spread([run[key] for run in here if run["epsilon"] == epsilon]) for epsilon in (1.0, 2.0, 4.0)]
+            lines.append(f"| {_DATA[data]}, {words} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
+    lines += [
+        "",
+        "| votes on 2,000 public rows: accuracy | real rows | drawn at epsilon 0.5 | at 1 |",
+        "|---|---|---|---|",
+    ]
+    for data, model in dict.fromkeys((run["data"], run["model"]) for run in runs if run["what"] == "rows"):
+        here = [run for run in runs if (run["data"], run.get("model"), run["what"]) == (data, model, "rows")]
+        for whose in ("server", "parties"):
+            for key, words in ((whose, "accuracy"), (f"{whose}, balanced", "balanced")):
+                drawn = [[run[key] for run in here if run["drawn at"] == epsilon] for epsilon in (0.0, 0.5, 1.0)]
+                name = f"{_DATA[data]}, {_KINDS[model]}, {whose}: {words}"
+                lines.append(f"| {name} | {' | '.join(map(_spread, drawn))} |")
+    return "\n".join(lines)
+
+
+def share_table(root: Path) -> str:
+    """Return who lost at home by joining before models answered for class shares, and who loses now."""
+    kept = json.loads((root / "benchmarks" / "results" / "priors.json").read_text())
+    before, now = kept["before"]["found"], kept["now"]["found"]
+    head = ["federation", "seeds", "home: alone", "before", "now", "lose: before", "now", "common: before", "now"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for case in now:
+        seeds = sorted(set(before.get(case, {})) & set(now[case]))
+        pairs = [(before[case][seed], now[case][seed]) for seed in seeds]
+        if len(seeds) < _FEWEST or any("failed" in one for pair in pairs for one in pair):
+            continue
+        table, algorithm, model, parties, alpha = case.split(", ")
+        cells = [str(len(seeds)), _spread([one["home alone"] for _, one in pairs])]
+        cells += [_spread([pair[i]["home with"] for pair in pairs]) for i in range(2)]
+        total = sum(one["parties"] for _, one in pairs)
+        cells += [f"{sum(pair[i]['lose'] for pair in pairs)} of {total}" for i in range(2)]
+        for i in range(2):
+            means = [statistics.fmean(pair[i][f"common {key}"] for pair in pairs) for key in _COMMON]
+            cells.append(" / ".join(f"{mean:.3f}"[1:] for mean in means))
+        names = {"fedkt": "FedKT", "fedct": "FedCT"}
+        name = f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {parties} parties, Dirichlet {alpha}"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)

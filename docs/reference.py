@@ -19,7 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
 from command_pages import command_pages
-from evidence_tables import claim_table, liar_table, vote_table
+from evidence_tables import claim_table, liar_table, share_table, sum_tables, vote_table
 from record_fields import record_fields
 from result_tables import bench_tables, kept_runs
 
@@ -155,6 +155,8 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         "docs/evidence/results.md": {"tables": bench_tables(root), "results": kept_runs(root)},
         "docs/evidence/votes.md": {"federations": vote_table(root), "liars": liar_table(root)},
         "docs/evidence/attacks.md": {"claims": claim_table(root)},
+        "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
+        "docs/understand/class-shares.md": {"shares": share_table(root)},
         "fedkd_flwr/strategies/__init__.py": {"names": _names("strategy")},
         "fedkd_flwr/clients/__init__.py": {"names": _names("client")},
     }
