@@ -26,13 +26,11 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
-__all__ = ["CARD", "EXACT", "NoisySumsConfig", "SumFacts", "aggregate", "class_shares", "difference", "draw", "shares"]
+__all__ = ["CARD", "NoisySumsConfig", "SumFacts", "aggregate", "class_shares", "difference", "draw", "shares"]
 
 Sums = NDArray[np.int64]
 """(cells, classes): of each column's bins, one column after the other, how many records of each class they hold."""
 
-EXACT = "exact-sums"
-"""The word in a node's ``allow-vote-rules`` with which a silo trusts the server with counts that have no noise."""
 
 _USUAL_EPSILON = 1.0
 _ALIKE = 0.1  # mean difference of columns up to which public rows count as like the private ones
@@ -44,9 +42,6 @@ class NoisySumsConfig(EpsilonConfig):
 
     section: ClassVar[str] = "noisy-sums"
 
-    noise_at: Literal["party", "server"] = setting("party", told=True)
-    """Who adds the noise. party: each party, to its own counts, and nobody is trusted. server: once, to the sum; the
-    server is trusted with exact counts, and a silo sends them only if its allow-vote-rules names exact-sums."""
     noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto")
     """Standard deviation of the noise, in units of what one record moves. auto: found from epsilon, which is 1 where
     neither is given."""
@@ -60,8 +55,8 @@ class NoisySumsConfig(EpsilonConfig):
 
     @property
     def privacy(self) -> Privacy:
-        """Noise is always added."""
-        return self.noise_at
+        """Noise is always added, by each party to its own counts."""
+        return "party"
 
     def check(self) -> None:
         """Refuse a noise that is given twice."""
@@ -249,5 +244,5 @@ CARD = Card(
     returns="labels",
     default_rounds=1,
     one_shot=True,
-    noise=("server", "party"),
+    noise=("party",),
 )

@@ -173,10 +173,11 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
 def _of_drawn_rows(cost: dict[str, Any], record: RunRecord) -> Note:
     """Return what public rows drawn from noisy sums cost, alone or with what this run claims for a record.
 
-    Epsilons and deltas add up: a bound for any two releases about the same record, against the same adversary.
+    Epsilons and deltas add up: a bound for any two releases of one neighbouring relation, against one adversary.
     """
-    told = {"epsilon": bound_text(cost["epsilon"]), "delta": bound_text(cost["delta"])}
-    same = [one for one in record.claims if (one["unit"], one["adversary"]) == (cost["unit"], cost["adversary"])]
+    told = {"epsilon": bound_text(cost["epsilon"]), "delta": bound_text(cost["delta"]), "adversary": cost["adversary"]}
+    alike = ("unit", "adversary", "neighbouring relation")
+    same = [one for one in record.claims if all(one[key] == cost[key] for key in alike)]
     own = next((one for one in same if one["epsilon"] is not None and one["publishable"]), None)
     if own is None or cost["epsilon"] is None:
         return Note(NoteCode.DRAWN_ROWS, told)

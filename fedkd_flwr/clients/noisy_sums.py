@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.noisy_sums import CARD, EXACT, NoisySumsConfig
+from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.bins import Bins
-from fedkd_flwr.errors import RefusalError, explain
 from fedkd_flwr.privacy.claims.noisy_sums import RELATION
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
@@ -29,7 +28,7 @@ __all__ = ["NoisySumsClient"]
 class NoisySumsClient(OneShotVoteClient):
     """Sends one array of noisy counts, once, and nothing else of its rows.
 
-    With noise at the party no record can make counting fail, or end it: any features and a class of the schema are one
+    No record can make counting fail, or end it: any features and a class of the schema are one
     cell of each column. What fails all the same becomes counts of zero, with the same noise.
 
     Parameters
@@ -47,13 +46,8 @@ class NoisySumsClient(OneShotVoteClient):
         self.noise_rng = noise_rng
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
-        """Refuse images and texts, and counts without noise unless this party's owner allows them by name."""
-        config: NoisySumsConfig = instruction.config
+        """Refuse images and texts."""
         _ = self._bins(instruction)
-        if config.noise_at == "server" and not (self.party.simulated or EXACT in self.party.allow):
-            way_out = f"Add {EXACT} to this node's allow-vote-rules to trust the server with exact counts."
-            key, rule = config.keys()["noise_at"], f"be party unless allow-vote-rules names {EXACT}"
-            raise RefusalError(explain(key, rule, "server", way_out))
 
     def learn(self, instruction: Instruction) -> Answer:
         """Count this party's rows."""
@@ -66,22 +60,18 @@ class NoisySumsClient(OneShotVoteClient):
         shape = sum(self._bins(instruction).sizes), self.party.public.num_classes
         return Answer(values={"sums": np.zeros(shape, dtype=np.int64)})
 
-    def charge(self, instruction: Instruction) -> Charge | None:
-        """Return what the counts cost, one release of all columns together; None where the server adds the noise."""
-        if instruction.config.privacy != "party":
-            return None
+    def charge(self, instruction: Instruction) -> Charge:
+        """Return what the counts cost, one release of all columns together."""
         mechanism = self._mechanism(instruction)
         events = [(mechanism.dp_event(), 1)]
         return Charge(events=events, mechanism=mechanism.words, neighbouring_relation=RELATION)
 
     def in_one_piece(self, instruction: Instruction) -> bool:
-        """Tell that counting for a claim is not ended by limits: one record must not decide about all counts."""
-        return bool(instruction.config.privacy != "party")
+        """Tell that counting is not ended by limits: one record must not decide about all counts."""
+        return False
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Add the noise, unless the server does."""
-        if instruction.config.privacy != "party":
-            return answer.values
+        """Add the noise."""
         return {"sums": self._mechanism(instruction).privatize(answer.values["sums"], rng=self.noise_rng)}
 
     def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from fedkd_flwr.errors import printable
 
-__all__ = ["DOUBTS", "Note", "NoteCode", "add_note"]
+__all__ = ["DOUBTS", "PUBLISHABLE", "Note", "NoteCode", "add_note"]
 
 
 class NoteCode(StrEnum):
@@ -70,6 +70,8 @@ class NoteCode(StrEnum):
 
 DOUBTS = (NoteCode.DISAGREES, NoteCode.BELOW_CHANCE)
 """Notes on a party whose answers the others, or known rows, do not confirm: a later one replaces an earlier one."""
+PUBLISHABLE = frozenset({NoteCode.DRAWN_ROWS, NoteCode.DRAWN_ROWS_TOO})
+"""Notes made of claims alone: what the public rows cost stands in the publishable record too."""
 _SUBJECTS = ("class", "metrics", "model", "party", "tool")
 
 

@@ -22,7 +22,7 @@ from fedkd_flwr.record.audit import AttackFigures, AuditRecord, Measured, Proven
 from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame
 from fedkd_flwr.record.json_text import SCHEMA_VERSION, built, check_digest, json_text, read_json, record_digest, signed
-from fedkd_flwr.record.notes import Note
+from fedkd_flwr.record.notes import PUBLISHABLE, Note
 from fedkd_flwr.record.parties import PartyRecord
 from fedkd_flwr.record.publishable import WITHHELD, covered_side, publishable_claims, without_folder
 from fedkd_flwr.record.rounds import NOT_READY, Rejection, RoundRecord
@@ -279,7 +279,8 @@ class RunRecord:
         - If that noise is added at the party, ``bytes_up`` (sizes of privatised labels) and ``kept_share`` (a property
           of the mechanism) stay too. With noise at the server they would depend on labels and votes without noise.
 
-        Metrics of any kind, agreement, changed shares, seconds, sizes of models, notes and reasons never stay. Without
+        Metrics of any kind, agreement, changed shares, seconds, sizes of models and reasons never stay, and no note but
+        what drawn public rows cost, which is a claim's own numbers. Without
         a proven claim, what stays depends on private rows only through who took part. The server did receive the
         parties' labels, however.
         """
@@ -316,6 +317,7 @@ class RunRecord:
             server_model=without_folder(self.server_model),
             centralised_model=self.centralised_model,
             claims=publishable_claims(self.claims),
+            notes=[note for note in self.notes if note.code in PUBLISHABLE],
         )
 
     def settings(self, name: str) -> list[Any]:

@@ -319,11 +319,11 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "that look the same belong in it.",
     NoteCode.RECORD_IN_PLACE_OF_PAGE: "the record could not be written ({failure}); the page was removed to make room",
     NoteCode.DRAWN_ROWS: "The public rows were drawn from noisy sums, which cost epsilon {epsilon} at delta {delta} "
-    "(one record against the server). What parties said of these rows is another release: for that no record is "
-    "protected.",
+    "(for one record, against the {adversary}). What parties said of these rows is another release: for that no record "
+    "is protected.",
     NoteCode.DRAWN_ROWS_TOO: "The public rows were drawn from noisy sums, which cost epsilon {epsilon} at delta "
-    "{delta} (one record against the server). With the answers of this run that is at most epsilon {total} at delta "
-    "{total_delta} for one record; each party's ledger adds them up more tightly.",
+    "{delta} (for one record, against the {adversary}). With the answers of this run that is at most epsilon {total} "
+    "at delta {total_delta} for one record; each party's ledger adds them up more tightly.",
     NoteCode.TRACKING_ENDED: "tracking by {tool} ended early: {failure}",
     NoteCode.FEW_NODES: "{nodes} nodes are connected; the run would wait for {wanted}",
     NoteCode.REHEARSAL: "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger "

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.algorithms.card import Config, setting
-from fedkd_flwr.algorithms.noisy_sums import EXACT
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import check_names
@@ -54,8 +53,7 @@ class NodeConfig(Config):
     simulation the run decides."""
     allow_vote_rules: str = setting("")
     """Rules that get more than labels from this node, with commas. density-ratio gets its class counts and how typical
-    each public row is of its rows, in runs without noise. exact-sums lets noisy sums have counts to which the server
-    adds the noise. In simulation the run decides."""
+    each public row is of its rows, in runs without noise. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""
@@ -122,7 +120,7 @@ class NodeConfig(Config):
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
         if self.model_params and not self.model:
             raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
-        more = {rule.name for rule in RULES.values() if rule.needs} | {EXACT}
+        more = {rule.name for rule in RULES.values() if rule.needs}
         if wrong := listed(self.allow_vote_rules) - more:
             rule, way_out = f"name only {' and '.join(sorted(more))}", "Algorithms stand in allow-algorithms."
             raise ConfigError(explain("allow-vote-rules", rule, ", ".join(sorted(wrong)), way_out))

@@ -4,13 +4,11 @@ The whole round:
 
     server   which noise                                                            -> every party
     party    how many of its rows are in each bin of each column, with each class;
-             noise on every count (or at the server, on their sum)                  -> the server
+             noise on every count                                                   -> the server
     server   adds them up -> a linear model -> labels of the public rows             -> every party
 
-| noise at | protects | against | trusted |
-|---|---|---|---|
-| the party | each record | the server too | nobody else |
-| the server | each record | everyone who sees the result | the server, which gets exact counts |
+Each record is protected, against the server too, and nobody is trusted. Noise at the server, on exact counts, is not
+offered: a claim for one record cannot rest on whether its party answers at all, and a record can decide that.
 
 What is counted is fixed by the schema and by public rows (`fedkd_flwr.data.bins`); it is the same size at every party,
 whatever it holds. The arithmetic is `fedkd_flwr.algorithms.noisy_sums`, the proof `fedkd_flwr.privacy.noise.sums`.
@@ -18,7 +16,7 @@ whatever it holds. The arithmetic is `fedkd_flwr.algorithms.noisy_sums`, the pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from logging import INFO
 from typing import Any
@@ -31,16 +29,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
-from fedkd_flwr.errors import ConfigError, PayloadError, explain
+from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.claims.claim import EVERYONE, PrivacyClaim
-from fedkd_flwr.privacy.claims.noisy_sums import READABLE, noisy_sums
-from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim
+from fedkd_flwr.privacy.claims.noisy_sums import noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
@@ -67,10 +62,6 @@ class NoisySumsExchange(Exchange[PartySums]):
     ----------
     test : (X, y), optional
         Rows to measure the server's model on.
-    ledger, budget : LedgerStore and Budget, optional
-        What noise at this server has cost so far, over all runs on this public set, and the most it may.
-    noise_rng : Generator, optional
-        For tests: with it a run with noise at the server claims nothing ("none: seeded").
 
     Attributes
     ----------
@@ -86,33 +77,22 @@ class NoisySumsExchange(Exchange[PartySums]):
         self,
         *,
         test: tuple[NDArray[Any], NDArray[Any]] | None = None,
-        ledger: LedgerStore | None = None,
-        budget: Budget | None = None,
-        noise_rng: np.random.Generator | None = None,
         **keywords: Any,
     ) -> None:
         super().__init__(**keywords)
-        self.test, self.ledger, self.budget = checked_test(test, self.public), ledger, budget or Budget()
-        self.noise_rng = noise_rng
-        if ledger is None and self._central and self.checkpoints.kept:
-            way_out = "Give ledger=LedgerStore(...): a run that goes on must let the same noisy sums out again."
-            raise ConfigError(explain("ledger", "be given where a noisy run is kept or continued", None, way_out))
+        self.test = checked_test(test, self.public)
         self.bins = Bins.of(self.public, most=self.config.bins)
         self.model: Classifier | None = None
 
     @classmethod
     def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
         """Return the further parameters that this exchange takes of an app's."""
-        return {"test": given.test, "ledger": given.ledger, "budget": given.budget}
+        return {"test": given.test}
 
     @property
     def mechanism(self) -> NoisyCounts:
         """The noise on one release."""
         return self.told_config.mechanism(len(self.bins.sizes))
-
-    @property
-    def _central(self) -> bool:
-        return self.config.noise_at == "server"
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -132,18 +112,13 @@ class NoisySumsExchange(Exchange[PartySums]):
         labels = self.model.predict(self.public.X)
         return {"labels": encode_labels(labels, public=self.spec, server_round=server_round)}
 
-    def check_budget(self, server_round: int) -> None:
-        """Refuse before anybody counts where the server's own budget does not cover its noise."""
-        if self._central and self.ledger is not None and self.ledger.answered(self.charged_run, server_round) is None:
-            self.ledger.ask([(self.mechanism.dp_event(), 1)], self.budget)
-
     def read(self, reply: Reply, server_round: int) -> PartySums:
         """Return the counts of a reply."""
         sums = reply.arrays.get("sums")
         if sums is None or sums.dtype != np.int64 or sums.shape != self._shape:
             seen = "none" if sums is None else f"{sums.dtype} of shape {sums.shape}"
             raise PayloadError(explain("sums", f"be int64 of shape {self._shape}", seen), reason="wrong-length")
-        if not (sums.min() >= (0 if self._central else -_MOST) and sums.max() <= _MOST):
+        if not -_MOST <= sums.min() <= sums.max() <= _MOST:
             seen = f"{sums.min()} to {sums.max()}"
             raise PayloadError(explain("sums", f"be counts up to {_MOST}", seen), reason="not-a-number")
         return PartySums(party=reply.party, sums=sums, notes=notes_of(reply))
@@ -151,75 +126,35 @@ class NoisySumsExchange(Exchange[PartySums]):
     def combine_answers(self, server_round: int, answers: Sequence[PartySums], this: RoundRecord) -> ArrayRecord:
         """Add the counts up, make the model of them, and label the public rows."""
         released = [answer.sums for answer in answers]
-        if self._central:
-            total = np.asarray(np.sum(released or [np.zeros(self._shape, np.int64)], axis=0, dtype=np.int64))
-            released = [self._charged(server_round, self.mechanism.privatize(total, rng=self.noise_rng))]
-        model = self._learnt(released, noises=len(released))
+        model = self._learnt(released)
         labels = model.predict(self.public.X)
         this.labelled_share, this.consensus_accuracy = 1.0, self.public.share_right(labels)
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = model.metrics(*self.test)
         return ArrayRecord({"labels": Array(labels)})
 
-    def _learnt(self, released: Sequence[NDArray[np.int64]], *, noises: int) -> Classifier:
+    def _learnt(self, released: Sequence[NDArray[np.int64]]) -> Classifier:
         bins, (_, classes) = self.bins, self._shape
         sums, scores, prior, facts = aggregate(
             released,
             config=self.told_config,
             sizes=bins.sizes,
             public_cells=bins.cells(bins.codes(self.public.X)),
-            noises=noises,
+            noises=len(released),
         )
         words = "\tpublic rows differ from the sums by %.3f a column; the model is made %s"
         log(INFO, words, facts.difference, "with them" if facts.by_public_rows else "of the sums alone (naive Bayes)")
         weights, rest = bins.by_threshold(scores)
-        given: dict[str, Any] = {"weights": weights, "intercept": rest + prior, "sums": sums, "noises": noises}
+        given: dict[str, Any] = {"weights": weights, "intercept": rest + prior, "sums": sums, "noises": len(released)}
         self.model = Classifier(BinnedLinear(**bins.arrays(), **given), num_classes=classes)
         return self.model.fit(np.zeros((classes, self.public.num_features), np.float32), np.arange(classes))
-
-    def _charged(self, server_round: int, noisy: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Charge for the noisy sums and return them: once more the same, where a lost run had come so far."""
-        if self.ledger is None:
-            return noisy
-        stored = self.ledger.charge(
-            run_id=self.charged_run,
-            server_round=server_round,
-            algorithm=self.card.name,
-            mechanism=self.mechanism.words,
-            unit="record",
-            adversary=EVERYONE,
-            neighbouring_relation=READABLE,
-            events=[(self.mechanism.dp_event(), 1)],
-            reply=StoredReply(arrays={"sums": noisy}, metrics={}),
-            budget=self.budget,
-        )
-        return stored.arrays["sums"]
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the sums that the model is made of."""
-        if self.model is None:
-            return {}, {}
-        made = self.model.estimator
-        return {"sums": made.sums}, {"noises": made.noises}
-
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
-        """Make the model of the sums again."""
-        if "sums" in arrays:
-            self._learnt([arrays["sums"]], noises=plain["noises"])
 
     # ---------------------------------------------------------------- what is claimed
 
     def claim(self) -> list[PrivacyClaim]:
-        """Return the claim for a record of the party asked most often; the server's noise is charged once a run."""
-        if not (times := self.roster.asked.most):
-            return []
-        seeded = self._central and self.noise_rng is not None
-        times = 1 if self._central else times
-        return [
-            noisy_sums(self.mechanism, at=self.config.noise_at, times=times, delta=self.config.delta, seeded=seeded)
-        ]
+        """Return the claim for a record of the party asked most often."""
+        times = self.roster.asked.most
+        return [noisy_sums(self.mechanism, times=times, delta=self.config.delta)] if times else []
 
 
 class NoisySums(ExchangeStrategy):

@@ -386,9 +386,8 @@ def test_what_parties_are_told_is_what_they_parse(config):
             again = config.from_told({**told, "algorithm": "x", "server-round": 1})
             assert again.told() == told, name
             assert not any(hasattr(again, field) for field in config.model_fields if kebab(field) not in told)
-            # a setting may tell parties nothing of the server's noise; DP-FedAvg has it whatever they are told, and
-            # noisy sums tell a party who adds it
-            always = config().privacy == "server" or "noise_at" in config.model_fields
+            # a setting may tell parties nothing of the server's noise; DP-FedAvg has it whatever they are told
+            always = config().privacy == "server"
             assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
 
 

@@ -111,7 +111,8 @@ def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_
     assert plain.num_public == own.num_public
     assert [p.class_counts for p in plain.parties] == [p.class_counts for p in own.parties]
     (note,) = [note for note in plain.notes if note.code == "drawn-rows"]
-    assert note.values == {"epsilon": "3", "delta": "1e-05"}
+    assert plain.publishable().notes == [note]  # who reads the publishable record must see what the rows cost
+    assert note.values == {"epsilon": "3", "delta": "1e-05", "adversary": "server"}
     noise = {"fedkt.level": "L2", "noise": "laplace", "epsilon": 4.0, "fedkt.teachers-per-student": 3}
     noisy = run({**values, **noise, "public-rows": str(file)}, 13)
     (note,) = [note for note in noisy.notes if note.code == "drawn-rows-too"]

@@ -246,16 +246,16 @@ SAID = [
     ),
     (
         "drawn-rows",
-        {"epsilon": 0.5, "delta": 1e-5},
-        "The public rows were drawn from noisy sums, which cost epsilon 0.5 at delta 1e-05 (one record against the "
-        "server). What parties said of these rows is another release: for that no record is protected.",
+        {"epsilon": 0.5, "delta": 1e-5, "adversary": "server"},
+        "The public rows were drawn from noisy sums, which cost epsilon 0.5 at delta 1e-05 (for one record, against "
+        "the server). What parties said of these rows is another release: for that no record is protected.",
     ),
     (
         "drawn-rows-too",
-        {"epsilon": 0.5, "delta": 1e-5, "total": 1.5, "total_delta": 2e-5},
-        "The public rows were drawn from noisy sums, which cost epsilon 0.5 at delta 1e-05 (one record against the "
-        "server). With the answers of this run that is at most epsilon 1.5 at delta 2e-05 for one record; each party's "
-        "ledger adds them up more tightly.",
+        {"epsilon": 0.5, "delta": 1e-5, "adversary": "server", "total": 1.5, "total_delta": 2e-5},
+        "The public rows were drawn from noisy sums, which cost epsilon 0.5 at delta 1e-05 (for one record, against "
+        "the server). With the answers of this run that is at most epsilon 1.5 at delta 2e-05 for one record; each "
+        "party's ledger adds them up more tightly.",
     ),
     (
         "audited",

@@ -27,7 +27,7 @@ ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
 SOME = {
     "fraction-parties": {"dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "privatekt", "scaffold"},
-    "server-epsilon-budget": {"dp-fedavg", "fedkt", "noisy-sums", "pate"},
+    "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
     "teacher-params": {"fedkt", "fedkt-prox"},
     "student-model": {"fedkt", "fedkt-prox"},
@@ -522,15 +522,14 @@ def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio and exact-sums, got 'fedmd'"),
-        ("allow-vote-rules", "majority", "must name only density-ratio and exact-sums"),
+        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio, got 'fedmd'"),
+        ("allow-vote-rules", "majority", "must name only density-ratio"),
         ("allow-algorithms", "fedct,density-ratio", "must name algorithms alone, got 'density-ratio'"),
-        ("allow-algorithms", "noisy-sums,exact-sums", "must name algorithms alone, got 'exact-sums'"),
     ],
 )
 def test_an_algorithm_is_no_vote_rule_and_allowing_one_never_allows_the_other(key, value, said):
     node = {"party": "a", "data-path": "/a.csv", "public-path": "/p.csv"}
     with pytest.raises(ConfigError, match=said):
         parse_node_config(node | {key: value})
-    both = {"allow-algorithms": "fedct,noisy-sums", "allow-vote-rules": "density-ratio,exact-sums"}
+    both = {"allow-algorithms": "fedct,noisy-sums", "allow-vote-rules": "density-ratio"}
     assert parse_node_config(node | both).allow_algorithms == "fedct,noisy-sums"
