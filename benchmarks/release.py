@@ -1,7 +1,7 @@
 """Build the wheel and the source distribution, install them in a clean environment, and use what was installed.
 
     python benchmarks/release.py                # what CI runs
-    python benchmarks/release.py --out dist     # and keep the two files
+    python benchmarks/release.py --out dist     # and keep the two files, and what they bring (CycloneDX)
 
 The clean environment has the libraries of this one, which are not installed again, but not this checkout. Checked are:
 what the two files hold; that the wheel built from the source distribution holds the same; that ``fedkd --help`` and a
@@ -108,10 +108,22 @@ checks._validate_files(checks._collect_file_paths(root))
     return run(sys.executable, "-c", code, root, cwd=root).strip().splitlines()[-1]
 
 
+def write_bill(wheel: Path, out: Path, scratch: Path) -> Path:
+    """Write which packages an installation of the wheel brings, as a software bill of materials."""
+    bins = []
+    for name, what in (("installed", wheel), ("lister", "cyclonedx-bom")):
+        run(sys.executable, "-m", "venv", scratch / name, cwd=scratch)
+        bins.append(scratch / name / "bin")
+        run(bins[-1] / "pip", "install", "-q", "--disable-pip-version-check", what, cwd=scratch)
+    bill = out / f"{wheel.name.partition('-py3')[0]}.cdx.json"
+    run(bins[1] / "cyclonedx-py", "environment", bins[0] / "python", "--of", "JSON", "-o", bill, cwd=scratch)
+    return bill
+
+
 def main() -> None:
     """Run all checks and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="a folder to keep the wheel and the source distribution in")
+    parser.add_argument("--out", type=Path, help="a folder to keep them in, with a software bill of materials")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -122,6 +134,9 @@ def main() -> None:
         check_installed(wheel, scratch)
         print("installed in a clean environment: fedkd --help, a simulation")
         (unpacked,) = (scratch / "unpacked").iterdir()
+        if options.out:
+            bill = write_bill(wheel, out, scratch)
+            print(f"{bill.name}: {len(json.loads(bill.read_text(encoding='utf-8'))['components'])} packages")
         print(f"flwr app publish would take it: {check_publishable(unpacked)}")
 
 

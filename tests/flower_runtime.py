@@ -95,7 +95,7 @@ class FlowerHome:
             status = str(self.flwr("list", *superlink, "--run-id", run_id)["runs"][0]["status"])
             if status.startswith("finished"):
                 return status
-            time.sleep(3.0)
+            time.sleep(1.0)
         raise AssertionError(f"run {run_id} was still {status!r} after {seconds:g} s")
 
     def log(self, run_id: str) -> str:

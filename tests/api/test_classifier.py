@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from fedkd_flwr import FederatedClassifier
 
 X, Y = load_iris(return_X_y=True)
-FAST = FederatedClassifier(DecisionTreeClassifier(max_depth=4), n_parties=2, random_state=0)
+FEW = {"consensus": "majority", "students_per_party": 1, "teachers_per_student": 2}
+FAST = FederatedClassifier(DecisionTreeClassifier(max_depth=4), n_parties=2, settings=FEW, random_state=0)
 
 
 @pytest.mark.slow
