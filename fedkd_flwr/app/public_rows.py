@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.noisy_sums import class_shares, difference, draw
+from fedkd_flwr.algorithms.noisy_sums import difference, draw, shares_of_sums
 from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.data.bins import Bins, bin_rows
@@ -106,7 +106,7 @@ def make_public(
         "fingerprint": public.fingerprint,
         "claims": record.claims,
         "parties": len(record.parties),
-        "class shares": dict(zip(schema.classes, class_shares(sums, bins.sizes).tolist(), strict=True)),
+        "class shares": dict(zip(schema.classes, shares_of_sums(sums, bins.sizes).tolist(), strict=True)),
         "near": _near(record, model, table, classes),
     }
     text = json.dumps(facts, indent=1, ensure_ascii=False)
