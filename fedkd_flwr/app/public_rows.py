@@ -118,7 +118,7 @@ def make_public(
 def cost_of(public_file: str | Path) -> dict[str, Any] | None:
     """Return the claim that stands beside drawn public rows; None where none does."""
     path = Path(public_file).parent / FACTS
-    if not path.is_file():
+    if not (Path(public_file).is_file() and path.is_file()):
         return None
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"]
     return dict(claims[0]) if claims else None

@@ -142,8 +142,8 @@ def read_user_table(
 
     def next_command(words: Mapping[str, str]) -> str:
         if command is None:
-            given = [f"{key.replace('-', '_')}={value!r}" for key, value in words.items()]
-            return f"the same call with {', '.join(given)}"
+            keywords = [f"{key.replace('-', '_')}={value!r}" for key, value in words.items()]
+            return f"the same call with {', '.join(keywords)}"
         given = {"dataset": "table", **place, "label": label, **words}
         return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
 

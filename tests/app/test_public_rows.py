@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -100,7 +101,7 @@ def test_a_schema_whose_files_have_no_line_of_names_gives_files_without_one(tmp_
     assert public.num_rows == 4
 
 
-def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings):
+def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings, monkeypatch):
     values = {**settings, "algorithm": "fedkt", "draw-public-epsilon": 3.0}
     drawn = with_drawn_rows(parse_run_config(values), values, grid)
     file = drawn["public-rows"]
@@ -119,6 +120,8 @@ def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_
     assert float(note.values["total"]) >= record["epsilon"] + cost_of(file)["epsilon"]
     assert float(note.values["total_delta"]) >= record["delta"] + 1e-5
     assert not [note for note in own.notes if str(note.code).startswith("drawn")]
+    monkeypatch.chdir(Path(file).parent)
+    assert cost_of("") is cost_of("DataFrame-123") is None  # rows of no file are not those that lie here
 
 
 def test_what_cannot_draw_refuses_to_run_without_drawn_rows(settings, tmp_path):
