@@ -26,7 +26,7 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
-__all__ = ["CARD", "NoisySumsConfig", "SumFacts", "aggregate", "class_shares", "difference", "draw", "shares"]
+__all__ = ["CARD", "NoisySumsConfig", "SumFacts", "aggregate", "difference", "draw", "shares", "shares_of_sums"]
 
 Sums = NDArray[np.int64]
 """(cells, classes): of each column's bins, one column after the other, how many records of each class they hold."""
@@ -135,10 +135,10 @@ def aggregate(
     return sums, scores, prior, SumFacts(difference=apart, by_public_rows=public)
 
 
-def class_shares(sums: Sums, sizes: Sequence[int]) -> NDArray[np.float64]:
+def shares_of_sums(sums: Sums, sizes: Sequence[int]) -> NDArray[np.float64]:
     """Return the share of each class, (num_classes,): each column says it once, with noise of its own.
 
-    >>> class_shares(np.array([[50, 4], [10, 36]]), [2]).tolist()
+    >>> shares_of_sums(np.array([[50, 4], [10, 36]]), [2]).tolist()
     [0.6, 0.4]
     """
     totals = sums.sum(axis=0) / len(sizes)
@@ -172,7 +172,7 @@ def draw(
     >>> bool((codes[:, 0] == classes).all())
     True
     """
-    prior, given = class_shares(sums, sizes), shares(sums, sizes)
+    prior, given = shares_of_sums(sums, sizes), shares(sums, sizes)
     classes = rng.choice(len(prior), count, p=prior)
     above = [np.cumsum(part, axis=0)[:-1, classes] for part in given]
     codes = np.stack([(rng.random(count) >= part).sum(axis=0) for part in above], axis=1)
@@ -199,7 +199,7 @@ def _naive_bayes(sums: Sums, sizes: Sequence[int], spread: float) -> tuple[NDArr
     filled = np.maximum(sums, 0) + spread
     parts = np.split(filled, np.cumsum(sizes)[:-1])
     scores = np.concatenate([np.log(part / part.sum(axis=0)) for part in parts])
-    return scores, np.log(np.maximum(class_shares(sums, sizes), 1e-6))
+    return scores, np.log(np.maximum(shares_of_sums(sums, sizes), 1e-6))
 
 
 def _by_public_rows(
@@ -217,7 +217,7 @@ def _by_public_rows(
     (rows, columns), (count, classes) = cells.shape, sums.shape
     total = max(float(sums.sum()) / len(sizes), 1.0)
     shown = csr_matrix((np.ones(cells.size), cells.ravel(), np.arange(0, cells.size + 1, columns)), (rows, count))
-    met = np.vstack([sums / total, class_shares(sums, sizes)])
+    met = np.vstack([sums / total, shares_of_sums(sums, sizes)])
     penalty = np.append(np.full(count, spread / total), 1e-6)[:, None]
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

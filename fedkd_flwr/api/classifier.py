@@ -19,14 +19,13 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from fedkd_flwr.api.rows import given_rows, settings_of, table_of
+from fedkd_flwr.api.rows import free_name, given_rows, settings_of, table_of
 from fedkd_flwr.api.run import run
 from fedkd_flwr.data.columns import canonical
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["FederatedClassifier"]
 
-_LABEL = "label of the row"  # no column of a user's is likely to have this name
 _RULE = "hold classes with different names, none of them a word for a missing value"
 
 
@@ -126,11 +125,12 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "save_party_models": True,
             **told,
         }
-        whole = table.assign(**{_LABEL: y})
+        label = free_name("label of the row", table.columns)
+        whole = table.assign(**{label: y})
         parties = self.n_parties if groups is None else groups
         # whoever fits a classifier measures it elsewhere: one row is enough for the test that a run makes
         more = {"parties": parties, "public": public, "test": whole.iloc[:1]}
-        with tempfile.TemporaryDirectory() as folder, given_rows(whole, label=_LABEL, **more) as (rows, values):
+        with tempfile.TemporaryDirectory() as folder, given_rows(whole, label=label, **more) as (rows, values):
             self.result_ = run({**rows, **settings_of(given), "output-dir": folder}, values, progress=False)
         return self
 

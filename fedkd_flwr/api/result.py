@@ -172,7 +172,7 @@ class FederationResult:
             mark = " " if one.note.startswith("(") else ", " if one.note else ""
             lines.append((label, f"{one.value}{mark}{one.note}"))
         config = self.record.config
-        held_out = config.get("dataset") == "table" and not config.get("public-table")
+        held_out = config.get("dataset") == "table" and not config.get("public-rows")
         whence = " (held out of your rows; public= gives others)" if held_out else ""
         return [*lines, ("public rows", f"{self.record.num_public:,}{whence}")]
 

@@ -19,7 +19,7 @@ from fedkd_flwr.data.given import giving
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.settings.config import RunConfig
 
-__all__ = ["class_values", "given_rows", "settings_of", "table_of"]
+__all__ = ["class_values", "free_name", "given_rows", "settings_of", "table_of"]
 
 _FORMS = "be a table, (X, y), tables by party, a file, a folder, files, or the name of a data set"
 
@@ -48,7 +48,7 @@ def given_rows(
             settings["num-parties"] = int(parties)
         if {"table", "tables"} & settings.keys():
             settings |= {"dataset": "table", "label": label}
-        for key, rows in (("public-table", public), ("test-table", test)):
+        for key, rows in (("public-rows", public), ("test-table", test)):
             if isinstance(rows, str | os.PathLike):
                 settings[key] = str(Path(rows).expanduser().absolute())
             elif rows is not None:
@@ -76,7 +76,7 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
         tables = {str(name): table_of(rows, label) for name, rows in data.items()}
         if not tables:
             raise DataError(explain("data", _FORMS, "an empty dict"))
-        column = _free_name("party", [name for one in tables.values() for name in one.columns])
+        column = free_name("party", [name for one in tables.values() for name in one.columns])
         return pd.concat([one.assign(**{column: name}) for name, one in tables.items()], ignore_index=True), column
     table = table_of(data, label)
     if parties is None or isinstance(parties, int | np.integer):
@@ -89,11 +89,12 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
     names = _values(parties)
     if len(names) != len(table):
         raise DataError(explain("parties", f"have one name for each of {len(table)} rows", f"{len(names)} names"))
-    column = _free_name("party", table.columns)
+    column = free_name("party", table.columns)
     return table.assign(**{column: names}), column
 
 
-def _free_name(name: str, taken: Any) -> str:
+def free_name(name: str, taken: Any) -> str:
+    """Return a name that no column has, as like this one as can be."""
     while name in taken:
         name += "_"
     return name
@@ -118,6 +119,8 @@ def table_of(data: Any, label: str = "") -> pd.DataFrame:
         table, y = table_of(data[0]), _values(data[1])
         if len(table) != len(y):
             raise DataError(explain("X and y", "have equally many rows", f"{len(table)} and {len(y)}"))
+        if label in table.columns:
+            raise DataError(explain("label", "be no column of X beside y", label, 'Name y otherwise: label="outcome".'))
         return table.assign(**{label: y})
     if hasattr(data, "to_pandas"):
         data = data.to_pandas()
@@ -125,7 +128,8 @@ def table_of(data: Any, label: str = "") -> pd.DataFrame:
         rows = np.asarray(data) if isinstance(data, np.ndarray | Sequence) and not isinstance(data, str) else None
         if rows is None or rows.ndim != 2:
             seen = type(data).__name__ if rows is None else f"an array of shape {rows.shape}"
-            raise DataError(explain("data", _FORMS, seen))
+            way_out = "A frame of another library: give its .to_pandas()."
+            raise DataError(explain("data", _FORMS, seen, way_out))
         data = pd.DataFrame(rows, columns=[f"x{i}" for i in range(rows.shape[1])])
     named: pd.DataFrame = data.set_axis([str(name) for name in data.columns], axis=1)
     return named.reset_index(drop=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -17,17 +17,18 @@ from fedkd_flwr.api.result import FederationResult
 from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.choose import Comparison, choose
 from fedkd_flwr.app.client_app import app
-from fedkd_flwr.app.find_run import LOG
+from fedkd_flwr.app.find_run import LOG, new_run_id
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.given import name_of
-from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from fedkd_flwr.simulation.grid import InProcessGrid
-from fedkd_flwr.simulation.rows import check_simulation, count_parties, party_name
-from fedkd_flwr.simulation.watch import check_job
+from fedkd_flwr.simulation.rows import check_simulation, count_parties, forget_rows, party_name
+from fedkd_flwr.simulation.watch import DEFAULT_PARTIES, check_job
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["chosen", "run"]
@@ -57,12 +58,13 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     with _one_at_a_time, captured_log() as said, _shown(progress) as show:
         show("loading the data")
         config = checked(values)
-        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
+        run_id, count = new_run_id(), config.num_parties
         folder = output_root(config.output_dir) / "runs" / run_id
-        scalars, count = config.as_scalars(), config.num_parties
         nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
-        grid = _Grid(app, nodes, scalars, run_id=int(run_id), show=show, rounds=config.rounds)
+        make_grid = partial(_Grid, app, nodes, show=show)
+        scalars = with_drawn_rows(config, config.as_scalars(), make_grid, show)
         try:
+            grid = make_grid(scalars, run_id=int(run_id))
             record = federate(grid, Context(int(run_id), 0, {}, RecordDict(), scalars), page=False)
         finally:
             if folder.is_dir():
@@ -73,11 +75,12 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     return FederationResult(record=record, model_bytes=models, values=dict(classes))
 
 
-def checked(values: Mapping[str, Any]) -> RunConfig:
+def checked(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
     """Return the settings of a run with its parties counted, after the checks that `fedkd simulate` makes."""
+    forget_rows()
     by_party = values.get("model") if isinstance(values.get("model"), Mapping) else None
     named = {key: _spec(value) if key in _MODELS else value for key, value in values.items() if value is not by_party}
-    config = check_job(named)
+    config = check_job(named, parties)
     config = config.model_copy(update={"num_parties": count_parties(config)})
     if by_party is not None:
         names = [party_name(i, config) for i in range(config.num_parties)]
@@ -90,7 +93,7 @@ def chosen(values: Mapping[str, Any], *, progress: bool = True, **how: Any) -> C
     """Run candidates as `fedkd_flwr.app.choose.choose` does, in this process; ``how`` is told to it."""
     with _one_at_a_time, _shown(progress) as show:
         show("loading the data")
-        config = checked(values)
+        config = checked(values, parties=5)
         given = {**values, "model": config.model, "num-parties": config.num_parties}
         return choose(given, progress=show, **how)
 
@@ -110,9 +113,9 @@ def _mixed(model: Mapping[str, Any], names: list[str]) -> str:
 class _Grid(InProcessGrid):
     """A grid that computes on one thread, as each party's process does, and says how far it is."""
 
-    def __init__(self, *args: Any, show: Callable[[str], None], rounds: int, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.show, self.progress, self.asked = show, Progress(rounds), 0
+    def __init__(self, handler: Any, nodes: Any, values: dict[str, Any], *, show: Callable[[str], None], **more: Any):
+        super().__init__(handler, nodes, values, **more)
+        self.show, self.progress, self.asked = show, Progress(parse_run_config(values).rounds), 0
 
     def push_messages(self, messages: Any) -> Any:
         messages = list(messages)

@@ -41,7 +41,8 @@ def simulate(
         The parties' model, or a dict with one for each party's name. A fresh copy learns at each party; where its
         ``random_state`` is None, it is drawn from the run's seed. A mixture of kinds by default.
     public : frame, array or path, optional
-        Rows that all parties may see; they need no label. By default a quarter of the rows is held out for that.
+        Rows that all parties may see; they need no label. By default a quarter of the rows is held out for that. Of
+        rows that `make_public` drew give the file: then the record says what they cost.
     test : frame, tuple or path, optional
         Labelled rows on which all models are measured. By default a quarter of the rows is held out.
     algorithm : str

@@ -100,9 +100,10 @@ def choose(
     data: Any = "digits",
     *,
     label: str = "label",
-    parties: Any = 5,
+    parties: Any = None,
     candidates: Sequence[str] = (),
-    seeds: int = 1,
+    thorough: bool = False,
+    seeds: int = 0,
     whose: str = "parties",
     by: str = "",
     progress: bool = True,
@@ -113,11 +114,13 @@ def choose(
     Parameters
     ----------
     data, label, parties, **settings
-        As of `simulate`; ``model``, ``public`` and ``test`` among them.
+        As of `simulate`; ``model``, ``public`` and ``test`` among them. Without parties, rows are split among 5.
     candidates : sequence of str
-        Such as ``["fedct:majority", "fedkt:majority"]``; by default all that send labels.
+        Such as ``["fedct:majority", "fedkt:majority"]``; by default ``["fedct:auto", "fedkt:auto"]``.
+    thorough : bool
+        All candidates that send labels instead, each with five seeds: ``fedkd choose --thorough``.
     seeds : int
-        Repetitions, each with other parties. With one nothing can be said about noise.
+        Repetitions, each with other parties; 0: one, or five if thorough. Of one nothing can be said about noise.
     whose : {"parties", "home", "server"}
         Whose model counts: the parties' on common test rows, on their own, or the server's.
     by : str
@@ -130,18 +133,34 @@ def choose(
     DataFrame
         A row for each candidate: ``mean`` and ``deviation`` over the seeds, ``clear`` (whether it is worse than the
         first by more than noise), ``kilobytes_up`` a party, ``seconds``, and why it has no place (``not_ranked``).
+
+    Raises
+    ------
+    FedkdError
+        As `simulate`, or if a candidate is not known.
+
+    Notes
+    -----
+    Runs that ended are kept in ``output_dir`` and not repeated, unless ``model`` is an object, whose code may change.
     """
     rows_of = {key: settings.pop(key, None) for key in ("public", "test")}
     with given_rows(data, label=label, parties=parties, **rows_of) as (rows, _):
-        how = {"names": candidates, "seeds": seeds, "whose": whose, "figure": by.replace("-", "_")}
+        how = {
+            "names": candidates,
+            "thorough": thorough,
+            "seeds": seeds,
+            "whose": whose,
+            "figure": by.replace("-", "_"),
+        }
         found = chosen({**rows, **settings_of(settings)}, progress=progress, **how).as_dict()
+    several = len(found["seeds"]) > 1
     equal, figure = found["not_told_from_the_first"], f"{found['whose']}:{found['figure']}"
     rank = {name: i for i, name in enumerate(found["ranking"])}
     table = pd.DataFrame(
         {
             "candidate": one["name"],
             found["figure"]: statistics.fmean(one["figures"][figure]) if one["name"] in rank else None,
-            "deviation": statistics.stdev(one["figures"][figure]) if seeds > 1 and one["name"] in rank else None,
+            "deviation": statistics.stdev(one["figures"][figure]) if several and one["name"] in rank else None,
             "clear": None if equal is None or not rank.get(one["name"]) else one["name"] not in equal,
             "kilobytes_up": statistics.fmean(one["kilobytes_up"] or [0.0]),
             "seconds": statistics.fmean(one["seconds"] or [0.0]),

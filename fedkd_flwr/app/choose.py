@@ -256,6 +256,7 @@ def _configs(
     if first.public_path or (count := count_parties(first)) < 2:
         rule = "be a simulation of at least 2 parties"
         raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
+    server_app.refuse_undrawn(first)
     values = {**values, "num-parties": count}
     check_simulation(first, count)
     known = candidates(simulated_pool(first).public.num_classes)
@@ -279,7 +280,7 @@ def _records(
     """
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
     files = {one: kept_file(config) for one, config in configs.items()}
-    todo = [one for one in configs if not files[one].is_file()]
+    todo = [one for one, file in files.items() if file is None or not file.is_file()]
     seconds = sum(map(about_seconds, (configs[one] for one in todo)))
     earlier = f", {len(configs) - len(todo)} of them done earlier" if len(todo) < len(configs) else ""
     told = f": about {max(round(seconds / 60), 1)} min" if todo else ""
@@ -300,8 +301,10 @@ def _records(
     return records, ""
 
 
-def _read_or_run(config: RunConfig, file: Path) -> RunRecord:
+def _read_or_run(config: RunConfig, file: Path | None) -> RunRecord:
     """Return the record of a run, from the file where it is kept if it can be read."""
+    if file is None:
+        return _run(config)
     with contextlib.suppress(FedkdError, OSError, ValueError):
         return RunRecord.load(file)
     record = _run(config)

@@ -12,6 +12,7 @@ from pathlib import Path
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.versions import installed_versions
+from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.simulation.rows import dealt, simulated_pool
@@ -19,14 +20,20 @@ from fedkd_flwr.simulation.rows import dealt, simulated_pool
 __all__ = ["about_seconds", "kept_file"]
 
 
-def kept_file(config: RunConfig) -> Path:
-    """Return the file of a run's record: its name tells settings, versions, and what files and code were like."""
+def kept_file(config: RunConfig) -> Path | None:
+    """Return the file of a run's record: its name tells settings, versions, and what files and code were like.
+
+    None where a model was given as an object: what its code is like, no name tells.
+    """
+    if any(map(is_given, config.models)):
+        return None
     scalars = {**config.as_scalars(), "output-dir": ""}
     files = [Path(one) for key in sorted(config.paths()) for one in str(scalars[key]).split(",") if one]
     files += [one for folder in files if folder.is_dir() for one in sorted(folder.iterdir())]
+    files += [Path(config.public_rows).with_name("schema.toml")] if config.public_rows else []
     files += sorted(Path(__file__).parents[1].rglob("*.py"))
-    for role in ("model", *config.card.roles):
-        module, _, name = config.model_of(role)[0].removeprefix("mixed:").partition(":")
+    for one in config.models:
+        module, _, name = one.partition(":")
         if name and (found := importlib.util.find_spec(module)) and found.origin:
             files.append(Path(found.origin))  # of a user's own model
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files if path.is_file()]

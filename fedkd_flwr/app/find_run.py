@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,17 @@ from fedkd_flwr.files import HOME
 if TYPE_CHECKING:
     from fedkd_flwr.record.run_record import RunRecord
 
-__all__ = ["LOG", "OUTPUT", "Found", "all_runs", "find_checkpoint", "find_run", "find_runs", "way_to_continue"]
+__all__ = [
+    "LOG",
+    "OUTPUT",
+    "Found",
+    "all_runs",
+    "find_checkpoint",
+    "find_run",
+    "find_runs",
+    "new_run_id",
+    "way_to_continue",
+]
 
 OUTPUT = HOME
 """Where runs are kept unless ``output-dir`` says otherwise."""
@@ -36,6 +47,11 @@ class Found(NamedTuple):
     def run_id(self) -> str:
         """The name of its folder."""
         return self.record.parent.name
+
+
+def new_run_id() -> str:
+    """Return the id of a run that is to begin: 19 digits, as Flower's."""
+    return str(secrets.randbits(63) | 1 << 62)
 
 
 def all_runs(output_dir: str | Path = OUTPUT) -> list[Found]:

@@ -18,7 +18,7 @@ from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.saved_model import SavedModel
 
-__all__ = ["class_shares", "find_models", "notes", "predictions", "read_rows"]
+__all__ = ["find_models", "notes", "predictions", "read_class_shares", "read_rows"]
 
 
 def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") -> list[Path]:
@@ -146,7 +146,7 @@ def predictions(
     return answers
 
 
-def class_shares(text: str) -> str | dict[str, float]:
+def read_class_shares(text: str) -> str | dict[str, float]:
     """Return the class shares in a text: ``own``, ``common`` or ``taught``, or a number a class, ``ill=1,well=9``."""
     if "=" not in text:
         return text

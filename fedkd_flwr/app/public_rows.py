@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.noisy_sums import class_shares, difference, draw
+from fedkd_flwr.algorithms.noisy_sums import difference, draw, shares_of_sums
 from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.data.bins import Bins, bin_rows
@@ -106,7 +106,7 @@ def make_public(
         "fingerprint": public.fingerprint,
         "claims": record.claims,
         "parties": len(record.parties),
-        "class shares": dict(zip(schema.classes, class_shares(sums, bins.sizes).tolist(), strict=True)),
+        "class shares": dict(zip(schema.classes, shares_of_sums(sums, bins.sizes).tolist(), strict=True)),
         "near": _near(record, model, table, classes),
     }
     text = json.dumps(facts, indent=1, ensure_ascii=False)
@@ -118,7 +118,7 @@ def make_public(
 def cost_of(public_file: str | Path) -> dict[str, Any] | None:
     """Return the claim that stands beside drawn public rows; None where none does."""
     path = Path(public_file).parent / FACTS
-    if not path.is_file():
+    if not (Path(public_file).is_file() and path.is_file()):
         return None
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"]
     return dict(claims[0]) if claims else None

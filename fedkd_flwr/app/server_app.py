@@ -47,7 +47,7 @@ from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 
-__all__ = ["app", "federate", "first_settings"]
+__all__ = ["app", "federate", "first_settings", "refuse_undrawn"]
 
 _COPIED_SHARE = 0.01  # fewer copies among the test rows cannot raise an accuracy by more than that
 
@@ -65,6 +65,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     """Run one federation and return its record; ``page``: also draw its page, which takes seconds."""
     began = time.monotonic()
     config = parse_run_config(context.run_config)
+    refuse_undrawn(config)
     folder = output_root(config.output_dir) / "runs" / str(context.run_id)
     record = RunRecord(
         run_id=str(context.run_id),
@@ -94,6 +95,14 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     if not config.rehearsal:
         _nothing_to_continue(record, folder, config)
     return record
+
+
+def refuse_undrawn(config: RunConfig) -> None:
+    """Refuse a run that wants drawn public rows and has none: every run comes by here, and not every one can draw."""
+    if config.draw_public_epsilon and not (config.public_rows and cost_of(config.public_rows)):
+        way_out = "Draw them once, from a run of noisy-sums (fedkd server public RUN), and give public-rows=FILE."
+        rule = "be given to fedkd simulate or fedkd_flwr.simulate, which draw before the run"
+        raise ConfigError(explain("draw-public-epsilon", rule, config.draw_public_epsilon, way_out))
 
 
 def _nothing_to_continue(record: RunRecord, folder: Path, config: RunConfig) -> None:
@@ -275,7 +284,9 @@ def _say_how_it_was_read(pool: Pool, record: RunRecord) -> None:
         # without this run's name: two runs of one name cannot be told apart by it. Without the run that it continues:
         # a run with other columns cannot, and a continued run would say the same twice
         dropped = ("name=", "resume-from=")
-        again = shlex.join(word for word in shlex.split(pool.next_command) if not word.startswith(dropped))
+        again = pool.next_command
+        if again.startswith("fedkd "):  # else it is what a program is to add to its call
+            again = shlex.join(word for word in shlex.split(again) if not word.startswith(dropped))
         _note(record, Note(NoteCode.LOOK_AT_COLUMNS, {"command": again}))
     table = pool.public.schema.shape is None  # images would take half a second, and are rarely equal
     if table and (copied := pool.num_copied_test_rows()) >= _COPIED_SHARE * len(pool.y_test):

@@ -69,14 +69,13 @@ def predict(
     cat rows.csv | fedkd predict model.fedkd - --json
     fedkd predict last rows.csv --class-shares ill=0.1,well=0.9
     """
-    from fedkd_flwr.app.predict import class_shares as read_shares
-    from fedkd_flwr.app.predict import notes, predictions, read_rows
+    from fedkd_flwr.app.predict import notes, predictions, read_class_shares, read_rows
     from fedkd_flwr.data.columns import column_name
     from fedkd_flwr.files import write_atomic
 
     models = read_models(model, output_dir, party=party, trust=trust)
     if class_shares:
-        models = [one.for_shares(read_shares(class_shares)) for one in models]
+        models = [one.for_shares(read_class_shares(class_shares)) for one in models]
     table = read_rows(rows, models[0])
     id_column = column_name(id_column)
     found = predictions(models, table, id_column=id_column, probabilities=proba, threshold=threshold)

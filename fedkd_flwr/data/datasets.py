@@ -19,8 +19,7 @@ from fedkd_flwr.data.columns import sorted_texts
 from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
 from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_paired, read_published
-from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic, with_tables
-from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.data.sources import EMBEDDED, Source, read_embedded, read_user_table, synthetic, with_public, with_test
 from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.seeds import derive_rng
@@ -80,6 +79,7 @@ def load_pool(
     num_private: int = 0,
     public_from: str = "train",
     public_rows: str = "",
+    hold_out_public: bool = False,
     synthetic_rows: int = 2000,
     synthetic_features: int = 20,
     synthetic_classes: int = 4,
@@ -102,7 +102,9 @@ def load_pool(
     public_from : {"train", "test"}
         With "test", public rows are taken from the official test file, and all training rows are private.
     public_rows : str
-        A file of public rows, with ``schema.toml`` beside it, in place of the set's own; those are used for nothing.
+        A file of public rows (`with_public`); then none are taken of the set's own,
+    hold_out_public : bool
+        but for rows that were drawn for this very split: with this, parties hold what they hold without the file.
     rows : mapping of str to ndarray of int, or None
         Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
         file, if there is one) and, unless all others are meant, ``"private"``.
@@ -116,15 +118,23 @@ def load_pool(
         source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
     else:
         source = _read_source(name, data_root, output_classes, **of_table)
-    public_from = _public_file(source, name, public_from)
+    dealt = source
+    if public_rows:
+        how = {"schema_path": of_table.get("schema_path", ""), "rules": of_table.get("rules", NO_RULES)}
+        source = with_public(source, public_rows, **how)
+    if not (hold_out_public or rows is not None):
+        dealt = source
+    public_from = _public_file(dealt, name, public_from)
     sizes = {"public": num_public, "test": num_test, "private": num_private}
     for key, size in sizes.items():
         check_whole(f"num-{key}", size)
     if rows is None:
-        split = _random_split(source, name, sizes, public_from, derive_rng(seed, "split"))
+        split = _random_split(dealt, name, sizes, public_from, derive_rng(seed, "split"))
     else:
-        split = _explicit_split(source, name, rows, public_from)
-    pool = _make_pool(source, split, public_from, public_rows)
+        split = _explicit_split(dealt, name, rows, public_from)
+    if dealt is not source and source.public_table is not None:
+        split["public"] = np.arange(len(source.public_table))
+    pool = _make_pool(source, split, public_from)
     if not own_parties or source.parties is None:
         return pool
     names = sorted_texts(source.parties)
@@ -137,9 +147,10 @@ def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: s
     if output_classes != "private" and name not in PAIRED:
         way_out = "One label space is all it has."
         raise ConfigError(explain("paper.output-classes", f"be private for {name!r}", output_classes, way_out))
-    further = {key: of_table.pop(key, "") for key in ("public_table", "test_table")}
+    test = of_table.pop("test_table", "")
     if name == "table":
-        return with_tables(read_user_table(**of_table), **further, rules=of_table.get("rules", NO_RULES))
+        source = read_user_table(**of_table)
+        return with_test(source, test, of_table.get("rules", NO_RULES)) if test else source
     if name in EMBEDDED:
         return read_embedded(name)
     if name in PUBLISHED:
@@ -157,7 +168,7 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     return "other" if other else public_from
 
 
-def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str, file: str) -> Pool:
+def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
     test_table, test_y = source.test_table, source.test_y
     if test_table is None or test_y is None:
         test_table, test_y = source.table, source.y
@@ -173,8 +184,6 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
     if known is not None:
         public = replace(public, labels=replace(known, y=known.y[rows]))
-    if file:
-        public = load_public(file, scale=source.scale)
     private, test = _take(source.table, split["private"]), _take(test_table, split["test"])
     reader = TextRows(public.schema) if public.schema.text_columns else None
     return Pool(

@@ -9,6 +9,7 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,21 @@ from fedkd_flwr.data.columns import column_name, column_texts, counted, short_li
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables
+from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables, truth
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.seeds import derive_seed
 
-__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "source_of_table", "synthetic", "with_tables"]
+__all__ = [
+    "EMBEDDED",
+    "Source",
+    "read_embedded",
+    "read_user_table",
+    "source_of_table",
+    "synthetic",
+    "with_public",
+    "with_test",
+]
 
 EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
 
@@ -105,7 +115,7 @@ def read_user_table(
     partition_column: str = "",
     schema_path: str = "",
     rules: Rules = NO_RULES,
-    command: Sequence[str] = (),
+    command: Sequence[str] | None = (),
     rare: int = 0,
 ) -> Source:
     """Read a user's labelled file for a simulation, or with ``tables`` one file for each party (`party_files`).
@@ -114,8 +124,8 @@ def read_user_table(
     of a simulation holds all rows anyway. Rows without a label are then left out.
 
     ``partition_column`` names the column that says whose row it is. ``command`` are the further words of the command
-    that the user gave, for the complete next one. A class with fewer than ``rare`` rows is named, or one with fewer
-    than ten.
+    that the user gave, for the complete next one; None: a program called, and is told what to add. A class
+    with fewer than ``rare`` rows is named, or one with fewer than ten.
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
@@ -131,6 +141,9 @@ def read_user_table(
     place = {"tables": tables} if tables else {"table": table}
 
     def next_command(words: Mapping[str, str]) -> str:
+        if command is None:
+            keywords = [f"{key.replace('-', '_')}={value!r}" for key, value in words.items()]
+            return f"the same call with {', '.join(keywords)}"
         given = {"dataset": "table", **place, "label": label, **words}
         return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
 
@@ -239,26 +252,42 @@ def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDAr
     return parties
 
 
-def with_tables(source: Source, *, public_table: str, test_table: str, rules: Rules = NO_RULES) -> Source:
-    """Return a user's table with public or test rows from files of their own.
+def with_test(source: Source, path: str, rules: Rules = NO_RULES) -> Source:
+    """Return a user's table with test rows from a file of their own; those without a label are left out."""
+    label = source.label
+    rows = read_table(path, source.schema, label=label, header=rules.header, encoding=rules.encoding)
+    labelled = np.zeros(len(rows), dtype=bool)
+    if label in rows.columns:
+        words = rules.of_column(label, rows.columns).missing
+        labelled = np.array([text is not None for text in column_texts(rows[label], words)])
+    if not labelled.any():
+        raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
+    rows = rows[labelled].reset_index(drop=True)
+    return replace(source, test_y=labels_of(rows.pop(label), source.classes, label), test_table=rows)
 
-    Public rows need no label; test rows without one are left out.
+
+def with_public(source: Source, path: str, *, schema_path: str = "", rules: Rules = NO_RULES) -> Source:
+    """Return a data set with public rows from a file of their own, which need no label.
+
+    They are read by a schema: ``schema_path``, else ``schema.toml`` beside them. A user's table without either says how
+    its columns are read.
     """
-    found: dict[str, Any] = {}
-    for part, path in (("public", public_table), ("test", test_table)):
-        if not path:
-            continue
-        label = source.label
-        rows = read_table(path, source.schema, label=label, header=rules.header, encoding=rules.encoding)
-        labelled = np.zeros(len(rows), dtype=bool)
-        if label in rows.columns:
-            labelled = np.array([text is not None for text in column_texts(rows[label])])
-        if part == "test":
-            if not labelled.any():
-                raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
-            rows = rows[labelled].reset_index(drop=True)
-        y = labels_of(rows[label], source.classes, label) if part == "test" or labelled.all() else None
-        found |= {f"{part}_table": rows.drop(columns=[label], errors="ignore"), f"{part}_y": y}
+    schema, beside = source.schema, Path(schema_path or Path(path).parent / "schema.toml")
+    if schema is None and Path(path).is_file() and beside.is_file():
+        schema = Schema.read(beside)
+        if unknown := [name for name in source.classes if name not in schema.classes]:
+            rule = f"name each class of the data, {short_list(source.classes)}"
+            raise DataError(explain(f"schema {beside}", rule, f"no {short_list(unknown)}"))
+    if schema is None and source.looked is None:
+        rule = "be a file with schema.toml beside it, unless dataset is table"
+        raise DataError(explain("public-rows", rule, path, "Make the schema: fedkd server schema."))
+    rows = read_table(path, schema, label=source.label, header=rules.header, encoding=rules.encoding)
+    read_by = source.schema_of(rows) if schema is None else schema
+    found: dict[str, Any] = {"classes": read_by.classes, "schema": schema, "public_table": rows, "public_labels": None}
+    found["public_y"] = truth(rows, read_by)
+    # classes by name: the file's schema may have them in another order
+    places = np.array([read_by.classes.index(name) for name in source.classes], dtype=np.int16)
+    found |= {"y": places[source.y], "test_y": None if source.test_y is None else places[source.test_y]}
     return replace(source, **found)
 
 

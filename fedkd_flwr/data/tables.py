@@ -46,6 +46,7 @@ __all__ = [
     "read_table",
     "read_tables",
     "readable_rows",
+    "truth",
 ]
 
 _KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".libsvm": "libsvm"}
@@ -306,7 +307,6 @@ def load_public(
     schema_path: str | os.PathLike[str] | None = None,
     *,
     labels: str = "",
-    scale: bool = True,
 ) -> PublicSet:
     """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 
@@ -317,13 +317,15 @@ def load_public(
     path = formats.require_file(path)
     schema = Schema.read(schema_path or path.parent / "schema.toml")
     table = read_table(path, schema)
-    y = _truth(table[schema.label], schema) if schema.label in table.columns else None
-    public = make_public_set(table, schema, y=y, scale=scale)
+    public = make_public_set(table, schema, y=truth(table, schema))
     return replace(public, labels=_public_labels(table, schema, labels, path)) if labels else public
 
 
-def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
-    """Return the labels of the public rows, `ABSTAIN` where a row has none; None where they are not the schema's."""
+def truth(table: pd.DataFrame, schema: Schema) -> NDArray[np.int16] | None:
+    """Return the labels of public rows, `ABSTAIN` where a row has none; None where they are not the schema's."""
+    if schema.label not in table.columns:
+        return None
+    values = table[schema.label]
     none = {None, "-1"} - {*schema.classes}  # NPZ and LIBSVM files cannot leave a label out
     labelled = np.array([text not in none for text in column_texts(values)])
     found = np.full(len(labelled), ABSTAIN, dtype=np.int16)

@@ -49,9 +49,10 @@ _DATA = [
     "test-table",
 ]
 _DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
-_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-table"]
+_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-rows"]
+_PUBLIC += ["draw-public-epsilon"]
 _OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "paper.second-dirichlet-alpha"]
-_OWN += ["classes-per-party", "shards-per-party", "paper.min-party-rows", "paper.class-order", "partition-path"]
+_OWN += ["classes-per-party", "paper.min-party-rows", "paper.class-order", "partition-path"]
 _OWN += ["paper.partition-index", "party-test-fraction"]
 
 
@@ -233,6 +234,8 @@ def _groups(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 def _setting(record: RunRecord, key: str) -> Any:
     """Return a setting, or what became of it: num-parties may be 0, for as many as there are."""
+    if key == "public-rows" and record.config.get("draw-public-epsilon"):
+        return ""  # each run drew its own
     facts = {"algorithm": record.algorithm, "num-parties": len(record.parties)}
     return facts[key] if key in facts else record.config.get(key)
 
@@ -277,7 +280,7 @@ def _problems(records: Sequence[RunRecord], rows: str) -> Iterator[str]:
         if other.seed == record.seed and _test_rows(other, rows) != _test_rows(record, rows):
             yield f"{_two(other, record)} have seed {record.seed}, and yet other test rows"
         if other.fingerprint != record.fingerprint:  # in a simulation, seed and settings choose the public rows
-            same = all(_setting(other, key) == _setting(record, key) for key in _PUBLIC)
+            same = all(other.config.get(key) == record.config.get(key) for key in _PUBLIC)
             if same or not record.simulation:
                 yield f"{_two(other, record)} had other public rows: the data were changed between them"
 

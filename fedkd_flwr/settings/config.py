@@ -81,8 +81,6 @@ class RunConfig(Config):
     """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
     label: str = setting("", only=_TABLE, first=True)
     """Its label column."""
-    public_table: str = setting("", only=_TABLE, path=True)
-    """Absolute path of a file with the public rows; they need no label. Empty: num-public rows of your table."""
     test_table: str = setting("", only=_TABLE, path=True)
     """Absolute path of a file with the common test rows. Empty: num-test rows of your table."""
     id_column: str = setting("", only=_TABLE)
@@ -113,7 +111,8 @@ class RunConfig(Config):
     num_private: int = setting(0, ge=0, zero="auto")
     """How many rows the simulated parties hold together. auto: the data set's usual share."""
     public_rows: str = setting("", path=True)
-    """In simulation: a file of public rows, with schema.toml beside it, that takes the place of the data set's own."""
+    """In simulation: absolute path of a file with the public rows, which need no label, read by schema-path, else by
+    schema.toml beside it, else as your table is. Empty: num-public rows of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
     """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
     this epsilon at 1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: no."""
@@ -195,6 +194,12 @@ class RunConfig(Config):
     def model_of(self, role: str) -> tuple[str, str]:
         """Return the name of a role's model, empty where the run gives none, and its parameters."""
         return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
+
+    @property
+    def models(self) -> list[str]:
+        """The models that the run names, whatever their role; those of a mixture one by one."""
+        specs = [self.model_of(role)[0].removeprefix("mixed:") for role in ("model", *self.card.roles)]
+        return [one for spec in specs for one in spec.split(",") if one]
 
     @property
     def has_parties(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,9 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
         found |= _absolute(read_toml(path), path.parent, of)
     options = {key.replace("_", "-"): value for key, value in given.items() if value not in (None, "")}
     found |= _absolute(read_words([word for word in words if "=" in word], of=of) | options, Path.cwd(), of)
-    zeros = {
-        key: word for one in (of, *(card.config for card in cards().values())) for key, word in one.zeros().items()
-    }
+    zeros = dict(of.zeros())
+    with suppress(FedkdError):  # said when the run config is checked, as is a setting that only other algorithms have
+        zeros |= find_card(str(found.get("algorithm", RunConfig.default("algorithm")))).config.zeros()
     found = {key: 0 if value == zeros.get(key) else value for key, value in found.items()}
     return ({"dataset": "table"} if found.get("table") or found.get("tables") else {}) | found
 

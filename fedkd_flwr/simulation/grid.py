@@ -51,6 +51,9 @@ class InProcessGrid(Grid):
         """None: Flower's server knows of no such run."""
         return None
 
+    def close(self) -> None:
+        """Do nothing: no process was started."""
+
     def create_message(self, *args: Any, **keywords: Any) -> Message:
         """Flower's old way to make messages."""
         raise NotImplementedError

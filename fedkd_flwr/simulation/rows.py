@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from fedkd_flwr.app.models import check_role, global_model, model_factory
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
+from fedkd_flwr.data.given import given_table
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import by_party, partition, read_split
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import TABLE_RULES, RunConfig
@@ -34,6 +36,7 @@ __all__ = [
     "check_simulation",
     "count_parties",
     "dealt",
+    "forget_rows",
     "held_out_rows",
     "hold_out",
     "party_class_counts",
@@ -58,8 +61,9 @@ def _pool(config: RunConfig) -> Pool:
         **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
         rows=rows or None,
         own_parties=config.has_parties,
+        hold_out_public=bool(config.draw_public_epsilon),
         rules=Rules(**_told(config, TABLE_RULES)),
-        command=_other_words(config),
+        command=None if _in_python(config) else _other_words(config),
         rare=config.num_parties,
     )
     return _with_public_labels(pool, config.public_label_column) if config.public_label_column else pool
@@ -68,7 +72,7 @@ def _pool(config: RunConfig) -> Pool:
 _POOL = (
     *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
 )
-_FILES = ("table", "tables", "public_table", "test_table", "label", "schema_path", "partition_column")
+_FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing")  # words with commas between them
 
@@ -78,6 +82,12 @@ def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
     values = {name: getattr(config, name) for name in names}
     words = {name: tuple(filter(None, map(str.strip, values[name].split(",")))) for name in _LISTS if name in values}
     return values | words
+
+
+def _in_python(config: RunConfig) -> bool:
+    """Tell whether a run has rows or models that only a program could hand over."""
+    tables = (config.table, config.public_rows, config.test_table)
+    return any(given_table(one) is not None for one in tables) or any(map(is_given, config.models))
 
 
 def _other_words(config: RunConfig) -> list[str]:
@@ -95,6 +105,9 @@ def _with_public_labels(pool: Pool, name: str) -> Pool:
         rule = f"be the label column {public.schema.label!r} of the data set"
         way_out = "Sets with public rows of another data set bring their labels: leave it empty."
         raise ConfigError(explain("public-label-column", rule, name, way_out))
+    if (public.y < 0).any():
+        seen = f"{int((public.y < 0).sum()):,} without one"
+        raise ConfigError(explain("public rows", "all have a label where public-label-column is given", seen))
     labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
     return replace(pool, public=replace(public, labels=labels))
 
@@ -157,6 +170,12 @@ def simulated_digest(config: RunConfig, num_parties: int, index: int) -> str:
     """Return what names a simulated party's rows; a process is asked for the same parties in every round."""
     pool, positions = simulated_pool(config), dealt(config, num_parties)[index]
     return hashlib.sha256(pool.X[positions].tobytes() + pool.y[positions].tobytes()).hexdigest()
+
+
+def forget_rows() -> None:
+    """Read files anew from now on: their rows may have changed since the last run of this process."""
+    for kept in (_pool, dealt, simulated_digest):
+        kept.cache_clear()
 
 
 def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:

@@ -115,19 +115,16 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.server_app import federate
     from fedkd_flwr.errors import FedkdError, explain
     from fedkd_flwr.settings.config import parse_run_config
-    from fedkd_flwr.simulation.drawn_rows import draw_rows
+    from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
     from fedkd_flwr.simulation.parties import ProcessGrid, write_to
 
     config = parse_run_config(values)
-    if config.draw_public_epsilon and not config.public_rows:
-        say("step", text=f"drawing public rows from noisy sums of epsilon {config.draw_public_epsilon:g}")
-        try:
-            drawn = draw_rows(config, values, partial(ProcessGrid, processes, config.num_parties))
-        except (FedkdError, OSError) as error:
-            say("refused", text=f"public rows could not be drawn: {error}")
-            raise _RefusedError from error
-        values = {**values, "public-rows": str(drawn)}
-        config = parse_run_config(values)
+    make_grid = partial(ProcessGrid, processes, config.num_parties)
+    try:
+        values = with_drawn_rows(config, values, make_grid, lambda text: say("step", text=text))
+    except (FedkdError, OSError) as error:
+        say("refused", text=f"public rows could not be drawn: {error}")
+        raise _RefusedError from error
     folder = output_root(config.output_dir) / "runs" / run_id
     log = folder / LOG
     try:
@@ -142,7 +139,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     def progress(kind: str, number: int, answered: int, asked: int) -> None:
         say("progress", kind=kind, round=number, answered=answered, asked=asked)
 
-    grid = ProcessGrid(processes, config.num_parties, values, run_id=int(run_id), log=str(log), progress=progress)
+    grid = make_grid(values, run_id=int(run_id), log=str(log), progress=progress)
     try:
         federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
     except (Exception, KeyboardInterrupt) as error:

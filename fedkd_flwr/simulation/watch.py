@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import secrets
 import shlex
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkd_flwr.app.find_run import LOG, OUTPUT
+from fedkd_flwr.app.find_run import LOG, OUTPUT, new_run_id
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 
@@ -51,14 +50,13 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
             if missing := [path for path in paths if path and not Path(path).exists()]:
                 raise ConfigError(explain(key, "be there", f"no {missing[0]}", "Check the path."))
         _require_writable(Path(config.output_dir or OUTPUT).expanduser() / "runs")
-        run_id = str(secrets.randbits(63) | 1 << 62)  # 19 digits, as Flower's
-        made.append({"run_id": run_id, "config": dict(values)})
+        made.append({"run_id": new_run_id(), "config": dict(values)})
         values["seed"] = config.seed + 1
     return made
 
 
-def check_job(values: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of a simulation; real parties are counted when the data are read, others are 10 by default.
+def check_job(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
+    """Return the settings of a simulation; real parties are counted when the data are read, others are ``parties``.
 
     Raises
     ------
@@ -72,7 +70,7 @@ def check_job(values: Mapping[str, Any]) -> RunConfig:
         way_out = "Drop it, or submit the run to your SuperLink: fedkd server run ..."
         raise ConfigError(explain("public-path", "not be given to a simulation", config.public_path, way_out))
     if not (config.num_parties or config.has_parties):
-        config = parse_run_config({**values, "num-parties": DEFAULT_PARTIES})
+        config = parse_run_config({**values, "num-parties": parties})
     return config
 
 

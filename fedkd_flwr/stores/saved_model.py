@@ -122,7 +122,8 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     @property
     def classes_(self) -> NDArray[Any]:
         """What `predict` answers for each of `classes`: their names, or the user's own values."""
-        return np.array(self.values or self.classes)
+        values = self.values or self.classes
+        return np.array(values, dtype=None if len(set(map(type, values))) == 1 else object)  # 1 beside "a" stays 1
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from fedkd_flwr.algorithms.noisy_sums import (
     NoisySumsConfig,
     aggregate,
-    class_shares,
     difference,
     draw,
     shares,
+    shares_of_sums,
 )
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
@@ -124,7 +124,7 @@ def test_noise_drowns_the_sums_and_the_model_answers_all_the_same():
 
 
 def test_shares_are_those_of_the_counts_and_what_noise_alone_has_filled_is_0():
-    assert class_shares(SUMS, BINS.sizes) == pytest.approx(np.bincount(Y) / len(Y))
+    assert shares_of_sums(SUMS, BINS.sizes) == pytest.approx(np.bincount(Y) / len(Y))
     noisy = SUMS + np.array([[7, 0], [-7, 0], [3, -4]] * 3)
     for exact, found in zip(shares(SUMS, BINS.sizes), shares(noisy, BINS.sizes), strict=True):
         assert found.sum(axis=0) == pytest.approx(1)
@@ -132,7 +132,7 @@ def test_shares_are_those_of_the_counts_and_what_noise_alone_has_filled_is_0():
         assert np.abs(found - exact).max() < 0.01
     for nothing in (np.zeros((9, 2), int), np.full((9, 2), -5)):
         assert all(part.sum(axis=0) == pytest.approx(1) for part in shares(nothing, BINS.sizes))
-        assert class_shares(nothing, BINS.sizes) == pytest.approx([0.5, 0.5])
+        assert shares_of_sums(nothing, BINS.sizes) == pytest.approx([0.5, 0.5])
 
 
 def test_drawn_rows_fill_the_bins_as_the_sums_do_and_columns_are_independent_within_a_class():

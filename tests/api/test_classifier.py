@@ -70,6 +70,12 @@ def test_own_public_rows_leave_all_rows_to_the_parties():
     assert sum(sum(party.class_counts) for party in model.result_.record.parties) == 100
 
 
+def test_a_column_that_is_called_as_the_label_is_inside_is_learnt_from():
+    rows = pd.DataFrame({"label of the row": X[:, 2], "party": X[:, 3]})
+    groups = np.where(np.arange(len(Y)) % 3, "north", "south")
+    assert clone(FAST).fit(rows, Y, groups=groups).score(rows, Y) > 0.85
+
+
 def test_an_algorithm_without_a_server_s_model_answers_by_all_parties():
     fedct = clone(FAST).set_params(algorithm="fedct", settings={"num_rounds": 1}).fit(X, Y)
     assert "" not in fedct.result_.model_bytes

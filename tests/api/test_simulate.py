@@ -102,15 +102,23 @@ def test_a_column_says_whose_row_it_is_and_the_answers_keep_text_and_index(door)
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"), [((False, True), bool), ((0.0, 1.0), float), ((7, 10), int), (("b", "a"), str)]
+    ("values", "kinds"),
+    [
+        ((False, True), {bool}),
+        ((0.0, 1.0), {float}),
+        ((7, 10), {int}),
+        (("b", "a"), {str}),
+        ((1, "a"), {int, str}),
+        ((True, "a"), {bool, str}),
+    ],
 )
-def test_labels_come_back_as_they_were(door, values, kind):
+def test_labels_come_back_as_they_were(door, values, kinds):
     rows = hospital_rows(120).drop(columns="hospital")
     rows["outcome"] = [values[label == "ill"] for label in rows.outcome]
     done = door(rows, label="outcome", parties=2, partitioner="iid")
     answers = done.predict(rows)
-    assert {type(value) for value in answers.tolist()} == {kind}
-    assert sorted(set(answers)) == sorted(values)
+    assert {type(value) for value in answers.tolist()} == kinds
+    assert set(answers) == set(values)
     assert done.model("party-001").score(rows, rows.outcome) > 0.7
     assert not any("class_0" in name or "class_1" in name for name in done.parties)
 
@@ -151,6 +159,41 @@ def test_own_public_and_test_rows_are_used_whole_and_public_ones_need_no_label(d
     assert done.record.server["common"].n == 40
     assert sum(sum(party.class_counts) for party in done.record.parties) == 150
     assert "held out" not in repr(done)
+
+
+def test_drawn_public_rows_are_drawn_here_too_and_their_cost_is_in_the_record(door):
+    done = door(hospital_rows(), label="outcome", parties="hospital", draw_public_epsilon=3.0)
+    drawn = done.record.config["public-rows"]
+    assert "drawn-rows" in [note.code for note in done.record.notes]
+    assert "held out" not in repr(done)
+    plain = door(hospital_rows(), label="outcome", parties="hospital")
+    assert done.parties.filter(like="rows_of").equals(plain.parties.filter(like="rows_of"))
+    given = door(hospital_rows(), label="outcome", parties="hospital", public=drawn)
+    assert "drawn-rows" in [note.code for note in given.record.notes]
+    assert given.record.num_public == done.record.num_public == 60
+
+
+def test_a_file_that_was_edited_between_two_runs_is_read_anew(door, tmp_path):
+    for count in (240, 120):
+        hospital_rows(count).to_csv(tmp_path / "rows.csv", index=False)
+        done = door(tmp_path / "rows.csv", label="outcome", parties="hospital")
+        assert done.parties.filter(like="rows_of").sum().sum() == count / 2
+
+
+def test_what_a_column_was_read_as_is_mended_by_keywords_where_rows_are_no_file(door):
+    rows = hospital_rows(120).assign(nr=range(1000, 1120), day="03/04/2021")
+    with pytest.raises(DataError, match=r"the day comes first in 03/04/2021: the same call with .*date_order='day-fir"):
+        door(rows, label="outcome", parties="hospital")
+    done = door(rows, label="outcome", parties="hospital", date_order="day-first")
+    (told,) = [note.values["command"] for note in done.record.notes if note.code == "look-at-columns"]
+    assert told == "the same call with id_column='nr', drop='day', date_order='day-first'"
+
+
+def test_words_for_no_label_mean_the_same_in_own_test_rows(door):
+    rows, test = hospital_rows(), hospital_rows(60, seed=1)
+    rows.loc[:9, "outcome"] = test.loc[:9, "outcome"] = "none"
+    done = door(rows, label="outcome", parties="hospital", test=test, missing="outcome:none")
+    assert done.record.server["common"].n == 50
 
 
 def test_without_own_public_rows_it_says_that_some_were_held_out(door):
@@ -194,13 +237,14 @@ class Failing(DecisionTreeClassifier):
         ({"model": 3}, ConfigError, "model must be an estimator"),
         ({"model": "forest"}, ConfigError, "model must be one of decision-tree"),
         ({"public_path": "/public.csv"}, ConfigError, "public-path must not be given to a simulation"),
+        ({"data": (hospital_rows(), ["a"] * 240), "label": "age"}, DataError, "label must be no column of X beside y"),
         ({"test": pd.DataFrame({"age": [1]})}, DataError, "test-table must hold rows with a label 'outcome'"),
         ({"model": Failing()}, TooFewPartiesError, "no tree grows here"),
     ],
 )
 def test_a_failure_is_an_exception_with_the_command_line_s_sentence(door, changes, kind, said):
     with pytest.raises(kind, match=said):
-        door(hospital_rows(), **{"label": "outcome", "parties": "hospital", **changes})
+        door(**{"data": hospital_rows(), "label": "outcome", "parties": "hospital", **changes})
 
 
 @pytest.mark.parametrize("data", [{}, 3, "no-such-file.csv", np.zeros(3), (np.zeros((2, 1)), [1])])

@@ -65,6 +65,33 @@ def test_candidates_are_chosen_on_the_user_s_own_parties_the_best_first():
     assert table.clear.isna().all()  # one seed says nothing about noise
 
 
+def test_parties_of_the_data_are_those_that_candidates_meet_and_thorough_means_five_seeds(tmp_path):
+    _rows().to_csv(tmp_path / "rows.csv", index=False)
+    how = {"label": "ill", "model": "decision-tree", "candidates": ["fedct:majority"], "progress": False}
+    how |= {"output_dir": tmp_path}
+    one = fk.choose(tmp_path / "rows.csv", partition_column="hospital", **how)
+    assert one.deviation.isna().all()
+    whole = fk.choose(tmp_path / "rows.csv", parties="hospital", thorough=True, **how)
+    assert whole.deviation.notna().all()
+    assert len(list((tmp_path / "choose").iterdir())) == 5  # the first of them was kept
+    split = fk.choose(_rows(), **{**how, "model": TREE})
+    assert split.kilobytes_up.max() > 0
+    assert len(list((tmp_path / "choose").iterdir())) == 5  # a model given as an object is not kept
+
+
+class Edited(DecisionTreeClassifier):
+    pass
+
+
+def test_a_model_class_that_was_edited_since_is_run_again(tmp_path, monkeypatch):
+    how = {"label": "ill", "parties": "hospital", "candidates": ["fedct:majority"], "progress": False}
+    how |= {"output_dir": tmp_path, "model": Edited(max_depth=2)}
+    first = fk.choose(_rows(), **how).accuracy["fedct:majority"]
+    monkeypatch.setattr(Edited, "predict_proba", lambda self, X: np.eye(2)[np.zeros(len(X), int)])
+    monkeypatch.setattr(Edited, "predict", lambda self, X: np.full(len(X), self.classes_[0]))
+    assert fk.choose(_rows(), **how).accuracy["fedct:majority"] < first - 0.2
+
+
 def test_an_unknown_candidate_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match="candidate must be one of fedct:"):
         fk.choose(_rows(), label="ill", parties="hospital", candidates=["fedavg"], progress=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 
+from fedkd_flwr.app.choose import choose
 from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.public_rows import bin_file, cost_of, make_public, template
 from fedkd_flwr.app.server_app import federate
@@ -16,7 +18,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.drawn_rows import draw_rows
+from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from fedkd_flwr.simulation.grid import InProcessGrid
 
 SCHEMA = Schema(
@@ -44,11 +46,9 @@ def settings(tmp_path):
     return {**own, "schema-path": str(tmp_path / "schema.toml"), "output-dir": str(tmp_path / "out"), "seed": 1}
 
 
-def grid(values, run_id, log=""):
+def grid(values, run_id):
     nodes = [{"partition-id": i, "num-partitions": PARTIES} for i in range(PARTIES)]
-    made = InProcessGrid(app, nodes, values, run_id=run_id)
-    made.close = lambda: None
-    return made
+    return InProcessGrid(app, nodes, values, run_id=run_id)
 
 
 def run(values, run_id):
@@ -101,12 +101,12 @@ def test_a_schema_whose_files_have_no_line_of_names_gives_files_without_one(tmp_
     assert public.num_rows == 4
 
 
-def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings):
+def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings, monkeypatch):
     values = {**settings, "algorithm": "fedkt", "draw-public-epsilon": 3.0}
-    config = parse_run_config(values)
-    file = draw_rows(config, values, grid)
+    drawn = with_drawn_rows(parse_run_config(values), values, grid)
+    file = drawn["public-rows"]
     assert cost_of(file)["epsilon"] <= 3.0
-    plain = run({**values, "public-rows": str(file)}, 11)
+    plain = run(drawn, 11)
     own = run({**settings, "algorithm": "fedkt"}, 12)
     assert plain.num_public == own.num_public
     assert [p.class_counts for p in plain.parties] == [p.class_counts for p in own.parties]
@@ -114,12 +114,28 @@ def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_
     assert plain.publishable().notes == [note]  # who reads the publishable record must see what the rows cost
     assert note.values == {"epsilon": "3", "delta": "1e-05", "adversary": "server"}
     noise = {"fedkt.level": "L2", "noise": "laplace", "epsilon": 4.0, "fedkt.teachers-per-student": 3}
-    noisy = run({**values, **noise, "public-rows": str(file)}, 13)
+    noisy = run({**drawn, **noise}, 13)
     (note,) = [note for note in noisy.notes if note.code == "drawn-rows-too"]
     record = next(claim for claim in noisy.claims if claim["unit"] == "record")
     assert float(note.values["total"]) >= record["epsilon"] + cost_of(file)["epsilon"]
     assert float(note.values["total_delta"]) >= record["delta"] + 1e-5
     assert not [note for note in own.notes if str(note.code).startswith("drawn")]
+    monkeypatch.chdir(Path(file).parent)
+    assert cost_of("") is cost_of("DataFrame-123") is None  # rows of no file are not those that lie here
+
+
+def test_what_cannot_draw_refuses_to_run_without_drawn_rows(settings, tmp_path):
+    values = {**settings, "algorithm": "fedkt", "draw-public-epsilon": 3.0}
+    for more in ({}, {"public-rows": settings["table"]}):  # rows of which nothing says that they were drawn
+        with pytest.raises(ConfigError, match="draw-public-epsilon must be given to fedkd simulate or "):
+            run({**values, **more}, 14)
+    assert not (tmp_path / "out" / "runs").exists()
+    with pytest.raises(ConfigError, match="draw-public-epsilon must be given to fedkd simulate"):
+        choose(values)
+    both = {**values, "public-rows": settings["table"]}
+    config = parse_run_config(both)
+    with pytest.raises(ConfigError, match="draw-public-epsilon must not be given with public-rows"):
+        with_drawn_rows(config, both, grid)
 
 
 def test_settings_of_a_simulation_are_refused_at_silos():

@@ -203,6 +203,48 @@ def test_categories_come_from_the_public_rows_only(user_file):
     assert pool.X[0, :3].tolist() == [0, 0, 0]
 
 
+@pytest.fixture
+def public_file(user_file):
+    folder = user_file.parent / "public"
+    folder.mkdir()
+    pd.read_csv(user_file).iloc[:10].to_csv(folder / "public.csv", index=False)
+    return folder / "public.csv"
+
+
+def test_a_file_of_public_rows_leaves_all_others_to_the_parties_and_is_read_as_the_table_is(user_file, public_file):
+    pool = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+    _check_pool(pool, 60, 10, 20, 4)
+    kept = load_pool(
+        "table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file), hold_out_public=True
+    )
+    own = load_pool("table", seed=0, table=str(user_file), label="rich")
+    assert np.array_equal(kept.rows, own.rows)
+    assert kept.public.num_rows == 10
+    rows = {"public": np.arange(40, 60), "test": np.arange(60, 80)}
+    split = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file), rows=rows)
+    assert (len(split.rows), split.public.num_rows) == (40, 10)
+
+
+def test_classes_keep_their_names_where_the_public_file_s_schema_has_them_in_another_order(user_file, public_file):
+    own = load_pool("table", seed=0, table=str(user_file), label="rich")
+    schema = dataclasses.replace(own.public.schema, classes=("perhaps", "yes", "no"))
+    schema.write(public_file.parent / "schema.toml")
+    pool = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+    assert pool.public.schema == schema
+    truth = pd.read_csv(user_file).rich
+    assert [schema.classes[label] for label in pool.y] == truth[pool.rows].tolist()
+    assert {schema.classes[label] for label in pool.y_test} == {"no", "yes"}
+    assert sorted(schema.classes[label] for label in pool.public.y) == sorted(truth[:10])
+    dataclasses.replace(schema, classes=("perhaps", "yes")).write(public_file.parent / "schema.toml")
+    with pytest.raises(DataError, match=r"schema .* must name each class of the data, no, yes, got no no"):
+        load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+
+
+def test_public_rows_of_a_named_set_need_a_schema(public_file):
+    with pytest.raises(DataError, match=r"public-rows must be a file with schema\.toml beside it"):
+        load_pool("wine", seed=0, public_rows=str(public_file))
+
+
 def test_a_wrong_label_column_of_a_users_file_lists_the_columns(user_file):
     with pytest.raises(DataError, match=r"label must be a column of .* got 'wealthy'\. Its columns are job, age, rich"):
         load_pool("table", seed=0, table=str(user_file), label="wealthy")

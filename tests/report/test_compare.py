@@ -162,6 +162,19 @@ def test_data_that_were_changed_between_two_runs_are_noticed(run):
     compare([run(1, 0.8, 0.8), other])  # another seed draws other public rows
 
 
+def test_rows_that_each_run_drew_anew_are_one_setting_whatever_their_path(run):
+    drawn = [{"public-rows": f"/runs/{i}/public.csv", "draw-public-epsilon": 0.5} for i in range(4)]
+    runs = [run(s, 0.8, 0.8, **drawn[s]) for s in (1, 2)] + [run(1, 0.9, 0.9, model="mlp", **drawn[3])]
+    for i, one in enumerate(runs):
+        one.fingerprint = f"{i:064d}"
+    found = compare(runs)
+    assert found.differs == ["model"]
+    assert {letter: len(group) for letter, group in found.groups.items()} == {"A": 2, "B": 1}
+    given = [run(1, 0.8, 0.8), run(1, 0.9, 0.9, **{"public-rows": "/srv/public.csv"})]
+    given[1].fingerprint = "00" * 32
+    assert compare(given).differs == ["public-rows"]
+
+
 def test_at_real_silos_the_public_rows_are_the_same_whatever_the_seed(run):
     two = [run(1, 0.8, 0.8), run(2, 0.9, 0.9, model="mlp")]
     for one in two:

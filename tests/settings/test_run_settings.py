@@ -115,3 +115,10 @@ def test_a_word_stands_for_each_0_that_means_something_else_and_is_0_inside(tmp_
         parse_run_config({"num-parties": "none"})
     node = {"memory-limit-gb": "auto", "round-limit-s": "none", "partition-id": 0, "num-partitions": 1}
     assert (parse_node_config(node).memory_limit_gb, parse_node_config(node).round_limit_s) == (0.0, 0.0)
+
+
+def test_the_word_for_0_of_a_setting_that_only_other_algorithms_have_is_refused_as_any_other_value():
+    with pytest.raises(ConfigError, match="public-rows-per-round must not be set for fedct, got 'auto'"):
+        parse_run_config(read_settings(["public-rows-per-round=auto"]))
+    config = parse_run_config(read_settings(["public-rows-per-round=auto", "algorithm=fedmd", "epsilon=none"]))
+    assert (config.own.public_rows_per_round, config.own.epsilon) == (0, 0)
