@@ -37,16 +37,7 @@ __all__ = [
     "write_sealed",
 ]
 
-
-def _home() -> Path:
-    home = Path("~/.fedkd")
-    if own := os.environ.get("FEDKD_HOME"):
-        return Path(own).expanduser().absolute()
-    state = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return state / "fedkd" if state.is_absolute() and not home.expanduser().exists() else home
-
-
-HOME = _home()
+HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get("FEDKD_HOME") else Path("~/.fedkd")
 """The folder of what is kept for a user: runs, states of parties, approved bundles, and the key of model files."""
 
 _PART = ".part"

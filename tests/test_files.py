@@ -11,18 +11,6 @@ from fedkd_flwr import files
 from fedkd_flwr.files import read_sealed, write_atomic, write_sealed
 
 
-def test_the_folder_of_a_user_is_home_s_own_else_the_state_folder_of_the_desktop_s_rules(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("FEDKD_HOME", raising=False)
-    for state, found in (("", "~/.fedkd"), ("relative", "~/.fedkd"), ("/state", "/state/fedkd")):
-        monkeypatch.setenv("XDG_STATE_HOME", state)
-        assert str(files._home()) == found
-    (tmp_path / ".fedkd").mkdir()
-    assert str(files._home()) == "~/.fedkd"
-    monkeypatch.setenv("FEDKD_HOME", "/mine")
-    assert str(files._home()) == "/mine"
-
-
 def test_what_is_written_is_read_and_the_folder_is_made(tmp_path):
     path = write_atomic(tmp_path / "new" / "folder" / "x.json", b"{}")
     assert path.read_bytes() == b"{}"

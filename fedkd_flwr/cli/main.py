@@ -40,7 +40,6 @@ _CODES = [
 ]
 _ABOUT = [
     ("FEDKD_HOME", "the folder of runs and states, in place of ~/.fedkd"),
-    ("XDG_STATE_HOME", "its folder fedkd is that place where there is no ~/.fedkd"),
     ("NO_COLOR", "set to anything: no colours"),
 ]
 _COMPLETION = [(shell, f'eval "$(_FEDKD_COMPLETE={shell}_source fedkd)"') for shell in ("bash", "zsh")]
