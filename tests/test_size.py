@@ -19,7 +19,7 @@ LIMITS = {
     "checks": 141,
     "cli": 1_459,
     "clients": 3_416,
-    "data": 5_668,
+    "data": 5_701,
     "errors": 257,
     "files": 229,
     "labels": 2_287,

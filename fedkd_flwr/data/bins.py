@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.preprocessor import Preprocessor
 from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.reading import PLAIN
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError, explain
 
@@ -149,9 +150,9 @@ class Bins:
             if column.kind == "categorical":
                 table[column.name] = np.array([*column.categories, ""], dtype=object)[code]
             elif all((ends == np.floor(ends)).all() for ends in (low, high)):
-                table[column.name] = rng.integers(low[code], high[code], endpoint=True, dtype=np.int64)
+                table[column.name] = _spelt(column, rng.integers(low[code], high[code], endpoint=True, dtype=np.int64))
             else:
-                table[column.name] = rng.uniform(low[code], high[code])
+                table[column.name] = _spelt(column, rng.uniform(low[code], high[code]))
         return pd.DataFrame(table)
 
 
@@ -170,8 +171,13 @@ def bin_rows(schema: Schema) -> pd.DataFrame:
         if column.kind == "categorical":
             table[column.name] = np.array([*column.categories, ""], dtype=object)[at]
         else:
-            table[column.name] = ((own[:-1] + own[1:]) / 2)[at]
+            table[column.name] = _spelt(column, ((own[:-1] + own[1:]) / 2)[at])
     return pd.DataFrame(table)
+
+
+def _spelt(column: Column, numbers: NDArray[Any]) -> Any:
+    """Return numbers as the column is read: as they are, or as texts where it has rules, such as dates."""
+    return numbers if column.reading == PLAIN else np.array(column.reading.spell(numbers), dtype=object)
 
 
 def require_table(schema: Schema) -> None:

@@ -10,7 +10,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALONE", "DATES", "days_of_date", "days_of_duration", "days_of_texts", "in_words"]
+__all__ = ["ALONE", "DATES", "days_of_date", "days_of_duration", "days_of_texts", "in_words", "text_of_days"]
 
 DATES = {
     "iso": "dates (2021-03-12) as days since 1970-01-01",
@@ -78,6 +78,14 @@ _MONTHS = {
     )
     for name in names.split()
 }
+_WRITTEN = {
+    "iso": "%Y-%m-%d",
+    "day-first": "%d.%m.%Y",
+    "month-first": "%m/%d/%Y",
+    "named": "%d %B %Y",
+    "month": "%Y-%m",
+    "compact": "%Y%m%d",
+}
 _EPOCH = date(1970, 1, 1).toordinal()
 _DURATION = re.compile(
     r"(?P<sign>-)?(?:(?P<days>\d+) ?(?:d|days?|Tage?)[, ] ?)?(?P<plus>\+)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
@@ -138,6 +146,19 @@ def _parts(found: dict[str, str | None]) -> tuple[float, ...]:
     if name := found.get("name"):
         month = _MONTHS.get(name.casefold(), 0)
     return year, month, day, hour, float(found["minute"] or 0), float(found["second"] or 0), east
+
+
+def text_of_days(days: float, way: str) -> str:
+    """Return the text that a way of `DATES` reads as these days: to a day, or of times and durations to a minute.
+
+    >>> [text_of_days(18333.5, way) for way in ("iso", "day-first", "month")], text_of_days(13.75, "time")
+    (['2020-03-12', '12.03.2020', '2020-03'], '13:45')
+    """
+    if way in ALONE:
+        minutes = round(abs(days) * (60 if way == "time" else 1440))
+        clock = f"{minutes // 60 % (25 if way == 'time' else 24):02}:{minutes % 60:02}"
+        return clock if way == "time" else f"{'-' * (days < 0)}{minutes // 1440} days {clock}"
+    return date.fromordinal(_EPOCH + math.floor(days)).strftime(_WRITTEN[way])
 
 
 def days_of_date(value: date) -> float:

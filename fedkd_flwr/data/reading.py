@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import MISSING, factorize
-from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, in_words
+from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, in_words, text_of_days
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "ends_of_range", "readable_numbers"]
@@ -188,6 +188,12 @@ class Reading:
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()
+
+    def spell(self, numbers: NDArray[Any]) -> list[str]:
+        """Return numbers, (n,), as texts that `parse` reads as the same; of dates the day or minute alone."""
+        if self.dates:
+            return [text_of_days(number, self.dates.split("+")[0]) for number in numbers.tolist()]
+        return [str(number).replace(".", self.decimal) for number in numbers.tolist()]
 
     def is_empty(self, text: str) -> bool:
         """Tell whether a stripped text means "no value" where a number should stand."""

@@ -186,7 +186,7 @@ def test_what_a_column_was_read_as_is_mended_by_keywords_where_rows_are_no_file(
         door(rows, label="outcome", parties="hospital")
     done = door(rows, label="outcome", parties="hospital", date_order="day-first")
     (told,) = [note.values["command"] for note in done.record.notes if note.code == "look-at-columns"]
-    assert told == "the same call with id_column='nr', drop='day', date_order='day-first'"
+    assert told == "the same call with date_order='day-first', id_column='nr', drop='day'"
 
 
 def test_words_for_no_label_mean_the_same_in_own_test_rows(door):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkd_flwr.data.dates import DATES
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.row_values import row_values
 from fedkd_flwr.data.schema import Column, Schema
@@ -264,3 +265,18 @@ def test_durations_are_days_and_hours_where_the_column_holds_times():
 def test_numbers_of_eight_digits_among_typed_days_are_bad_cells():
     numbers, bad = Reading(dates="iso").parse(np.array([3, 20210312]))
     assert (numbers[0], bad.tolist()) == (3.0, [False, True])
+
+
+@pytest.mark.parametrize("dates", [*DATES, "iso+day-first"])
+def test_what_is_spelt_is_read_as_the_same_day_or_minute(dates):
+    numbers = np.array([0.0, 0.25, 0.99]) if dates == "time" else np.array([18.0, 366.0, 19_803.75])
+    reading = Reading(dates=dates)
+    found, bad = reading.parse(np.array(reading.spell(numbers), dtype=object))
+    assert not bad.any()
+    assert (np.abs(found - numbers) < {"month": 31, "time": 1 / 60, "duration": 1 / 1440}.get(dates, 1)).all()
+
+
+def test_numbers_are_spelt_with_the_decimal_sign_that_is_read():
+    numbers = np.array([1234.5, -0.25, 1e-7, 3.0])
+    reading = Reading(decimal=",", thousands=".", unit="kg")
+    assert (reading.parse(np.array(reading.spell(numbers), dtype=object))[0] == numbers).all()
