@@ -37,6 +37,11 @@ ALONE, FIXED = "each party alone", "one fixed answer"
 Whose = Literal["parties", "home", "server"]
 QUICK = ("fedct:auto", "fedkt:auto")  # candidates unless all are asked for
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
+#: Candidates where an epsilon is given: each claims it for one record, against the server.
+_PRIVATE: dict[str, dict[str, Any]] = {
+    "noisy-sums": {"algorithm": "noisy-sums"},
+    "fedkt:L2": {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian"},
+}
 WHOSE = {
     "parties": "the parties' models on common test rows",
     "home": "the parties' models on their own test rows",
@@ -150,11 +155,13 @@ class Comparison:
         }
 
 
-def candidates(num_classes: int) -> dict[str, dict[str, Any]]:
+def candidates(num_classes: int, *, private: bool = False) -> dict[str, dict[str, Any]]:
     """Return the candidates by name, each with the settings that make it: algorithms that send labels, by consensus.
 
-    Dawid-Skene is left out with two classes, where it harms.
+    Dawid-Skene is left out with two classes, where it harms. If ``private``, those that protect one record instead.
     """
+    if private:
+        return _PRIVATE
     found: dict[str, dict[str, Any]] = {}
     for name in _ALGORITHMS:
         config = cards()[name].config
@@ -184,7 +191,8 @@ def choose(
     values : mapping
         Settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties.
     names : sequence of str
-        Which of `candidates`. By default `QUICK` ones, or all if ``thorough``.
+        Which of `candidates`: with ``values["epsilon"]`` the private ones. By default `QUICK` ones, or all if
+        ``thorough`` or private.
     thorough : bool
         Whether all candidates run, with five seeds.
     seeds : int
@@ -252,18 +260,19 @@ def _configs(
     """Return the checked settings of each run by candidate and seed, as for `choose`."""
     from fedkd_flwr.simulation.rows import check_simulation, count_parties, simulated_pool
 
-    first = parse_run_config({**values, "algorithm": "fedct"})
+    private = values.get("epsilon", "none") != "none"
+    first = parse_run_config({**values, "algorithm": "noisy-sums" if private else "fedct"})
     if first.public_path or (count := count_parties(first)) < 2:
         rule = "be a simulation of at least 2 parties"
         raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
     server_app.refuse_undrawn(first)
     values = {**values, "num-parties": count}
     check_simulation(first, count)
-    known = candidates(simulated_pool(first).public.num_classes)
+    known = candidates(simulated_pool(first).public.num_classes, private=private)
     for name in names:
         if name not in known:
             raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
-    chosen = {name: known[name] for name in names or (known if thorough else QUICK)}
+    chosen = {name: known[name] for name in names or (known if thorough or private else QUICK)}
     return {  # all settings are checked before the first run; one seed of all candidates after another
         (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})
         for seed in range(first.seed, first.seed + (seeds or (5 if thorough else 1)))

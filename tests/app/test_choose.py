@@ -310,3 +310,12 @@ def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():
     head = comparison_text(found).splitlines()[0]
     assert head.startswith("mean (standard deviation) over 2 seeds, 1 to 2; 60 common test rows; ")
     assert head.endswith(" test rows at home, of all parties together")
+
+
+def test_an_epsilon_makes_candidates_that_claim_it_for_one_record():
+    found = choose({**SMALL, "epsilon": 8.0, "synthetic-rows": 600})
+    assert [one.name for one in found.outcomes] == [ALONE, "noisy-sums", "fedkt:L2"]
+    assert not any(one.failed for one in found.outcomes)
+    assert set(candidates(2, private=True)) == {"noisy-sums", "fedkt:L2"}
+    with pytest.raises(ConfigError, match="candidate must be one of noisy-sums, fedkt:L2, got 'fedct:auto'"):
+        choose({**SMALL, "epsilon": 8.0}, names=["fedct:auto"])
