@@ -215,7 +215,7 @@ def test_two_hundred_answers_that_are_cut_changed_swapped_or_replayed_are_named_
         swapped = b"\n".join([*lines[:2], *others[2:]] if i % 2 else [others[0], *lines[1:]])
         bad.write_bytes((first[:at], changed, swapped, old if i % 2 else second, first + first[at:])[i % 5])
         with pytest.raises(DataError, match=r"bad\.fedkd"):
-            federation.count([bad, *answers[1:]])
+            federation.count([*answers[1:], bad])
     assert not (federation.folder / "next.fedkd").exists()
     assert federation.count(answers).record.status == "completed"
 
