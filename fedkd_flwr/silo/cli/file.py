@@ -108,7 +108,7 @@ def show(
     from fedkd_flwr.report.terminal import one_line
     from fedkd_flwr.silo.letters import read_key, read_letter
 
-    letter = read_letter(file, key and {key.stem: read_key(key, Ed25519PublicKey)})
+    letter = read_letter(file, {key.stem: read_key(key, Ed25519PublicKey)} if key else None)
     right = f"right, of {letter.sender}" if key else "not checked: anybody can have written this; give --key NAME.pub"
     for line in (f"signature  {right}", *_lines(letter)):
         typer.echo(one_line(line))
