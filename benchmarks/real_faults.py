@@ -3,7 +3,7 @@
     python benchmarks/real_faults.py clock keyless-clock full-disk memory --out benchmarks/results/real-faults.json
 
 Needs root on Linux with ``faketime`` and ``mount -t tmpfs``. Each fault meets FedCT with
-three nodes of `fedkd devnet`. What the server's record and log say, and the log of the silo it happened to, is printed
+three nodes of `fedkd dev net`. What the server's record and log say, and the log of the silo it happened to, is printed
 and kept, so that a person reads whether one sentence at each end names the fault.
 """
 
@@ -71,9 +71,9 @@ def followed(net: Devnet, settings: dict[str, object], *, limit_s: float = 300.0
     found: dict[str, object] = {"status at the SuperLink": stands, "the server's log": said[-8:]}
     if path.exists():
         record = RunRecord.load(path)
-        found["record"] = {"status": record.status, "ending": getattr(record, "error", None)}
+        found["record"] = {"status": record.status, "reason": record.reason}
         found["rounds"] = [
-            {"answered": sorted(one.answered), "not": {k: str(v) for k, v in getattr(one, "refused", {}).items()}}
+            {"answered": sorted(one.answered), "rejected": {r.party or r.node_id: r.code for r in one.rejected}}
             for one in record.rounds
         ]
         found["as a reader sees it"] = run_status(record).sentence

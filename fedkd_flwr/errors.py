@@ -28,6 +28,7 @@ __all__ = [
     "PayloadError",
     "RefusalError",
     "TooFewPartiesError",
+    "WaitingError",
     "cause",
     "explain",
     "is_users",
@@ -255,3 +256,7 @@ class RefusalError(FedkdError, PermissionError):
 
 class TooFewPartiesError(FedkdError, RuntimeError):
     """Fewer parties gave a valid answer than the run needs; the message names each of them and why."""
+
+
+class WaitingError(BaseException):
+    """A run waits for answers that come by file; no `Exception`, because nothing has failed."""

@@ -56,7 +56,7 @@ COMMANDS = {
     "node ledger": f"{_SILO}.ledger:ledger",
     "node egress dry-run": f"{_SILO}.egress:dry_run",
     **{f"node egress {verb}": f"{_SILO}.egress:{verb}" for verb in ("pending", "approve", "reject", "log", "verify")},
-    **{f"file {verb}": f"{_SILO}.file:{verb}" for verb in ("key", "ask", "show", "answer", "count")},
+    **{f"file {verb}": f"{_SILO}.file:{verb}" for verb in ("ask", "show", "answer", "count")},
     "dev net": f"{_SILO}.net:net",
     "dev audit": "fedkd_flwr.audit.cli:audit",
 }

@@ -1,9 +1,12 @@
 """Three silos and a server that federate by file, and the same run in one process."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 
@@ -14,9 +17,9 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.file_server import ask, count
 from fedkd_flwr.silo.file_silo import answer
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
-from fedkd_flwr.silo.letters import make_key
+from fedkd_flwr.silo.letters import Letter
 
-__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "PATE", "Federation", "people"]
+__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "NOISY_PATE", "PATE", "Federation", "make_key", "people"]
 
 SCHEMA = Schema(
     columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
@@ -27,8 +30,19 @@ NAMES = ("north", "south", "west")
 L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3}
 L1 = {**L0, "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1}
 PATE = {"algorithm": "pate", "model": "decision-tree", "seed": 3}
+NOISY_PATE = {**PATE, "noise": "laplace", "gamma": 0.1}
 FEDCT = {"algorithm": "fedct", "model": "decision-tree", "seed": 3, "num-rounds": 3, "consensus": "majority"}
 L2 = {**L0, "fedkt.level": "L2", "noise": "laplace", "gamma": 0.1}
+
+
+def make_key(name, folder):
+    """Make a key pair as `ssh-keygen -t ed25519` does; return the private half."""
+    key, ssh = Ed25519PrivateKey.generate(), serialization.Encoding.OpenSSH
+    (folder / name).touch(mode=0o600)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    (folder / name).write_bytes(key.private_bytes(*form))
+    (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(ssh, serialization.PublicFormat.OpenSSH))
+    return key
 
 
 def people(count, seed):
@@ -44,6 +58,19 @@ def _until_the_result(message, context):
     return client_app(message, context)
 
 
+class Step(NamedTuple):
+    """What a server's command has done: the file it wrote, what that says, and what a finished run left."""
+
+    question: Path
+    letter: Letter
+    record: RunRecord | None
+    folder: Path
+
+
+def _done(run, out):
+    return Step(out, run.question, run.record, run.folder)
+
+
 class Federation:
     """Three silos and a server, each with its key, in one folder."""
 
@@ -51,11 +78,10 @@ class Federation:
         self.folder, self.out = folder, folder / "out"
         people(40, seed=9).drop(columns="income").to_csv(folder / "public.csv", index=False)
         SCHEMA.write(folder / "schema.toml")
-        make_key("server", folder)
+        self.keys = {name: make_key(name, folder) for name in ("server", *NAMES)}
         self.nodes = {name: self._silo(name, i) for i, name in enumerate(NAMES)}
 
     def _silo(self, name, seed):
-        make_key(name, self.folder)
         people(60, seed=seed).to_csv(self.folder / f"{name}.csv", index=False)
         return {
             "party": name,
@@ -69,11 +95,11 @@ class Federation:
 
     def ask(self, settings, out="question.fedkd"):
         keys = [self.folder / f"{name}.pub" for name in NAMES]
-        return ask(self.settings(settings), self.folder / "server.key", keys, self.folder / out)
+        return _done(ask(self.settings(settings), self.folder / "server", keys, self.folder / out), self.folder / out)
 
     def answer(self, name, question, out=None):
         path = self.folder / (out or f"{name}.fedkd")
-        pair = self.folder / f"{name}.key", self.folder / "server.pub"
+        pair = self.folder / name, self.folder / "server.pub"
         answer(question, self.nodes[name], *pair, path)
         return path
 
@@ -81,7 +107,8 @@ class Federation:
         return [self.answer(name, question) for name in NAMES]
 
     def count(self, paths, **options):
-        return count(paths, self.folder / "next.fedkd", output_dir=str(self.out), **options)
+        out = self.folder / "next.fedkd"
+        return _done(count(paths, out, output_dir=str(self.out), **options), out)
 
     def whole(self, settings):
         """Run by file until there is a result."""

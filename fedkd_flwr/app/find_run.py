@@ -122,7 +122,7 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
         return ""
     root = path.parents[2] if len(path.parents) > 2 else path.parent
     run = record.run_id if root == OUTPUT.expanduser() else shlex.quote(str(path.parent))
-    return f"fedkd {'simulate' if record.simulation else 'run'} --resume {run}"
+    return f"fedkd {'simulate' if record.simulation else 'server run'} --resume {run}"
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:

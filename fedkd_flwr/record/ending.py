@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from fedkd_flwr.errors import FedkdError, cause
+from fedkd_flwr.errors import FedkdError, WaitingError, cause
 
 __all__ = ["how_ended"]
 
@@ -17,10 +17,12 @@ _STOPS = {
 
 
 def how_ended(error: BaseException) -> tuple[str, str]:
-    """Return the status of a run that ``error`` ended, failed or stopped, and the reason."""
+    """Return the status of a run that ``error`` ended, failed, stopped or waiting, and the reason."""
     kind = type(error).__name__
     if isinstance(error, Exception):
         return "failed", _why_failed(error)
+    if isinstance(error, WaitingError):
+        return "waiting", ""
     return "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
 
 

@@ -94,7 +94,7 @@ class RunRecord:
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
     schema_version: int = SCHEMA_VERSION  # of these fields; other versions are refused
     started: str = ""  # ISO 8601, UTC
-    status: str = "running"  # running | completed | failed | stopped
+    status: str = "running"  # running | completed | failed | stopped | waiting (for answers by file)
     reason: str = ""  # why it failed, or how it was stopped
     doing: str = Doing.START  # which part of the run it was in when it was last written
     last_word: str = ""  # ISO 8601, UTC: when the record was last written
@@ -138,7 +138,7 @@ class RunRecord:
         return new
 
     def close(self, error: BaseException | None = None) -> None:
-        """Write down how the run ended: completed, failed, or stopped where ``error`` is no `Exception`.
+        """Write down how the run ended: completed, failed, or where ``error`` is no `Exception` stopped or waiting.
 
         A failure or stop that is written already stays.
         """

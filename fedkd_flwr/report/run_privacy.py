@@ -79,7 +79,7 @@ def headline(record: RunRecord) -> tuple[str, str]:
             if record.continues:
                 return "–", f"nothing new was released; see {plain(record.continues, 40)}, which this run continues"
             return "–", "nothing was released" if record.knows_asked else "not known"
-        return "none", "no noise is added" if record.status == "running" else "no noise was added"
+        return "none", "no noise is added" if record.status in ("running", "waiting") else "no noise was added"
     first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
     if bounded(first):
         return f"epsilon {bound_text(first.get('epsilon'))}", claim_words(first)

@@ -11,16 +11,16 @@ from fedkd_flwr.report.formatting import count, plain, time_span
 
 __all__ = ["Status", "Word", "moment", "progress", "run_status"]
 
-Word = Literal["completed", "failed", "stopped", "running", "killed", "not known"]
-_ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped": "stopped"}
+Word = Literal["completed", "failed", "stopped", "waiting", "running", "killed", "not known"]
+_ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped": "stopped", "waiting": "waiting"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
     """The state of a run, in a word and in sentences."""
 
-    # ``completed``, ``failed`` or ``stopped``, as the run wrote it; of a run that wrote no end, ``running`` or
-    # ``killed`` where this machine can see its process, else ``not known``
+    # ``completed``, ``failed``, ``stopped`` or ``waiting``, as the run wrote it; of a run that wrote no end,
+    # ``running`` or ``killed`` where this machine can see its process, else ``not known``
     word: Word
     headline: str  # the same in a few words
     sentence: str  # the same in full: which rounds ended, and what was asked in a round that did not
@@ -35,7 +35,8 @@ def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: boo
     where, far = (f" {_where(record)}", f": {progress(record)}") if rounds_told else ("", "")
     if record.status in _ENDS:
         word = _ENDS[record.status]
-        headline = f"This run {'was ' * (word == 'stopped')}{word}{where if word != 'completed' else ''}"
+        verb = {"stopped": "was stopped", "waiting": "waits for answers by file"}.get(word, word)
+        headline = f"This run {verb}{where if word != 'completed' else ''}"
         return Status(word=word, headline=headline, sentence=f"{headline}{far}.")
     runs = still_runs(record.process) if alive is None else alive
     at = f"at {moment(record.last_word)}" if record.last_word else "when this was written"

@@ -1,74 +1,61 @@
-"""A question or an answer as one file: the wire's records, signed, and bound to run, round and party.
+"""A question or an answer as one file, signed, and bound to run, round and party: three lines of text.
 
-    8 bytes    ``FEDKD-F`` and the version
-    4 bytes    the length of the head
-    head       canonical JSON: kind, run, stage, round, sender, parties, the digest of what it answers, settings
-    4 bytes    the length of the body
-    body       Flower's own bytes of a RecordDict for each party, each behind its length, deflated
-    32 bytes   SHA-256 of all this
-    64 bytes   Ed25519 signature of all this
+    1   the letter as JSON: the wire's records, one for each party, are Flower's own bytes, deflated, in Base64
+    2   SHA-256 of line 1
+    3   Ed25519 signature of line 1, in Base64
 
-Nothing of a body is decoded before the digest, the sender and the signature have been found right.
+No record is decoded before the digest, the sender and the signature have been found right. Keys are those of OpenSSH.
 """
 
 from __future__ import annotations
 
-import json
-import struct
+import os
+import stat
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.files import canonical, write_atomic
-from fedkd_flwr.silo.node_client import read_frames, write_frames
+from fedkd_flwr.files import write_atomic
 
-__all__ = [
-    "Letter",
-    "PrivateKey",
-    "fingerprint",
-    "key_paths",
-    "make_key",
-    "public_key",
-    "read_head",
-    "read_letter",
-    "sealed",
-]
+__all__ = ["SERVER", "Letter", "hand_out", "packed", "read_key", "read_letter", "require_own"]
 
-_MAGIC, _VERSION = b"FEDKD-F", 1
-_LENGTH = struct.Struct(">I")
-_TAIL = 32 + 64
-_MOST = 1 << 30  # bytes of a body when it is inflated
-_PUBLIC, _PRIVATE = "fedkd-public-key", "fedkd-private-key"
-_NAME = 100  # characters
-
-Stage = Literal["fit", "evaluate"]
+SERVER = "server"  # who sends questions
+_MOST = 1 << 30  # bytes of a record when it is inflated
+_Key = TypeVar("_Key", Ed25519PrivateKey, Ed25519PublicKey)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Letter:
+class Letter(BaseModel):
     """One file's content."""
 
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    version: Literal["fedkd-file-1"] = "fedkd-file-1"
     kind: Literal["question", "answer"]
-    run: str
-    stage: Stage
+    run: str = Field(pattern=r"^[0-9]{1,20}$")  # it names a folder
+    stage: Literal["fit", "evaluate"]
     round: int
     sender: str
-    parties: tuple[str, ...]  # whom a question asks, in the order of ``contents``; the sender of an answer
     about: str = ""  # the digest of the question that an answer is to
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the run's, in a question
-    contents: tuple[RecordDict, ...]
-    digest: str = ""  # SHA-256 of the file it was read from
+    settings: dict[str, Any] = Field(default_factory=dict)  # the run's, in a question
+    contents: dict[str, str]  # `packed` records by party: those a question asks, or the sender of an answer
+    data: bytes = Field(default=b"", exclude=True)  # all of the file that it was read from
+
+    @property
+    def at(self) -> str:
+        """Its stage and round, as part of a file's name."""
+        return f"{self.stage}-{self.round}"
 
     @property
     def title(self) -> str:
@@ -76,196 +63,93 @@ class Letter:
         what = "the result" if self.stage == "evaluate" else f"round {self.round}"
         return f"{self.kind} of {self.sender} about {what} of run {self.run}"
 
-
-@dataclass(frozen=True)
-class PrivateKey:
-    """Who signs, and with what."""
-
-    name: str
-    key: Ed25519PrivateKey
-
-    @classmethod
-    def read(cls, path: Path) -> PrivateKey:
-        """Read the private half that `make_key` wrote."""
-        name, raw = _key_line(path, _PRIVATE)
-        return cls(name, Ed25519PrivateKey.from_private_bytes(raw))
-
     @property
-    def public(self) -> bytes:
-        """The public half, 32 bytes."""
-        return self.key.public_key().public_bytes_raw()
+    def digest(self) -> str:
+        """The second line of its file."""
+        return self.data.split(b"\n")[1].decode()
+
+    def record(self, party: str) -> RecordDict:
+        """Return a party's record; call it once the signature is known to be right."""
+        data = zlib.decompressobj().decompress(b64decode(self.contents[party]), _MOST)
+        return recorddict_from_proto(ProtoRecordDict.FromString(data))
+
+    def sealed(self, key: Ed25519PrivateKey) -> bytes:
+        """Return the bytes of its file: the same letter and key give the same bytes."""
+        line = self.model_dump_json().encode()
+        return b"\n".join((line, sha256(line).hexdigest().encode(), b64encode(key.sign(line)), b""))
 
 
-def make_key(name: str, folder: Path) -> tuple[Path, Path]:
-    """Draw a key pair; write ``NAME.key``, which stays here, and ``NAME.pub``, which goes to the others.
-
-    Raises `ConfigError` if there is one of this name already: what was signed with it could not be checked any more.
-    """
-    if not name or len(name) > _NAME or any(c.isspace() or not c.isprintable() or c in "/\\," for c in name):
-        raise ConfigError(explain("a key's name", "be a party's name without blanks, commas and slashes", name))
-    own, public = folder / f"{name}.key", folder / f"{name}.pub"
-    for path in (own, public):
-        if path.exists():
-            raise ConfigError(explain(f"file {path}", "not be there yet", "a file", "Use it, or move it away."))
-    key = PrivateKey(name, Ed25519PrivateKey.generate())
-    write_atomic(own, _line(_PRIVATE, name, key.key.private_bytes_raw()))
-    write_atomic(public, _line(_PUBLIC, name, key.public))
-    return own, public
+def packed(record: RecordDict) -> str:
+    """Return a record as letters hold it."""
+    return b64encode(zlib.compress(recorddict_to_proto(record).SerializeToString(deterministic=True), 9)).decode()
 
 
-def public_key(path: Path) -> tuple[str, bytes]:
-    """Return whose public key a file holds, and the key, 32 bytes."""
-    return _key_line(path, _PUBLIC)
-
-
-def fingerprint(public: bytes) -> str:
-    """Return 20 digits of a public key, to compare by telephone."""
-    return sha256(public).hexdigest()[:20]
-
-
-def _line(kind: str, name: str, raw: bytes) -> bytes:
-    return f"{kind} {name} {b64encode(raw).decode()}\n".encode()
-
-
-def _key_line(path: Path, kind: str) -> tuple[str, bytes]:
-    way_out = "`fedkd file key NAME` makes both halves."
-    try:
-        found, name, text = path.read_text(encoding="utf-8").split()
-        raw = b64decode(text, validate=True)
-    except OSError as error:
-        raise ConfigError(explain(f"key {path}", "be a readable file", error.strerror or "", way_out)) from error
-    except ValueError as error:
-        raise ConfigError(explain(f"key {path}", "be one line of three words", "others", way_out)) from error
-    if found != kind or len(raw) != 32:
-        raise ConfigError(explain(f"key {path}", f"be a {kind} of 32 bytes", f"{found}, {len(raw)} bytes", way_out))
-    return name, raw
-
-
-# ------------------------------------------------------------------------------------------------- to and from bytes
-
-
-def sealed(letter: Letter, key: PrivateKey) -> bytes:
-    """Return a letter as the bytes of its file: the same letter and key give the same bytes."""
-    head = canonical(
-        {
-            "kind": letter.kind,
-            "run": letter.run,
-            "stage": letter.stage,
-            "round": letter.round,
-            "sender": key.name,
-            "parties": list(letter.parties),
-            "about": letter.about,
-            "settings": dict(letter.settings),
-        }
-    )
-    protos = (recorddict_to_proto(one).SerializeToString(deterministic=True) for one in letter.contents)
-    body = zlib.compress(write_frames(*protos), 9)
-    said = b"".join((_MAGIC, bytes([_VERSION]), _LENGTH.pack(len(head)), head, _LENGTH.pack(len(body)), body))
-    said += sha256(said).digest()
-    return said + key.key.sign(said)
-
-
-def read_letter(path: Path, keys: Mapping[str, bytes] | None) -> Letter:
+def read_letter(path: Path, keys: Mapping[str, Ed25519PublicKey] | None) -> Letter:
     """Return what a file says, once it is known to be whole and of whom it says.
 
-    ``keys``: the public keys by their owners' names. None: the signature is not looked at; for a person to read alone.
+    ``keys``: the public keys by their owners' names. None: the signature is not looked at; believe nothing of it then.
 
     Raises `DataError` if it is no such file, was cut or changed, is signed by nobody known, or forged.
     """
-    data, head, body = _parts(path)
-    if keys is not None:
-        _check_signature(path, data, head, keys)
+    rule, seen, way_out = "be a file of `fedkd file`", "another kind of file, or of another release", ""
     try:
-        frames = read_frames(_inflated(body), len(head["parties"]))
-        contents = tuple(recorddict_from_proto(ProtoRecordDict.FromString(one)) for one in frames)
-    except Exception as error:  # what is inside may raise anything
-        raise _wrong(path, "hold Flower's records", type(error).__name__) from error
-    parties = tuple(head.pop("parties"))
-    return Letter(**head, parties=parties, contents=contents, digest=sha256(data).hexdigest())
-
-
-def read_head(path: Path) -> dict[str, Any]:
-    """Return the head of a file that is whole. Who wrote it is not known: believe nothing of it."""
-    return _parts(path)[1]
-
-
-def _parts(path: Path) -> tuple[bytes, dict[str, Any], bytes]:
-    """Return all bytes of a file, its head and its body; refuse one that is not whole."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise _wrong(path, "be a readable file", error.strerror or type(error).__name__) from error
-    start = len(_MAGIC) + 1
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise _wrong(path, "be a file of `fedkd file`", "another kind of file, or a damaged one")
-    if data[start - 1 : start] != bytes([_VERSION]):
-        way_out = "Install the same release of fedkd-flwr at the server and every party."
-        raise _wrong(path, f"have version {_VERSION}", data[start - 1 : start].hex(), way_out)
-    said = data[:-_TAIL]
-    if len(data) < start + 2 * _LENGTH.size + _TAIL or sha256(said).digest() != data[-_TAIL:-64]:
-        raise _wrong(path, "be whole", "cut or changed on its way", "Let its sender send it again.")
-    try:
-        (size,) = _LENGTH.unpack_from(said, start)
-        head = json.loads(said[start + _LENGTH.size : start + _LENGTH.size + size])
-        (length,) = _LENGTH.unpack_from(said, start + _LENGTH.size + size)
-        body = said[start + 2 * _LENGTH.size + size :]
-        if length != len(body) or not _is_head(head):
+        if not (data := path.read_bytes()).startswith(b'{"version":"fedkd-file-'):
             raise ValueError
-    except (ValueError, TypeError, struct.error, RecursionError) as error:
-        raise _wrong(path, "say what it is", "a head that cannot be read") from error
-    return data, head, body
+        rule, seen, way_out = "be whole", "cut or changed on its way", "Let its sender send it again."
+        line, digest, signature, end = data.split(b"\n")
+        if sha256(line).hexdigest().encode() != digest or end:
+            raise ValueError
+        rule, seen = "say what it is", "a head that cannot be read"
+        letter = Letter.model_validate_json(line)
+        if keys is not None:
+            known = ", ".join(sorted(keys)) or "nobody"
+            rule, seen = f"be signed by one whose public key is here ({known})", letter.sender
+            way_out = "Exchange public keys first, and name them under [file]."
+            key = keys[letter.sender]
+            rule, seen = f"be signed with the key of {letter.sender}", "another signature"
+            way_out = f"It is forged, or {letter.sender} has another key now. Ask {letter.sender}, by another way."
+            key.verify(b64decode(signature, validate=True), line)
+    except (OSError, ValueError, KeyError, InvalidSignature) as error:
+        seen = error.strerror or seen if isinstance(error, OSError) else seen
+        raise DataError(explain(f"file {path}", rule, seen, f"{way_out} Nothing of it was used.".strip())) from error
+    return letter.model_copy(update={"data": data})
 
 
-def _is_head(head: Any) -> bool:
-    kinds: dict[str, type] = {"kind": str, "run": str, "stage": str, "round": int, "sender": str, "parties": list}
-    kinds |= {"about": str, "settings": dict}
-    return (
-        isinstance(head, dict)
-        and head.keys() == kinds.keys()
-        and all(type(head[name]) is kind for name, kind in kinds.items())
-        and head["kind"] in ("question", "answer")
-        and head["stage"] in ("fit", "evaluate")
-        and head["run"].isascii()
-        and head["run"].isdigit()
-        and len(head["run"]) <= 20
-        and all(type(one) is str and len(one) <= _NAME for one in [head["sender"], *head["parties"]])
-    )
-
-
-def _check_signature(path: Path, data: bytes, head: Mapping[str, Any], keys: Mapping[str, bytes]) -> None:
-    sender = str(head["sender"])
-    if sender not in keys:
-        known = ", ".join(sorted(keys)) or "nobody"
-        way_out = "Exchange public keys first, and name them under [file]."
-        raise _wrong(path, f"be signed by one whose public key is here ({known})", sender, way_out)
+def require_own(out: Path, kind: str, sender: str) -> None:
+    """Refuse to write over a file that is not an earlier letter of this kind and sender; raises `ConfigError`."""
     try:
-        Ed25519PublicKey.from_public_bytes(keys[sender]).verify(data[-64:], data[:-64])
-    except InvalidSignature as error:
-        way_out = f"It is forged, or {sender} has another key now. Ask {sender}, by another way."
-        raise _wrong(path, f"be signed with the key of {sender}", "another signature", way_out) from error
+        before = read_letter(out, None)
+        own = (before.kind, before.sender) == (kind, sender)
+    except DataError:
+        own = not os.path.lexists(out)
+    if not own:
+        rule = f"be a new file, or an earlier {kind} of {sender}"
+        raise ConfigError(explain(f"-o {out}", rule, "another file", "Nothing was done. Give another name."))
 
 
-def _inflated(body: bytes) -> bytes:
-    tool = zlib.decompressobj()
-    found = tool.decompress(body, _MOST)
-    if not tool.eof or tool.unused_data:
-        raise ValueError("not one whole body")
-    return found
+def hand_out(kept: Path, out: Path) -> None:
+    """Copy a file that is kept to where it was asked for; raises `DataError` that names the kept one."""
+    try:
+        write_atomic(out, kept.read_bytes())
+    except OSError as error:
+        way_out = f"Nothing is lost: {kept} is the file. Copy it."
+        raise DataError(explain(f"-o {out}", "be a place to write to", error.strerror or "", way_out)) from error
 
 
-def _wrong(path: Path, rule: str, seen: str, way_out: str = "") -> DataError:
-    return DataError(explain(f"file {path}", rule, seen, f"{way_out} Nothing of it was used.".strip()))
-
-
-def key_paths(values: Mapping[str, Any], folder: Path, wanted: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return settings without those of ``[file]``, and those, whose paths start from ``folder``.
-
-    Raises `ConfigError` if one of the ``wanted`` is missing or there are others.
-    """
-    plain = {key: value for key, value in values.items() if not key.startswith("file.")}
-    own = {key.removeprefix("file."): str(value) for key, value in values.items() if key not in plain}
-    for name in sorted({*own} ^ {*wanted}):
-        way_out = f"Under [file] stand {' and '.join(wanted)}, paths of keys that `fedkd file key` made."
-        raise ConfigError(explain(f"file.{name}", "be given" if name in wanted else "be known", "no such one", way_out))
-    paths = {key: [str(folder / Path(one.strip()).expanduser()) for one in own[key].split(",")] for key in own}
-    return plain, {key: ",".join(paths[key]) for key in paths}
+def read_key(path: Path, kind: type[_Key]) -> _Key:
+    """Return half of a key pair that ``ssh-keygen -t ed25519`` made; raises `ConfigError` where it is none."""
+    private = kind is Ed25519PrivateKey
+    rule, way_out = "be half of an Ed25519 pair of OpenSSH", "Make one: ssh-keygen -t ed25519 -N '' -f NAME"
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode) if private and os.name == "posix" else 0
+        data = path.read_bytes()
+        key = load_ssh_private_key(data, None) if private else load_ssh_public_key(data)
+        if not isinstance(key, kind):
+            raise TypeError(f"a key of {type(key).__name__}")
+        if mode & 0o077:
+            rule, way_out = "be readable by its owner alone", f"chmod 600 {path}; if somebody read it, make a new pair."
+            raise TypeError(f"mode {mode:04o}")
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        seen = error.strerror or "" if isinstance(error, OSError) else str(error)
+        raise ConfigError(explain(f"key {path}", rule, seen, way_out)) from error
+    return key

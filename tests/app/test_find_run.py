@@ -6,9 +6,11 @@ import json
 
 import pytest
 
-from fedkd_flwr.app.find_run import all_runs, find_run, find_runs
+from fedkd_flwr.app.find_run import all_runs, find_run, find_runs, way_to_continue
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.record.run_record import signed
+from fedkd_flwr.record.run_record import RunRecord, signed
+from fedkd_flwr.registry import COMMANDS
+from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
 RUNS = {"111": ("2026-01-01T10:00:00+00:00", "even"), "1122": ("2026-01-02T10:00:00+00:00", "even")} | {
     "999": ("2026-01-01T23:00:00+00:00", "")
@@ -71,3 +73,14 @@ def test_a_run_with_a_broken_or_missing_record_is_found_by_its_id(tmp_path):
     (tmp_path / "runs" / "4").mkdir()
     assert sorted(run.run_id for run in all_runs(tmp_path)) == ["1", "2", "3", "4"]
     assert find_run("4", tmp_path) == tmp_path / "runs" / "4" / "record.json"
+
+
+@pytest.mark.parametrize("simulation", [True, False])
+def test_the_command_that_continues_a_lost_run_is_one_that_there_is(tmp_path, simulation):
+    folder = tmp_path / "runs" / "7"
+    Lineage.new("7").save(folder / "checkpoint")
+    (folder / "checkpoint" / CHECKPOINT).touch()
+    record = RunRecord(run_id="7", algorithm="fedct", status="failed", simulation=simulation)
+    words, _, run = way_to_continue(record, folder / "record.json").partition(" --resume ")
+    assert words.removeprefix("fedkd ") in COMMANDS
+    assert run == str(folder)

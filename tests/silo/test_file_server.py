@@ -1,14 +1,23 @@
 """A federation by file: three silos that answer question files give what a run in one process gives."""
 
+import random
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from by_file import FEDCT, L0, L1, L2, NAMES, PATE, people
+from by_file import FEDCT, L0, L1, L2, NAMES, NOISY_PATE, PATE, people
 
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.app.runs import list_runs
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import NoteCode
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.report.status import run_status
+from fedkd_flwr.silo import file_server
+from fedkd_flwr.silo.file_server import ask, count
 from fedkd_flwr.silo.letters import read_letter
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.saved_model import load
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -22,7 +31,7 @@ def _predictions(folder):
 
 def _result(step):
     """Return the arrays of the result that goes to the parties."""
-    return {k: a.numpy().tolist() for k, a in read_letter(step.question, None).contents[0]["arrays"].items()}
+    return {k: a.numpy().tolist() for k, a in read_letter(step.question, None).record("north")["arrays"].items()}
 
 
 def _told(record):
@@ -54,30 +63,103 @@ def test_noise_at_a_party_is_charged_and_claimed_as_in_one_process(federation):
     assert {name: len(charged) for name, charged in federation.charges().items()} == dict.fromkeys(NAMES, 1)
 
 
-def test_noise_at_the_server_is_drawn_once(federation):
-    step = federation.ask(L1)
-    answers = federation.answers(step.question)
-    done = federation.count(answers)
-    with pytest.raises(DataError, match="must wait for answers, got its result"):
-        federation.count(answers)
-    assert done.record.claims
+def test_every_algorithm_with_noise_at_the_server_keeps_what_it_drew_or_is_refused(federation):
+    noisy = {name for name, card in cards().items() if "server" in card.noise}
+    assert noisy == {"fedkt", "pate", "dp-fedavg"}
     with pytest.raises(ConfigError, match="must have one round where the server adds noise"):
         federation.ask({"algorithm": "dp-fedavg", "num-rounds": 2, "model": "logistic-regression"})
 
 
-def test_a_count_that_ended_while_noise_was_drawn_is_not_repeated(federation, monkeypatch):
-    step = federation.ask(L1)
-    answers = federation.answers(step.question)
+@pytest.mark.parametrize("settings", [L1, NOISY_PATE], ids=["fedkt", "pate"])
+def test_noise_at_the_server_is_drawn_and_charged_once_however_often_a_count_is_begun(
+    federation, monkeypatch, settings
+):
+    answers = federation.answers(federation.ask(settings).question)
     with monkeypatch.context() as patch:
-        patch.setattr("fedkd_flwr.silo.file_server.federate", _power_cut)
+        patch.setattr("fedkd_flwr.silo.file_server.federate", _cut_after(file_server.federate))
         with pytest.raises(KeyboardInterrupt):
             federation.count(answers)
-    with pytest.raises(DataError, match="must not have drawn its noise"):
+    ((drawn, stored),) = _drawn(federation)
+    with pytest.raises(DataError, match="must be those that were counted"):
+        federation.count(answers[:2], without=["west"])
+    done = federation.count(answers)
+    assert _drawn(federation) == [(drawn, stored)]
+    assert done.record.claims
+    assert done.record.status == "completed"
+    with pytest.raises(DataError, match="must wait for answers, got its result"):
         federation.count(answers)
 
 
-def _power_cut(*_args, **_keywords):
-    raise KeyboardInterrupt
+def test_a_bad_path_for_the_result_of_a_noisy_run_loses_nothing(federation):
+    answers = federation.answers(federation.ask(L1).question)
+    with pytest.raises(DataError, match=r"-o .*public.csv/next.fedkd must be a place to write to") as told:
+        count(answers, federation.folder / "public.csv" / "next.fedkd", output_dir=str(federation.out))
+    kept = Path(re.search(r"Nothing is lost: (\S+) is the file", str(told.value))[1])
+    assert read_letter(kept, None).stage == "evaluate"
+    assert len(_drawn(federation)) == 1
+    with pytest.raises(DataError, match=f"must wait for answers, got its result.*{kept}"):
+        federation.count(answers)
+
+
+def _cut_after(federate):
+    def cut(*args, **keywords):
+        federate(*args, **keywords)
+        raise KeyboardInterrupt
+
+    return cut
+
+
+def _drawn(federation):
+    """Return what the server's ledger was charged, and the noisy answers that it keeps."""
+    store = LedgerStore(federation.out, party="server", data_digest="0" * 16)
+    return [
+        (entry.events, store.answered(entry.run_id, entry.server_round).arrays["labels"].tolist())
+        for entry in store.load().entries
+    ]
+
+
+def test_a_question_is_kept_before_it_is_written_where_it_was_asked_for(federation):
+    keys = [federation.folder / f"{name}.pub" for name in NAMES]
+    to = federation.folder / "public.csv" / "question.fedkd"
+    with pytest.raises(DataError, match=r"Nothing is lost: (\S+) is the file") as told:
+        ask(federation.settings(FEDCT), federation.folder / "server", keys, to)
+    kept = Path(re.search(r"Nothing is lost: (\S+) is the file", str(told.value))[1])
+    answers = federation.answers(kept)
+    with pytest.raises(DataError, match="Nothing is lost"):
+        count(answers, federation.folder / "public.csv" / "next.fedkd", output_dir=str(federation.out))
+    with pytest.raises(DataError, match=r"must answer round 2 .* the question that is open") as told:
+        federation.count(answers)
+    kept = Path(re.search(r"the question that is open: (\S+)\. Nothing", str(told.value))[1])
+    assert federation.count(federation.answers(kept)).letter.round >= 2
+
+
+def test_an_open_run_waits_and_is_listed_so(federation):
+    federation.ask(L0)
+    (line,), _ = list_runs(federation.out)
+    assert (line["status"], line["resume"]) == ("waiting", "")
+    said = run_status(RunRecord.load(line["record"])).sentence
+    assert said.startswith("This run waits for answers by file in round 1")
+
+
+def test_a_party_to_count_without_is_one_that_was_asked_and_has_not_answered(federation):
+    north, south, west = federation.answers(federation.ask(L0).question)
+    for without, seen in ((["nobody"], "nobody"), (["west", "north"], "north")):
+        with pytest.raises(DataError, match=f"--without must name .*, got '{seen}'"):
+            federation.count([north, south], without=without)
+    assert federation.count([north, south, west]).record.status == "completed"
+
+
+def test_another_file_is_not_written_over_and_an_earlier_question_is(federation):
+    public = (federation.folder / "public.csv").read_bytes()
+    with pytest.raises(ConfigError, match=r"public\.csv must be a new file, or an earlier question of server"):
+        federation.ask(L0, "public.csv")
+    assert (federation.folder / "public.csv").read_bytes() == public
+    step = federation.ask(L0)
+    answers = federation.answers(step.question)
+    with pytest.raises(ConfigError, match=r"north\.fedkd must be a new file, or an earlier question of server"):
+        count(answers, answers[0], output_dir=str(federation.out))
+    count(answers, step.question, output_dir=str(federation.out))
+    assert read_letter(step.question, None).stage == "evaluate"
 
 
 def test_answers_that_are_missing_are_waited_for_or_left_out_by_name(federation):
@@ -116,6 +198,26 @@ def test_a_file_that_is_not_an_answer_to_the_open_question_is_named_and_nothing_
     ):
         federation.count([*second[:2], old[2]])
     assert federation.count(second).record is not None
+
+
+def test_two_hundred_answers_that_are_cut_changed_swapped_or_replayed_are_named_and_none_is_counted(federation):
+    old = federation.answers(federation.ask(L0).question)[0].read_bytes()
+    answers = federation.answers(federation.ask(L0, "second.fedkd").question)
+    first, second, bad, rng = (
+        *(one.read_bytes() for one in answers[:2]),
+        federation.folder / "bad.fedkd",
+        random.Random(5),
+    )
+    lines, others = first.split(b"\n"), second.split(b"\n")
+    for i in range(200):
+        at = rng.randrange(len(first))
+        changed = first[:at] + bytes([first[at] ^ (1 << rng.randrange(8))]) + first[at + 1 :]
+        swapped = b"\n".join([*lines[:2], *others[2:]] if i % 2 else [others[0], *lines[1:]])
+        bad.write_bytes((first[:at], changed, swapped, old if i % 2 else second, first + first[at:])[i % 5])
+        with pytest.raises(DataError, match=r"bad\.fedkd"):
+            federation.count([*answers[1:], bad])
+    assert not (federation.folder / "next.fedkd").exists()
+    assert federation.count(answers).record.status == "completed"
 
 
 def test_a_run_whose_settings_were_changed_between_is_not_gone_on_with(federation):

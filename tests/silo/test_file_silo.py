@@ -2,14 +2,15 @@
 
 import json
 import random
+import stat
+from base64 import b64encode
 
 import pytest
-from by_file import L0, L2
+from by_file import L0, L2, make_key
 
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
-from fedkd_flwr.silo import letters
 from fedkd_flwr.silo.door import NotYetApprovedError
-from fedkd_flwr.silo.letters import PrivateKey, make_key, read_letter, sealed
+from fedkd_flwr.silo.letters import Letter, read_letter
 from fedkd_flwr.stores.held_replies import held_in
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -29,8 +30,8 @@ def test_another_question_about_the_same_round_is_refused_and_not_charged(federa
     federation.answer("north", question)
     charged = federation.charges()
     letter = read_letter(question, None)
-    changed = letters.Letter(**{**vars(letter), "settings": {**letter.settings, "name": "another"}})
-    question.write_bytes(sealed(changed, PrivateKey.read(federation.folder / "server.key")))
+    changed = Letter(**letter.model_dump() | {"settings": {**letter.settings, "name": "another"}})
+    question.write_bytes(changed.sealed(federation.keys["server"]))
     with pytest.raises(DataError, match=r"question\.fedkd must be the one that was answered about this round"):
         federation.answer("north", question)
     assert federation.charges() == charged
@@ -38,19 +39,17 @@ def test_another_question_about_the_same_round_is_refused_and_not_charged(federa
 
 def test_two_hundred_files_that_are_cut_changed_or_forged_are_named_and_charge_nothing(federation):
     question = federation.ask(L2).question
-    data, rng, bad = question.read_bytes(), random.Random(5), federation.folder / "bad.fedkd"
-    make_key("thief", federation.folder)
-    (federation.folder / "thief").mkdir()
-    make_key("server", federation.folder / "thief")
-    letter = read_letter(question, None)
-    thieves = [PrivateKey.read(federation.folder / one) for one in ("thief.key", "thief/server.key", "north.key")]
-    forged = [sealed(letter, key) for key in thieves]
+    data, other = question.read_bytes(), federation.ask(L2).question.read_bytes()
+    rng, bad = random.Random(5), federation.folder / "bad.fedkd"
+    letter, thief = read_letter(question, None), make_key("thief", federation.folder)
+    named = Letter(**letter.model_dump() | {"sender": "north"})
+    forged = [letter.sealed(thief), letter.sealed(federation.keys["north"]), named.sealed(federation.keys["north"])]
     for i in range(200):
         at = rng.randrange(len(data))
         cut, changed = data[:at], data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
-        swapped = data[: -64 + at % 64] + data[at : at + 1] + data[-63 + at % 64 :] if at % 64 < 63 else data + b"x"
-        longer = data + data[at:]
-        bad.write_bytes([cut, changed, swapped if swapped != data else cut, longer, forged[i % 3]][i % 5])
+        first, *rest = other.split(b"\n")
+        swapped = b"\n".join([data.split(b"\n")[0], *rest] if i % 2 else [first, *data.split(b"\n")[1:]])
+        bad.write_bytes([cut, changed, swapped, data + data[at:], forged[i % 3]][i % 5])
         with pytest.raises(DataError, match=r"bad\.fedkd must"):
             federation.answer("north", bad)
     assert federation.charges() == {}
@@ -59,8 +58,8 @@ def test_two_hundred_files_that_are_cut_changed_or_forged_are_named_and_charge_n
 
 def test_a_file_with_the_right_digest_and_another_signature_is_forged(federation):
     question = federation.ask(L0).question
-    data = question.read_bytes()
-    question.write_bytes(data[:-64] + bytes(64))
+    line, digest, _, _ = question.read_bytes().split(b"\n")
+    question.write_bytes(b"\n".join((line, digest, b64encode(bytes(64)), b"")))
     with pytest.raises(DataError, match="signed with the key of server, got another signature"):
         federation.answer("north", question)
 
@@ -68,12 +67,12 @@ def test_a_file_with_the_right_digest_and_another_signature_is_forged(federation
 def test_an_answer_is_no_question_and_a_question_to_others_is_none_to_this_party(federation):
     question = federation.ask(L0).question
     federation.answer("north", question)
-    letter, key = read_letter(question, None), PrivateKey.read(federation.folder / "server.key")
-    question.write_bytes(sealed(letters.Letter(**{**vars(letter), "kind": "answer"}), key))
+    letter, key = read_letter(question, None).model_dump(), federation.keys["server"]
+    question.write_bytes(Letter(**letter | {"kind": "answer"}).sealed(key))
     with pytest.raises(DataError, match="must be a question to west"):
         federation.answer("west", question)
-    others = {"parties": letter.parties[:2], "contents": letter.contents[:2]}
-    question.write_bytes(sealed(letters.Letter(**{**vars(letter), **others}), key))
+    del letter["contents"]["west"]
+    question.write_bytes(Letter(**letter).sealed(key))
     with pytest.raises(DataError, match=r"must be a question to west, got .*for north, south"):
         federation.answer("west", question)
 
@@ -82,19 +81,26 @@ def test_an_answer_is_no_question_and_a_question_to_others_is_none_to_this_party
     ("rule", "code"),
     [
         ({"allow-algorithms": "fedct"}, "not-allowed"),
-        ({"run-rules": "seed=4"}, "run-rules of this site"),
+        ({"run-rules": "seed=4"}, "not-allowed"),
         ({"require-privacy": True}, "privacy-required"),
-        ({"public-fingerprint": "0" * 20}, "must be"),
+        ({"public-fingerprint": "0" * 20}, "public-set-mismatch"),
     ],
     ids=["algorithm", "setting", "privacy", "public set"],
 )
 def test_what_a_node_refuses_a_silo_refuses_by_file(federation, rule, code):
     question = federation.ask(L0).question
     federation.nodes["north"] |= rule
-    with pytest.raises((RefusalError, DataError, ConfigError), match=code):
+    with pytest.raises(RefusalError, match=code):
         federation.answer("north", question)
     assert not (federation.folder / "north.fedkd").exists()
     assert federation.charges() == {}
+    assert [line["left"] for line in _egress(federation)] == [False]
+
+
+def _egress(federation):
+    """Return the lines of north's egress log."""
+    (log,) = (federation.folder / "state-north" / "egress").rglob("log.jsonl")
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_budget_that_is_spent_refuses(federation):
@@ -114,7 +120,7 @@ def test_an_answer_waits_for_an_approval_and_comes_when_it_is_asked_for_again(fe
     assert not (federation.folder / "north.fedkd").exists()
     (held,) = held_in(federation.folder / "state-north")
     held.decide("approved", by="anna")
-    content = read_letter(federation.answer("north", question), None).contents[0]
+    content = read_letter(federation.answer("north", question), None).record("north")
     held_arrays = {name: array.tolist() for name, array in held.reply.arrays.items()}
     assert {name: array.numpy().tolist() for name, array in content["arrays"].items()} == held_arrays
     assert len(federation.charges()["north"]) == 1
@@ -134,7 +140,30 @@ def test_an_answer_that_was_rejected_does_not_leave(federation):
 
 def test_what_left_by_file_stands_in_the_egress_log(federation):
     federation.answer("north", federation.ask(L0).question)
-    (log,) = (federation.folder / "state-north" / "egress").rglob("log.jsonl")
-    left, sent = (json.loads(line) for line in log.read_text(encoding="utf-8").splitlines())
+    left, sent = _egress(federation)
     assert (left["left"], left["round"], left["output"]["arrays"][0]["name"]) == (True, 1, "labels")
     assert (sent["answer"], sent["outcome"]) == (left["number"], "sent")
+
+
+def test_an_answer_is_kept_for_its_owner_alone_before_it_is_written_where_it_was_asked_for(federation):
+    question = federation.ask(L2).question
+    with pytest.raises(DataError, match=r"Nothing is lost: \S+ is the file"):
+        federation.answer("north", question, "public.csv/answer.fedkd")
+    charged = federation.charges()
+    answers = federation.folder / "state-north" / "answers"
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (answers, answers / "north")] == [0o700, 0o700]
+    (kept,) = answers.rglob("*.fedkd")
+    assert federation.answer("north", question).read_bytes() == kept.read_bytes()
+    assert federation.charges() == charged
+    assert len(charged["north"]) == 1
+
+
+def test_another_file_is_not_written_over_and_nothing_is_charged(federation):
+    question = federation.ask(L2).question
+    for name in ("north.csv", "question.fedkd", "state-north"):
+        (federation.folder / "state-north").mkdir(exist_ok=True)
+        with pytest.raises(ConfigError, match=f"{name} must be a new file, or an earlier answer of north"):
+            federation.answer("north", question, name)
+    assert federation.charges() == {}
+    federation.answer("north", question)
+    federation.answer("north", federation.ask(L0).question)  # its own earlier answer makes room

@@ -1,69 +1,70 @@
-"""Files of questions and answers: signed, bound to run, round and party, and keys that are made once."""
+"""Files of questions and answers: signed, and bound to run, round and party; keys of OpenSSH."""
 
-import stat
+import json
+import subprocess
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
+from by_file import make_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from flwr.app import ConfigRecord, RecordDict
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.silo.letters import Letter, PrivateKey, fingerprint, make_key, public_key, read_letter, sealed
+from fedkd_flwr.silo.letters import Letter, packed, read_key, read_letter
 
 
 @pytest.fixture
-def keys(tmp_path):
-    own, public = make_key("north", tmp_path)
-    return PrivateKey.read(own), public_key(public)
+def key(tmp_path):
+    return make_key("north", tmp_path)
 
 
 def _letter(**changes):
-    content = RecordDict({"reply": ConfigRecord({"party": "north"})})
-    one = {"kind": "answer", "run": "7", "stage": "fit", "round": 1, "sender": "north", "parties": ("north",)}
-    return Letter(**{**one, "about": "ab", "contents": (content,), **changes})
+    content = packed(RecordDict({"reply": ConfigRecord({"party": "Zoë"})}))
+    one = {"kind": "answer", "run": "7", "stage": "fit", "round": 1, "sender": "north", "about": "ab"}
+    return {"version": "fedkd-file-1", **one, "contents": {"north": content}, **changes}
 
 
-def test_a_letter_comes_back_as_it_was_and_has_one_form(tmp_path, keys):
-    key, (name, public) = keys
+def test_a_letter_comes_back_as_it_was_and_has_one_form(tmp_path, key):
     path = tmp_path / "answer.fedkd"
-    path.write_bytes(sealed(_letter(), key))
-    read = read_letter(path, {name: public})
-    assert (read.run, read.round, read.parties, read.about) == ("7", 1, ("north",), "ab")
-    assert read.contents[0]["reply"]["party"] == "north"
-    assert sealed(_letter(), key) == sealed(read, key) == path.read_bytes()
+    path.write_bytes(Letter(**_letter(settings={"name": "Zoë"})).sealed(key))
+    read = read_letter(path, {"north": key.public_key()})
+    assert (read.run, read.round, read.sender, read.about, read.settings) == ("7", 1, "north", "ab", {"name": "Zoë"})
+    assert read.record("north")["reply"]["party"] == "Zoë"
+    assert read.sealed(key) == read.data == path.read_bytes()
+    assert read.digest.encode() in read.data
 
 
-@pytest.mark.parametrize("changes", [{"run": "../7"}, {"run": "-1"}, {"stage": "other"}, {"parties": (1,)}])
-def test_a_head_that_names_a_path_or_what_is_unknown_is_refused_though_it_is_signed(tmp_path, keys, changes):
-    key, (name, public) = keys
-    path = tmp_path / "answer.fedkd"
-    path.write_bytes(sealed(_letter(**changes), key))
+@pytest.mark.parametrize(
+    "changes",
+    [{"version": "fedkd-file-2"}, {"run": "../7"}, {"run": "-1"}, {"stage": "other"}, {"round": "1"}, {"more": 1}],
+)
+def test_a_head_that_names_a_path_or_what_is_unknown_is_refused_though_it_is_signed(tmp_path, key, changes):
+    path, line = tmp_path / "answer.fedkd", json.dumps(_letter(**changes), separators=(",", ":")).encode()
+    path.write_bytes(b"\n".join((line, sha256(line).hexdigest().encode(), b64encode(key.sign(line)), b"")))
     with pytest.raises(DataError, match="must say what it is"):
-        read_letter(path, {name: public})
+        read_letter(path, {"north": key.public_key()})
 
 
-def test_a_body_of_too_few_contents_is_refused(tmp_path, keys):
-    key, (name, public) = keys
-    path = tmp_path / "answer.fedkd"
-    path.write_bytes(sealed(_letter(parties=("north", "south")), key))
-    with pytest.raises(DataError, match="must hold Flower's records"):
-        read_letter(path, {name: public})
+def test_a_key_that_ssh_keygen_made_is_read(tmp_path):
+    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(tmp_path / "west")]
+    subprocess.run(command, check=True)
+    own, public = read_key(tmp_path / "west", Ed25519PrivateKey), read_key(tmp_path / "west.pub", Ed25519PublicKey)
+    assert own.public_key() == public
 
 
-def test_a_key_is_its_owners_alone_and_is_never_replaced(tmp_path, keys):
-    assert stat.S_IMODE((tmp_path / "north.key").stat().st_mode) == 0o600
-    assert keys[1] == ("north", keys[0].public)
-    assert len(fingerprint(keys[0].public)) == 20
-    with pytest.raises(ConfigError, match="must not be there yet"):
-        make_key("north", tmp_path)
-    for name in ("", "a b", "../x", "a,b"):
-        with pytest.raises(ConfigError, match="a key's name must"):
-            make_key(name, tmp_path)
+def test_a_private_key_that_others_may_read_is_refused(tmp_path, key):
+    (tmp_path / "north").chmod(0o644)
+    with pytest.raises(ConfigError, match=r"north must be readable by its owner alone, got .*0644.* chmod 600"):
+        read_key(tmp_path / "north", Ed25519PrivateKey)
 
 
-def test_a_key_file_of_the_other_half_or_of_another_kind_is_refused(tmp_path, keys):
-    with pytest.raises(ConfigError, match="must be a fedkd-public-key of 32 bytes"):
-        public_key(tmp_path / "north.key")
+def test_a_key_file_of_the_other_half_or_of_another_kind_is_refused(tmp_path, key):
     (tmp_path / "other.pub").write_text("one line", encoding="utf-8")
-    with pytest.raises(ConfigError, match="three words"):
-        public_key(tmp_path / "other.pub")
-    with pytest.raises(ConfigError, match="must be a readable file"):
-        PrivateKey.read(tmp_path / "nobody.key")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "ecdsa")], check=True)
+    for name in ("north", "other.pub", "ecdsa.pub", "nobody.pub"):
+        with pytest.raises(ConfigError, match=f"key .*{name} must be half of an Ed25519 pair"):
+            read_key(tmp_path / name, Ed25519PublicKey)
+    for name in ("north.pub", "ecdsa"):
+        with pytest.raises(ConfigError, match=f"key .*{name} must be half of an Ed25519 pair"):
+            read_key(tmp_path / name, Ed25519PrivateKey)

@@ -8,41 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkd_flwr.silo.cli.options import without_file
+
 if TYPE_CHECKING:
     from fedkd_flwr.algorithms.card import Config
-    from fedkd_flwr.silo.file_server import Step
+    from fedkd_flwr.silo.file_server import FileRun
     from fedkd_flwr.silo.letters import Letter
 
-__all__ = ["answer", "ask", "count", "key", "show"]
+__all__ = ["answer", "ask", "count", "show"]
 
 Out = Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")]
 Words = Annotated[list[str], typer.Argument(metavar="FILE.toml [KEY=VALUE]...", help="The settings, with [file].")]
 
 
-def key(
-    name: Annotated[str, typer.Argument(help="The party's name, as in its node config; or the server's.")],
-    folder: Annotated[Path, typer.Option(help="Where the two files go.")] = Path(),
-) -> None:
-    """Make a key pair to sign files with.
-
-    NAME.key stays here, for you alone. NAME.pub goes to the others, once. Compare the digits by telephone.
-
-    Examples
-    --------
-    fedkd file key st-mary
-    fedkd file key server --folder /srv/server
-    """
-    from fedkd_flwr.silo.letters import fingerprint, make_key, public_key
-
-    own, public = make_key(name, folder)
-    typer.echo(f"private  {own}\npublic   {public}\ndigits   {fingerprint(public_key(public)[1])}")
-    typer.echo(public.read_text(encoding="utf-8").strip())
-
-
 def ask(words: Words, out: Out = Path("question.fedkd")) -> None:
     """Ask silos by file: write a run's first question.
 
-    The section [file] of the run's settings names the keys: key, the server's own, and parties, those of the parties.
+    The section [file] of the run's settings names the keys: key, the server's own, and parties, those of the parties:
+    the public key of st-mary is st-mary.pub.
 
     Examples
     --------
@@ -51,8 +34,8 @@ def ask(words: Words, out: Out = Path("question.fedkd")) -> None:
     from fedkd_flwr.settings.config import RunConfig
     from fedkd_flwr.silo import file_server
 
-    values, keys = _settings(words, RunConfig, ("key", "parties"))
-    _say(file_server.ask(values, Path(keys["key"]), list(map(Path, keys["parties"].split(","))), out))
+    values, (key, *_), parties = _settings(words, RunConfig, "key", "parties")
+    _say(file_server.ask(values, key, parties, out), out)
 
 
 def answer(
@@ -70,27 +53,23 @@ def answer(
     fedkd file answer question.fedkd node.toml -o answer.fedkd
     fedkd file answer next.fedkd node.toml
     """
-    import socket
-
-    socket.has_ipv6 = False  # urllib3, which Flower imports, opens a socket on import to look whether there is IPv6
     from fedkd_flwr.settings.node_config import NodeConfig
+    from fedkd_flwr.silo import file_silo
     from fedkd_flwr.silo.door import NotYetApprovedError
-    from fedkd_flwr.silo.file_silo import answer as answered
 
-    values, keys = _settings(words, NodeConfig, ("key", "server"))
+    values, (key, *_), (server, *_) = _settings(words, NodeConfig, "key", "server")
     state = values.get("state-dir") or "~/.fedkd"
     try:
-        done = answered(question, values, Path(keys["key"]), Path(keys["server"]), out)
+        asked, again = file_silo.answer(question, values, key, server, out)
     except NotYetApprovedError:
         typer.echo(f"The answer waits for an approval here. See it: fedkd node egress pending {state}")
         typer.echo(f"Then: fedkd node egress approve last --state-dir {state}, and this command once more.")
         raise typer.Exit(1) from None
-    if done.question.stage == "evaluate":
-        folder = Path(state).expanduser() / "runs" / done.question.run
-        typer.echo(f"taken in: {done.question.title}. Your model and page: {folder}")
+    if asked.stage == "evaluate":
+        typer.echo(f"taken in: {asked.title}. Your model and page: {Path(state).expanduser() / 'runs' / asked.run}")
         return
-    typer.echo(f"{'the same answer as before' if done.again else 'answered'}: {done.question.title}")
-    typer.echo(f"{out}  {done.size:,} bytes: send it back")
+    typer.echo(f"{'the same answer as before' if again else 'answered'}: {asked.title}")
+    typer.echo(f"{out}  {out.stat().st_size:,} bytes: send it back")
 
 
 def count(
@@ -111,54 +90,65 @@ def count(
     """
     from fedkd_flwr.silo import file_server
 
-    _say(file_server.count(answers, out, output_dir=output_dir, without=without or ()))
+    _say(file_server.count(answers, out, output_dir=output_dir, without=without or ()), out)
 
 
-def show(file: Annotated[Path, typer.Argument(metavar="FILE.fedkd", help="A question or an answer.")]) -> None:
+def show(
+    file: Annotated[Path, typer.Argument(metavar="FILE.fedkd", help="A question or an answer.")],
+    key: Annotated[Path | None, typer.Option(metavar="NAME.pub", help="The public key of whoever signed it.")] = None,
+) -> None:
     """Show what a question's or an answer's file holds.
-
-    The signature is not looked at: `fedkd file answer` and `fedkd file count` do that.
 
     Examples
     --------
-    fedkd file show question.fedkd
+    fedkd file show question.fedkd --key server.pub
     """
-    from fedkd_flwr.report.terminal import one_line
-    from fedkd_flwr.silo.letters import read_letter
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    for line in _lines(read_letter(file, None)):
+    from fedkd_flwr.report.terminal import one_line
+    from fedkd_flwr.silo.letters import read_key, read_letter
+
+    letter = read_letter(file, {key.stem: read_key(key, Ed25519PublicKey)} if key else None)
+    right = f"right, of {letter.sender}" if key else "not checked: anybody can have written this; give --key NAME.pub"
+    for line in (f"signature  {right}", *_lines(letter)):
         typer.echo(one_line(line))
 
 
 def _lines(letter: Letter) -> Iterator[str]:
-    yield f"{letter.title}, for {', '.join(letter.parties)}" if letter.kind == "question" else letter.title
+    yield f"{letter.title}, for {', '.join(letter.contents)}" if letter.kind == "question" else letter.title
     yield f"digest  {letter.digest}" + (f"  answers {letter.about}" if letter.about else "")
-    yield from (f"setting  {key} = {value!r}" for key, value in sorted(letter.settings.items()))
-    for party, content in zip(letter.parties, letter.contents, strict=True):
+    yield from (f"setting  {key} = {value!r}" for key, value in letter.settings.items())
+    for party in letter.contents:
+        content = letter.record(party)
         for arrays in content.array_records.values():
             for name, array in arrays.items():
                 yield f"{party}  {name}: {array.dtype}, {list(array.shape)}, {len(array.data):,} bytes"
-        for numbers in content.metric_records.values():
-            yield from (f"{party}  {name} = {value!r}" for name, value in numbers.items())
-        for plain in content.config_records.values():
+        for plain in (*content.metric_records.values(), *content.config_records.values()):
             yield from (f"{party}  {name} = {value!r}" for name, value in plain.items())
 
 
-def _settings(words: list[str], of: type[Config], keys: tuple[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return settings, and the paths of keys under ``[file]``, which start from the file's folder."""
+def _settings(words: list[str], of: type[Config], *wanted: str) -> tuple[dict[str, Any], list[Path], list[Path]]:
+    """Return settings, and the paths of the two ``wanted`` under ``[file]``, which start from the file's folder."""
+    from fedkd_flwr.errors import ConfigError, explain
     from fedkd_flwr.settings.run_settings import read_settings
-    from fedkd_flwr.silo.letters import key_paths
 
-    files = [Path(word).expanduser().absolute().parent for word in words if "=" not in word]
-    return key_paths(read_settings(words, of=of), files[0] if files else Path.cwd(), keys)
+    values = read_settings(words, of=of)
+    folder = next((Path(word).expanduser().absolute().parent for word in words if "=" not in word), Path.cwd())
+    own = {key: str(value).split(",") for key, value in values.items() if key.startswith("file.")}
+    for key in sorted({*own} ^ {f"file.{name}" for name in wanted}):
+        way_out = f"Under [file] stand {' and '.join(wanted)}, paths of keys that ssh-keygen -t ed25519 made."
+        raise ConfigError(explain(key, "be known" if key in own else "be given", "no such one", way_out))
+    first, second = ([folder / Path(one.strip()).expanduser() for one in own[f"file.{name}"]] for name in wanted)
+    return without_file(values), first, second
 
 
-def _say(step: Step) -> None:
+def _say(run: FileRun, out: Path) -> None:
     """Say what a server's command has done."""
-    if step.record is None:
-        typer.echo(f"run {step.run}: {step.question} is for {', '.join(step.parties)}. Then: fedkd file count")
+    parties = ", ".join(run.question.contents)
+    if run.record is None:
+        typer.echo(f"run {run.question.run}: {out} is for {parties}. Then: fedkd file count")
         return
     from fedkd_flwr.report.table import summary_table
 
-    typer.echo(summary_table(step.record))
-    typer.echo(f"page    {step.folder / 'report.html'}\nresult  {step.question}, for {', '.join(step.parties)}")
+    typer.echo(summary_table(run.record))
+    typer.echo(f"page    {run.folder / 'report.html'}\nresult  {out}, for {parties}")

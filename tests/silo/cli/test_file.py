@@ -1,12 +1,15 @@
 """The commands `fedkd file`: from the keys to the result, by the words that a person types."""
 
+import subprocess
+import sys
+
 import pytest
 from by_file import NAMES
 from click.testing import CliRunner
 
 from fedkd_flwr.app.app_folder import toml
 from fedkd_flwr.cli.main import group
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -29,9 +32,9 @@ def here(federation, monkeypatch):
     """Write the files of settings; keys beside them are named by relative paths."""
     folder = federation.folder
     settings = {"algorithm": "fedkt", "model": "decision-tree", "public-path": "public.csv", "output-dir": "out"}
-    _write(folder / "run.toml", settings, key="server.key", parties=", ".join(f"{name}.pub" for name in NAMES))
+    _write(folder / "run.toml", settings, key="server", parties=", ".join(f"{name}.pub" for name in NAMES))
     for name, node in federation.nodes.items():
-        _write(folder / f"{name}.toml", node, key=f"{name}.key", server="server.pub")
+        _write(folder / f"{name}.toml", node, key=name, server="server.pub")
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     return folder
@@ -42,6 +45,10 @@ def test_a_run_goes_by_file_from_the_question_to_the_page(here):
     shown = _fedkd("show", "question.fedkd").output
     assert "question of server about round 1" in shown
     assert "setting  algorithm = 'fedkt'" in shown
+    assert "signature  not checked" in shown
+    assert "signature  right, of server" in _fedkd("show", "question.fedkd", "--key", "../server.pub").output
+    with pytest.raises(DataError, match="be signed by one whose public key is here"):
+        _fedkd("show", "question.fedkd", "--key", "../north.pub")
     for name in NAMES:
         said = _fedkd("answer", "question.fedkd", f"../{name}.toml", "-o", f"{name}.fedkd").output
         assert "answered: question of server about round 1" in said
@@ -57,6 +64,27 @@ def test_a_run_goes_by_file_from_the_question_to_the_page(here):
     assert f"Your model and page: {here / 'state-north' / 'runs' / page.parent.name}" in said
 
 
+_HEAR = """
+import sys
+sys.addaudithook(lambda event, _: print(event, file=sys.stderr) if event.startswith("socket.") else None)
+from fedkd_flwr.cli.main import main
+sys.argv[0] = "fedkd"
+main()
+"""
+
+
+def test_an_answer_opens_no_socket(here):
+    """In a process of its own: what this one has imported opens its sockets on import."""
+    _fedkd("ask", "../run.toml")
+    words = ["file", "answer", "question.fedkd", "../north.toml"]
+    done = subprocess.run([sys.executable, "-c", _HEAR, *words], capture_output=True, text=True, check=True)
+    assert "answered: question of server about round 1" in done.stdout
+    assert "socket." not in done.stderr
+    heard = subprocess.run([sys.executable, "-c", _HEAR.replace("main()", "import urllib3; main()"), "--version"],
+        capture_output=True, text=True, check=False)  # fmt: skip
+    assert "socket.bind" in heard.stderr  # the hook can hear
+
+
 def test_an_answer_that_waits_says_how_to_approve_it(here):
     _fedkd("ask", "../run.toml")
     done = _fedkd("answer", "question.fedkd", "../north.toml", "approve=always")
@@ -66,16 +94,10 @@ def test_an_answer_that_waits_says_how_to_approve_it(here):
 
 
 def test_a_key_that_is_missing_is_asked_for(here):
-    text = (here / "run.toml").read_text().replace('key = "server.key"\n', "")
+    text = (here / "run.toml").read_text().replace('key = "server"\n', "")
     (here / "run.toml").write_text(text)
     with pytest.raises(ConfigError, match=r"file\.key must be given"):
         _fedkd("ask", "../run.toml")
-
-
-def test_the_public_half_is_printed(tmp_path):
-    said = _fedkd("key", "north", "--folder", tmp_path).output
-    assert (tmp_path / "north.pub").read_text().strip() in said
-    assert (tmp_path / "north.key").read_text().split()[2] not in said
 
 
 def test_doctor_reads_the_same_node_config(here):
