@@ -121,7 +121,9 @@ def _look(
         yield _why_no_client(node, error)
     else:
         yield _fingerprint(node, public)
-        yield from _rows(node, client.party, public)
+        if lacks := client.party.public.lacks:
+            yield ready("columns", f"lacks {', '.join(lacks)}: it learns and votes without, and the server is told")
+        yield from _rows(node, client.party, client.party.public)
         yield from _model(client)
     yield check_disk(root, "state-dir")
     yield from _ledger(node, root, client)
