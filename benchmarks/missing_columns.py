@@ -22,6 +22,8 @@ import shlex
 import statistics
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +101,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", default="")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     words = shlex.join(sys.argv[1:]).replace(given.data_root or "\0", "/path/to/data")
     found: dict[str, dict[str, Any]] = json.loads(given.out.read_text())["found"] if given.out.is_file() else {}
-    cases = [("heart", heart, model, "") for model in MODELS]
-    cases += [(f"Adult, {split}", adult, model, split) for split in SPLITS for model in MODELS]
-    for seed in given.seeds:
-        for data, run, model, split in cases:
-            done = found.setdefault(f"{data}, {model}", {})
-            if str(seed) not in done:
-                done[str(seed)] = run(given.data_root, seed, model, split)
-                print(seed, data, model, done[str(seed)], flush=True)
-            made = {"command": f"python benchmarks/missing_columns.py {words}", "means": summary(found), "found": found}
+    cases = [(f"Adult, {split}", adult, model, split) for split in SPLITS for model in MODELS]
+    cases += [("heart", heart, model, "") for model in MODELS]
+    jobs = [
+        (f"{data}, {model}", str(seed), (run, given.data_root, seed, model, split))
+        for seed in given.seeds
+        for data, run, model, split in cases
+        if str(seed) not in found.get(f"{data}, {model}", {})
+    ]
+    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
+        asked = {pool.submit(*job): (name, seed) for name, seed, job in jobs}
+        for done in as_completed(asked):
+            name, seed = asked[done]
+            found.setdefault(name, {})[seed] = done.result()
+            print(name, seed, done.result(), flush=True)
+            ordered = {name: dict(sorted(found[name].items())) for name in sorted(found)}
+            made = {"command": f"python benchmarks/missing_columns.py {words}", "means": summary(ordered), "found": ordered}
             given.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

@@ -160,7 +160,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
             "model_name": spec,
             "tests": {"common": (read.X_test[:, kept], pool.y_test), "own": (read.X[own][:, kept], pool.y[own])},
             "state": PartyState(root, run_id=run_id, party=name),
-            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False),
+            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=not node.state_dir),
             "apart": _simulated_limits(config),
             "share_metrics": NAMES,
             "simulated": True,

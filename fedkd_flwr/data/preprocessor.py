@@ -173,7 +173,8 @@ def check_columns(table: Table, schema: Schema) -> None:
         return
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
-        seen, way_out = f"a table without {short_list(missing, 8)}", "Rename or add them; empty ones may stand there."
+        way_out = "Rename or add them; a party that has none of them names them in its node config: lacks."
+        seen = f"a table without {short_list(missing, 8)}"
         raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 
 
