@@ -106,7 +106,8 @@ def remove_leftovers(folder: Path) -> None:
     if left >= 0 or fcntl is None:
         return
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for seen, entry in enumerate(entries, 1):
+        for entry in entries:
+            seen += 1
             if not (entry.name.startswith(".") and entry.name.endswith(_PART)):
                 continue
             with contextlib.suppress(OSError):  # somebody else was faster, or it is being written

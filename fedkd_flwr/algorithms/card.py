@@ -16,7 +16,7 @@ the same in all of them, stands at the top.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
@@ -396,10 +396,3 @@ class Card:
     def one_net(self) -> bool:
         """Whether parties get the server's net, so that all need the same one."""
         return self.returns == "weights"
-
-    def check_lacks(self, lacks: Collection[str]) -> None:
-        """Refuse that a party lacks columns where its net, or what it counts, must have those of all the others."""
-        if lacks and (self.one_net or self.sends in ("weights", "sums")):
-            way_out = "Take an algorithm in which parties label rows or score them, such as fedct or fedkt."
-            rule = f"be empty for {self.name}: its {'sums' if self.sends == 'sums' else 'net'} must have all columns"
-            raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.app.models import final_model, global_model, model_factory, own_model, party_roles
+from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.door import OPEN, Door
@@ -148,7 +148,8 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         form=f"arrays of {pool.X.shape[1]} columns",
         blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
     )
-    ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
+    alone = not node.state_dir
+    ledgers = root / "runs" / first_run(config, run_id) if alone else root
     return (
         name,
         index,
@@ -160,7 +161,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
             "model_name": spec,
             "tests": {"common": (read.X_test[:, kept], pool.y_test), "own": (read.X[own][:, kept], pool.y[own])},
             "state": PartyState(root, run_id=run_id, party=name),
-            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=not node.state_dir),
+            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
             "apart": _simulated_limits(config),
             "share_metrics": NAMES,
             "simulated": True,
@@ -222,7 +223,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
 
 def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str, params: str) -> PublicSet:
     """Return a silo's copy of the public set, as its model reads it; refuse another one than was agreed on."""
-    config.card.check_lacks(listed(node.lacks))
+    check_lacks(config.card, listed(node.lacks))
     public = load_public(node.public_path, node.schema_path or None, labels=config.public_label_column)
     if node.public_fingerprint:
         require_same_set(public.fingerprint, node.public_fingerprint)

@@ -81,7 +81,7 @@ def built(cls: type[_Record], data: object, where: str) -> _Record:
     missing = sorted(required - data.keys())
     if missing:
         raise DataError(explain(where, f"have the fields {missing}", "a record without them"))
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # a type has a hash
     return cls(**{name: _typed(value, hints[name], f"{where}: {name}") for name, value in data.items()})
 
 

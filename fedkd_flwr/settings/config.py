@@ -140,7 +140,7 @@ class RunConfig(Config):
     """The column of your table that says whose row it is. It is no feature."""
     lacks: str = setting("")
     """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
-    drawn by the seed. Empty: those that its own file or table lacks (docs/howto/missing-columns.md)."""
+    drawn by the seed. Empty: those that its own file or table lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(

@@ -43,7 +43,7 @@ class NodeConfig(Config):
     lacks: str = setting("")
     """Columns of the schema that it does not have, with commas: it learns and votes on the others. Its file may hold
     them, empty or not. The server and whoever reads the run's page may know which these are
-    (docs/howto/missing-columns.md)."""
+    (docs/howto/your-data.md)."""
     model: str = setting("", first=True)
     """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")

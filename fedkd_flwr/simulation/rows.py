@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.app.models import check_role, global_model, model_factory
+from fedkd_flwr.app.models import check_lacks, check_role, global_model, model_factory
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.look import Rules
@@ -236,5 +236,5 @@ def _check_lacks(config: RunConfig, num_parties: int) -> None:
         rule, way_out = "name parties of the run, as north:ca,thal;south:slope, or be one number", "Correct the name."
         raise ConfigError(explain("lacks", rule, ", ".join(sorted(unknown)), way_out))
     for lacks in filter(None, (lacking(config, i) for i in range(num_parties))):
-        config.card.check_lacks(lacks)
+        check_lacks(config.card, lacks)
         simulated_pool(config).public.schema.without(lacks)

@@ -14,7 +14,15 @@ from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.rows import check_simulation, count_parties, dealt, lacking, party_class_counts, party_name, simulated_pool
+from fedkd_flwr.simulation.rows import (
+    check_simulation,
+    count_parties,
+    dealt,
+    lacking,
+    party_class_counts,
+    party_name,
+    simulated_pool,
+)
 from fedkd_flwr.stores.saved_model import load
 
 NAMES = ("east", "north/1", "süd")
