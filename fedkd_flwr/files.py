@@ -42,6 +42,7 @@ HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get(
 
 _PART = ".part"
 """How the names of files end that are being written."""
+_unlooked: dict[str, int] = {}  # folder -> writes until `remove_leftovers` looks into it again
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> Path:
@@ -97,12 +98,16 @@ def remove_leftovers(folder: Path) -> None:
     """Remove files that processes left half written when they were killed; those being written now stay.
 
     Whoever writes a file holds a lock on it until it has its final name, and a killed process holds none. Without
-    ``fcntl`` (Windows), or on disks that cannot lock, they stay.
+    ``fcntl`` (Windows), or on disks that cannot lock, they stay. A folder of k files is looked into at every k/100th
+    write: the parties of a large simulation write into one folder.
     """
-    if fcntl is None:
+    name, seen = str(folder), 0
+    _unlooked[name] = left = _unlooked.get(name, 0) - 1
+    if left >= 0 or fcntl is None:
         return
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
+            seen += 1
             if not (entry.name.startswith(".") and entry.name.endswith(_PART)):
                 continue
             with contextlib.suppress(OSError):  # somebody else was faster, or it is being written
@@ -112,6 +117,7 @@ def remove_leftovers(folder: Path) -> None:
                     os.unlink(entry.path)
                 finally:
                     os.close(handle)
+    _unlooked[name] = seen // 100
 
 
 def _temporary(path: Path) -> tuple[int, str]:

@@ -93,6 +93,20 @@ def test_what_a_killed_writer_left_is_removed_and_what_another_is_writing_stays(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
+def test_a_folder_of_many_files_is_looked_into_at_some_writes_alone(tmp_path, monkeypatch):
+    for i in range(250):
+        (tmp_path / str(i)).touch()
+    looks, real = [], os.scandir
+    monkeypatch.setattr(files.os, "scandir", lambda folder: looks.append(folder) or real(folder))
+    handle, _ = files._temporary(tmp_path / "x")
+    os.close(handle)
+    for _ in range(6):
+        write_atomic(tmp_path / "y", b"one party of many")
+    assert len(looks) == 2
+    assert not any(path.name.startswith(".") for path in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
 def test_a_file_removed_before_its_writer_could_lock_it_is_made_again(tmp_path, monkeypatch):
     real, calls = files.fcntl.flock, []
 

@@ -16,6 +16,7 @@ from fedkd_flwr.algorithms import find_card
 from fedkd_flwr.data import datasets
 from fedkd_flwr.data.columns import canonical, factorize, short_list
 from fedkd_flwr.data.given import giving
+from fedkd_flwr.data.tables import lacking
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.settings.config import RunConfig
 
@@ -77,7 +78,9 @@ def _one_table(data: Any, label: str, parties: Any) -> tuple[pd.DataFrame, str]:
         if not tables:
             raise DataError(explain("data", _FORMS, "an empty dict"))
         column = free_name("party", [name for one in tables.values() for name in one.columns])
-        return pd.concat([one.assign(**{column: name}) for name, one in tables.items()], ignore_index=True), column
+        whole = pd.concat([one.assign(**{column: name}) for name, one in tables.items()], ignore_index=True)
+        whole.attrs["lacks"] = {canonical(party): columns for party, columns in lacking(tables).items()}
+        return whole, column
     table = table_of(data, label)
     if parties is None or isinstance(parties, int | np.integer):
         return table, ""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.app.models import final_model, global_model, model_factory, own_model, party_roles
+from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.door import OPEN, Door
@@ -44,6 +44,7 @@ from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.simulation.rows import (
     dealt,
     hold_out,
+    lacking,
     party_name,
     simulated_digest,
     simulated_pool,
@@ -134,6 +135,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
     pool = simulated_pool(config)
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
+    public, kept = read.public.without(lacking(config, index))
     positions = dealt(config, node.num_partitions)[index]
     train, own = hold_out(config.seed, name, positions, config.party_test_fraction)
     if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
@@ -146,19 +148,20 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
         form=f"arrays of {pool.X.shape[1]} columns",
         blocks=lambda: [pool.X[positions], pool.y[positions][:, None]],
     )
-    ledgers = root if node.state_dir else root / "runs" / first_run(config, run_id)
+    alone = not node.state_dir
+    ledgers = root / "runs" / first_run(config, run_id) if alone else root
     return (
         name,
         index,
         {
-            "X": read.X[train],
+            "X": read.X[train][:, kept],
             "y": pool.y[train],
-            "public": read.public,
-            "model": model_factory(spec, params, read.public),
+            "public": public,
+            "model": model_factory(spec, params, public),
             "model_name": spec,
-            "tests": {"common": (read.X_test, pool.y_test), "own": (read.X[own], pool.y[own])},
+            "tests": {"common": (read.X_test[:, kept], pool.y_test), "own": (read.X[own][:, kept], pool.y[own])},
             "state": PartyState(root, run_id=run_id, party=name),
-            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False),
+            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
             "apart": _simulated_limits(config),
             "share_metrics": NAMES,
             "simulated": True,
@@ -220,11 +223,12 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
 
 def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str, params: str) -> PublicSet:
     """Return a silo's copy of the public set, as its model reads it; refuse another one than was agreed on."""
+    check_lacks(config.card, listed(node.lacks))
     public = load_public(node.public_path, node.schema_path or None, labels=config.public_label_column)
     if node.public_fingerprint:
         require_same_set(public.fingerprint, node.public_fingerprint)
     _refuse_absurd_work(config, node, index, public)
-    public = public.as_read_by(model_factory(spec, params, public)(seed=0))
+    public, _ = public.as_read_by(model_factory(spec, params, public)(seed=0)).without(listed(node.lacks))
     if node.label and node.label != public.schema.label:
         raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
     return public

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from logging import WARN
@@ -54,29 +55,41 @@ def model_facts(path: Path) -> dict[str, Any]:
 
 
 def write_card(
-    path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
+    path: Path,
+    record: RunRecord,
+    *,
+    party: str = "",
+    kind: str = "federated",
+    at_silo: bool = False,
+    run: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
 
     The card says no more than the record does. ``party`` is "" for the server's model; ``kind`` says whether a party's
-    model learnt ``alone``, or from the federation's labels too; a silo's record holds what that silo knows.
+    model learnt ``alone``, or from the federation's labels too; a silo's record holds what that silo knows. ``run`` as
+    of `fedkd_flwr.report.model_card.model_card`.
     """
     from fedkd_flwr.report.model_card import model_card
 
     facts = model_facts(path)
-    card = model_card(record, facts, party=party, kind=kind, at_silo=at_silo, release=version("fedkd-flwr"))
+    told = {"party": party, "kind": kind, "at_silo": at_silo, "release": version("fedkd-flwr"), "run": run}
+    card = model_card(record, facts, **told)
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
 def write_cards(record: RunRecord, folder: Path) -> None:
     """Write the cards of the models in a run's folder; a card that cannot be written is logged."""
+    from fedkd_flwr.report.model_card import of_run
+
     models = [(folder / "model.fedkd", "", "federated")]
     for party in record.parties:
         file = folder / "parties" / file_name(party.name)
         models += [(Path(f"{file}.model"), party.name, "federated"), (Path(f"{file}.alone.model"), party.name, "alone")]
+    run: Mapping[str, Any] | None = None
     for path, party_name, kind in models:
         try:
             if path.is_file():
-                write_card(path, record, party=party_name, kind=kind)
+                run = run or of_run(record)
+                write_card(path, record, party=party_name, kind=kind, run=run)
         except Exception as error:  # the run's own outcome matters more
             log(WARN, "no model card for %s: %s", path, error)

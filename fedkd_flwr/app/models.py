@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
 
+from fedkd_flwr.algorithms import Card
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
@@ -13,7 +15,7 @@ from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_mo
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 
-__all__ = ["check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
+__all__ = ["check_lacks", "check_role", "final_model", "global_model", "model_factory", "own_model", "party_roles"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -41,6 +43,14 @@ def check_role(role: str, model: Classifier, own: Classifier) -> None:
         rule = f"read {kinds[own.takes_text]}, as the party's own model does"
         way_out = "Give model, teacher-model and student-model models of one kind."
         raise ConfigError(explain(f"{role}-model", rule, f"one that reads {kinds[model.takes_text]}", way_out))
+
+
+def check_lacks(card: Card, lacks: Collection[str]) -> None:
+    """Refuse that a party lacks columns where its net, or what it counts, must have those of all the others."""
+    if lacks and (card.one_net or card.sends in ("weights", "sums")):
+        way_out = "Take an algorithm in which parties label rows or score them, such as fedct or fedkt."
+        rule = f"be empty for {card.name}: its {'sums' if card.sends == 'sums' else 'net'} must have all columns"
+        raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
 
 
 def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:

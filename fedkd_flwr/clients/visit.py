@@ -131,10 +131,11 @@ class Visit:
     def let_out(self, reply: StoredReply) -> dict[str, Scalar]:
         """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves.
 
-        That is the run it went on from, and what the node secret gives.
+        That is the run it went on from, what the node secret gives, and which columns it lacks.
         """
         party, exchange = self.party, self.exchange
         said = {"went-on-from": went_on_from(party, self.instruction.earlier), "node-proof": node_proof(party)}
+        said["lacks"] = "\n".join(party.public.lacks)  # of its settings, never found in its rows
         shown: dict[str, Scalar] = {name: value for name, value in said.items() if value}
 
         def note() -> None:  # not before a decision: what was rejected has not left

@@ -6,7 +6,7 @@ A deployed party reads its own file instead (`tables`). Encoding, scaling and im
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -47,6 +47,7 @@ class Pool:
     columns: tuple[ColumnNote, ...] = ()  # what was done to each column of a user's table
     party_names: tuple[str, ...] = ()  # of the real parties whose rows these are; empty: rows are dealt at random
     party_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of each private row
+    lacks: Mapping[str, Collection[str]] = field(default_factory=dict)  # columns that parties' tables do not have
     next_command: str = ""  # the complete command that follows what they suggest
 
     def as_read_by(self, model: Any) -> Pool:
@@ -140,7 +141,9 @@ def load_pool(
     names = sorted_texts(source.parties)
     number = {name: i for i, name in enumerate(names)}
     party_of = np.array([number[name] for name in source.parties[split["private"]]], dtype=np.int64)
-    return replace(pool, party_names=names, party_of=party_of)
+    known = set(pool.public.schema.column_names)
+    lacks = {party: known.intersection(columns) for party, columns in source.lacks.items()}
+    return replace(pool, party_names=names, party_of=party_of, lacks=lacks)
 
 
 def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: str, **of_table: Any) -> Source:

@@ -44,7 +44,7 @@ def given_table(name: str | os.PathLike[str]) -> pd.DataFrame | None:
 
 
 def _digest(table: pd.DataFrame) -> str:
-    found = hashlib.sha256("\0".join(table.columns).encode(errors="replace"))
+    found = hashlib.sha256("\0".join([*table.columns, str(table.attrs.get("lacks", ""))]).encode(errors="replace"))
     for _, column in table.items():
         try:
             numbers = pd.util.hash_pandas_object(column, index=False)

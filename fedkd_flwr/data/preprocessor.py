@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,15 +99,25 @@ class Preprocessor:
         schema = self._fitted()
         if schema.shape is not None:
             return schema.column_names
-        names: list[str] = []
-        for column in schema.columns:
-            if column.kind == "numeric":
-                names.append(column.name)
-            elif column.kind == "text":
-                names += [f"{column.name}:{term}" for term in self._terms[column.name].terms]
-            else:
-                names += [f"{column.name}={category}" for category in column.categories]
-        return tuple(names)
+        return tuple(name for column in schema.columns for name in self._features_of(column))
+
+    def _features_of(self, column: Column) -> list[str]:
+        if column.kind == "numeric":
+            return [column.name]
+        if column.kind == "text":
+            return [f"{column.name}:{term}" for term in self._terms[column.name].terms]
+        return [f"{column.name}={category}" for category in column.categories]
+
+    def without(self, lacks: Collection[str]) -> tuple[Preprocessor, NDArray[np.intp]]:
+        """Return what makes the features of the other columns alone, and which of this one's features those are.
+
+        Raises `ConfigError` as `Schema.without`.
+        """
+        schema, state = self._fitted(), self.state()
+        left = {kind: {name: of[name] for name in of if name not in lacks} for kind, of in state.items()}
+        made = Preprocessor.restored(schema.without(lacks), left)
+        kept = [column.name not in lacks for column in schema.columns for _ in self._features_of(column)]
+        return made, np.flatnonzero(kept)
 
     def transform(self, table: Table) -> NDArray[np.float32]:
         """Return the features of raw rows, float32; columns that the schema does not name are ignored."""
@@ -163,7 +173,8 @@ def check_columns(table: Table, schema: Schema) -> None:
         return
     present = set(table.columns)
     if missing := [name for name in names if name not in present]:
-        seen, way_out = f"a table without {short_list(missing, 8)}", "Rename or add them; empty ones may stand there."
+        way_out = "Rename or add them; a party that has none of them names them in its node config: lacks."
+        seen = f"a table without {short_list(missing, 8)}"
         raise DataError(explain("columns", f"include the {len(names)} feature columns of the schema", seen, way_out))
 
 

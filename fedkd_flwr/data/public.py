@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,6 +71,7 @@ class PublicSet:
     y: NDArray[np.int16] | None = None
     texts: NDArray[np.object_] | None = None  # (num_public, 1), if the schema has text columns
     labels: PublicLabels | None = None  # for pre-training
+    lacks: tuple[str, ...] = ()  # columns of the federation's schema that its holder has none of (`without`)
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels.y) != len(self.X):
@@ -124,6 +125,26 @@ class PublicSet:
         if self.texts is None:
             raise ConfigError(explain("texts", "be given with the public set", None, "Use make_public_set."))
         return replace(self, preprocessor=reader, X=self.texts)
+
+    def without(self, lacks: Collection[str]) -> tuple[PublicSet, NDArray[np.intp] | slice]:
+        """Return the set as a party reads it that lacks some columns, and which columns of ``X`` are left.
+
+        The fingerprint stays the same, as in `as_read_by`, which comes first. Raises `ConfigError` as `Schema.without`,
+        and where a model that reads texts would lack one.
+        """
+        if not lacks:
+            return self, slice(None)
+        schema, made = self.schema.without(lacks), self.preprocessor
+        kept: NDArray[np.intp] | slice = slice(None)
+        if isinstance(made, Preprocessor):
+            made, kept = made.without(lacks)
+        elif made is None:
+            kept = np.flatnonzero([name not in lacks for name in self.schema.column_names])
+        elif schema.text_columns != self.schema.text_columns:
+            rule, way_out = "name no text column for a model that reads texts", "Give this party a model of numbers."
+            raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
+        names = tuple(name for name in self.schema.column_names if name in lacks)
+        return replace(self, X=self.X[:, kept], schema=schema, preprocessor=made, lacks=names), kept
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return other raw rows as features like ``X``."""

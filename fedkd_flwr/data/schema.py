@@ -10,7 +10,8 @@ import json
 import math
 import os
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, require_distinct, short_list
 from fedkd_flwr.data.reading import PLAIN, Reading
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
 __all__ = ["Column", "Schema", "labels_of"]
 
@@ -102,6 +103,15 @@ class Schema:
         if self.shape is not None:
             return tuple(f"pixel-{i}" for i in range(math.prod(self.shape)))
         return tuple(column.name for column in self.columns)
+
+    def without(self, lacks: Collection[str]) -> Schema:
+        """Return the schema without the columns ``lacks``; `ConfigError` if one is not in it, or none is left."""
+        columns = tuple(column for column in self.columns if column.name not in lacks)
+        if not columns or len(columns) + len(lacks) > len(self.columns):
+            names = [column.name for column in self.columns]
+            rule = f"name some of the schema's columns and not all: {short_list(names) or 'images have none'}"
+            raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), "Correct the name, or drop it."))
+        return replace(self, columns=columns)
 
     def encode_labels(self, values: Any) -> NDArray[np.int16]:
         """Return positions in ``classes``, int16, for raw labels; ``"1"``, ``1`` and ``1.0`` are equal.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ class Source:
     looked: Look | None = None  # what was found in a user's table
     rows_left_out: int = 0  # rows of a user's table without a label
     parties: NDArray[np.object_] | None = None  # the party that each row of ``table`` is of, where the data say so
+    lacks: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns that parties' own tables do not have
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema; its categories come from the public rows only."""
@@ -198,7 +199,7 @@ def source_of_table(
     DataError
         If a column is missing, has too few classes or parties, or a value does not fit.
     """
-    looked, left_out = None, 0
+    looked, left_out, lacks = None, 0, frame.attrs.get("lacks", {})
     if partition_column:
         parties = _parties_of(frame, partition_column, label, name)
         note = ColumnNote(name=partition_column, read_as="left out: it says whose row it is")
@@ -230,6 +231,7 @@ def source_of_table(
         looked=looked,
         rows_left_out=left_out,
         parties=parties,
+        lacks=lacks,
     )
 
 

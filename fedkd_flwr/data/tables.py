@@ -39,6 +39,7 @@ from fedkd_flwr.labels.voting import ABSTAIN
 __all__ = [
     "UsableRows",
     "label_way_out",
+    "lacking",
     "load_party_table",
     "load_public",
     "load_usable_rows",
@@ -149,7 +150,8 @@ def read_tables(
 ) -> tuple[pd.DataFrame, NDArray[np.object_]]:
     """Read the files of several parties as one table, each as `read_table` does; return it, and whose each row is.
 
-    A column that a file lacks is empty in its rows. That is appended to ``notes``, and what was found out about files.
+    A column that a file lacks is empty in its rows, and ``attrs["lacks"]`` of the table names it (`lacking`). That is
+    appended to ``notes``, and what was found out about files.
 
     Raises
     ------
@@ -166,10 +168,8 @@ def read_tables(
             raise DataError(
                 explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns)))
             )
-    columns = dict.fromkeys(name for table in read.values() for name in table.columns)
-    for name, table in read.items():
-        if lacking := [column for column in columns if column not in table.columns]:
-            notes.append(f"{files[name].name} has no column {short_list(lacking)}: empty in its rows")
+    lacks = lacking(read)
+    notes += [f"{files[name].name} has no column {short_list(columns)}" for name, columns in lacks.items()]
     if len(shapes := {table.attrs.get("shape") for table in read.values()}) > 1:
         raise DataError(explain("images of all files", "have one shape", short_list(sorted(map(str, shapes)))))
     first = next(iter(read.values()))
@@ -178,9 +178,20 @@ def read_tables(
     if first.attrs.get("shape"):
         parts = list(read.values())
     whole = pd.concat(parts, ignore_index=True)
-    whole.attrs = dict(first.attrs)
+    whole.attrs = {**first.attrs, "lacks": lacks}
     owners = np.array([name for name, table in read.items() for _ in range(len(table))], dtype=object)
     return whole, owners
+
+
+def lacking(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
+    """Return, by party, the columns of the others' tables that its own does not have, as its header says.
+
+    >>> lacking({"a": pd.DataFrame(columns=["x", "z"]), "b": pd.DataFrame(columns=["x"])})
+    {'b': ['z']}
+    """
+    every = dict.fromkeys(name for table in tables.values() for name in table.columns)
+    found = {party: [name for name in every if name not in table.columns] for party, table in tables.items()}
+    return {party: names for party, names in found.items() if names}
 
 
 def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -80,8 +81,11 @@ def built(cls: type[_Record], data: object, where: str) -> _Record:
     missing = sorted(required - data.keys())
     if missing:
         raise DataError(explain(where, f"have the fields {missing}", "a record without them"))
-    hints = get_type_hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # a type has a hash
     return cls(**{name: _typed(value, hints[name], f"{where}: {name}") for name, value in data.items()})
+
+
+_hints = lru_cache(get_type_hints)  # it parses each field's type; a large run has tens of thousands of parts
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:

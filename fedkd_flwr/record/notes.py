@@ -58,6 +58,7 @@ class NoteCode(StrEnum):
     WEIGHTS_AT_SERVER = "weights-at-server", "Weights of nets reached the server without noise; it adds the noise."
     # ------------------------------------------------------------ data and surroundings
     LOOK_AT_COLUMNS = "look-at-columns", "Columns of the table were left out, or say little."
+    LACKS_COLUMNS = "lacks-columns", "The party does not have these columns, and learns and votes without them."
     COPIED_TEST_ROWS = "copied-test-rows", "Some test rows equal a private row."
     DRAWN_ROWS = "drawn-rows", "The public rows were drawn from noisy sums, which have a claim; the labels have none."
     DRAWN_ROWS_TOO = "drawn-rows-too", "The public rows were drawn from noisy sums, which cost privacy besides."

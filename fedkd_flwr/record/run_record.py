@@ -7,6 +7,7 @@ are for the operator of the federation, and a publishable copy leaves them out (
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -129,13 +130,10 @@ class RunRecord:
 
     def party(self, name: str) -> PartyRecord:
         """Return the record of a party. It is created at the first call; the parties stay sorted by name."""
-        for known in self.parties:
-            if known.name == name:
-                return known
-        new = PartyRecord(name=name)
-        self.parties.append(new)
-        self.parties.sort(key=lambda party: party.name)
-        return new
+        at = bisect_left(self.parties, name, key=lambda party: party.name)
+        if at == len(self.parties) or self.parties[at].name != name:
+            self.parties.insert(at, PartyRecord(name=name))
+        return self.parties[at]
 
     def close(self, error: BaseException | None = None) -> None:
         """Write down how the run ended: completed, failed, or where ``error`` is no `Exception` stopped or waiting.

@@ -20,7 +20,7 @@ from fedkd_flwr.report.results import FIGURES, class_name
 from fedkd_flwr.report.run_privacy import no_claim, what_leaves
 from fedkd_flwr.report.sentences import note_sentence
 
-__all__ = ["model_card"]
+__all__ = ["model_card", "of_run"]
 
 _ROWS = {"common": "common test rows", "own": "the parties' own test rows"}
 _WITHOUT_ROWS = (
@@ -39,7 +39,14 @@ _WITH_ROWS = ("fedkd_flwr.models.estimators.NearestNeighbours", "sklearn.neighbo
 
 
 def model_card(
-    record: RunRecord, facts: Mapping[str, Any], *, party: str, kind: str, at_silo: bool, release: str
+    record: RunRecord,
+    facts: Mapping[str, Any],
+    *,
+    party: str,
+    kind: str,
+    at_silo: bool,
+    release: str,
+    run: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the card of one model.
 
@@ -49,8 +56,9 @@ def model_card(
     ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
     ``at_silo``: whether the card is written at a silo.
     ``release``: the version of this package.
+    ``run``: what `of_run` says of the record, where many cards are written.
     """
-    public, known = record.publishable(), record.party(party) if party else None
+    known = record.party(party) if party else None
     special = ", trained alone" if kind == "alone" else ""
     of_party = {} if known is None else {"alone": known.solo}
     measured = {
@@ -78,11 +86,6 @@ def model_card(
             limits=_limits(record, facts, party),
             columns=[column for column in facts["columns"] if column["name"] in facts["reads"]],
             training_data=_training_data(record, party, kind),
-            what_leaves=what_leaves(record),
-            parties=[one.name for one in public.parties],
-            settings=[(key, value) for key in record.changed or () if (value := public.config.get(key)) is not None],
-            no_claim=no_claim(record),
-            claims=[(claim_meaning(claim), claim_cells(claim)) for claim in ordered(public.claims)],
             measured=measured,
             figures=_figures(list(measured.values())),
             warnings=_warnings(record, measured, party),
@@ -91,9 +94,22 @@ def model_card(
             by_class=[(rows, classes) for rows, m in measured.items() if (classes := _by_class(record, m))],
             versions={**record.versions, "fedkd-flwr": release}.items(),
             listed=_listed,
+            **(run or of_run(record)),
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def of_run(record: RunRecord) -> dict[str, Any]:
+    """Return what the cards of all models of a run say alike; it takes a look at every party."""
+    public = record.publishable()
+    return {
+        "what_leaves": what_leaves(record),
+        "parties": [one.name for one in public.parties],
+        "settings": [(key, value) for key in record.changed or () if (value := public.config.get(key)) is not None],
+        "no_claim": no_claim(record),
+        "claims": [(claim_meaning(claim), claim_cells(claim)) for claim in ordered(public.claims)],
+    }
 
 
 def _cell(value: Any) -> str:

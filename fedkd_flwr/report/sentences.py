@@ -314,6 +314,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
         "noise is added there, and protects from everybody else."
     ),
     NoteCode.LOOK_AT_COLUMNS: "columns were left out, or say little (see their notes); to drop them all: {command}",
+    NoteCode.LACKS_COLUMNS: lambda v: f"It learns and votes without {_list(v['columns'])}, which it lacks.",
     NoteCode.COPIED_TEST_ROWS: "{copied} of {of} common test rows equal, label and all, a private row. If they are "
     "copies of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
     "that look the same belong in it.",

@@ -19,7 +19,7 @@ from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, set
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.settings.node_config import NodeConfig
+from fedkd_flwr.settings.node_config import NodeConfig, listed
 
 __all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
@@ -137,6 +137,9 @@ class RunConfig(Config):
     data have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of your table that says whose row it is. It is no feature."""
+    lacks: str = setting("")
+    """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
+    drawn by the seed. Empty: those that its own file or table lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(
@@ -207,6 +210,12 @@ class RunConfig(Config):
         named = bool(self.tables or self.partition_column or self.dataset in _WITH_PARTIES)
         return named and self.partitioner in _OWN_PARTIES["partitioner"]
 
+    @cached_property
+    def lacks_by_party(self) -> dict[str, set[str]]:
+        """The columns that ``lacks`` names, by party."""
+        parts = (part.rpartition(":") for part in self.lacks.split(";") if part and not self.lacks.isdecimal())
+        return {party.strip(): listed(columns) for party, _, columns in parts}
+
     def setting(self, name: str, default: Any = None) -> Any:
         """Return a setting that not every algorithm has."""
         return getattr(self.own, name, default)
@@ -257,6 +266,9 @@ class RunConfig(Config):
             if params and not spec:
                 way_out = "It would be ignored: name the model too, or use model-params."
                 raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
+        if self.lacks and self.public_path:
+            way_out = "Each silo names its own in its node config: drop it here."
+            raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
         if self.partitioner == "file" and not self.partition_path:
             raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
 

@@ -40,6 +40,10 @@ class NodeConfig(Config):
     Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
     """If given, it must be the schema's label column: a check."""
+    lacks: str = setting("")
+    """Columns of the schema that it does not have, with commas: it learns and votes on the others. Its file may hold
+    them, empty or not. The server and whoever reads the run's page may know which these are
+    (docs/howto/your-data.md)."""
     model: str = setting("", first=True)
     """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
     model_params: str = setting("")

@@ -23,7 +23,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.silo.check import Finding, Level, check_disk, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.simulation.rows import check_simulation, simulated_pool
+from fedkd_flwr.simulation.rows import check_simulation, lacking, party_name, simulated_pool
 from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
 from fedkd_flwr.stores.ledger import LedgerStore
 
@@ -66,6 +66,9 @@ def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Find
         yield finding_of("data", error)
         return
     yield ready("model", f"{parties} parties were dealt, each with its model")
+    if without := {party_name(i, config): lacks for i in range(parties) if (lacks := lacking(config, i))}:
+        told = "; ".join(f"{party} lacks {', '.join(sorted(lacks))}" for party, lacks in without.items())
+        yield ready("values", f"{told}: these learn and vote without")
     for note in notes:
         what, way_out = note_sentence(note), "docs/howto/your-model.md says what to change."
         yield warning("model", what, way_out)

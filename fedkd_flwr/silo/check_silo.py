@@ -121,7 +121,9 @@ def _look(
         yield _why_no_client(node, error)
     else:
         yield _fingerprint(node, public)
-        yield from _rows(node, client.party, public)
+        if lacks := client.party.public.lacks:
+            yield ready("values", f"it lacks {', '.join(lacks)}, learns and votes without, and tells the server so")
+        yield from _rows(node, client.party, client.party.public)
         yield from _model(client)
     yield check_disk(root, "state-dir")
     yield from _ledger(node, root, client)
@@ -185,8 +187,11 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
         ]
         columns = column_differences(tables[0], tables[1], schema)
         for column in schema.columns:
-            if column.kind == "categorical":
-                texts = column_texts(tables[0][column.name], column.reading.missing)
+            texts = column_texts(tables[0][column.name], column.reading.missing)
+            if all(text is None for text in texts):
+                way_out = f'If it is never filled in, name it in the node config: lacks="{column.name}"'
+                yield warning("values", f"column {column.name!r} holds no value in any row", way_out, private=True)
+            elif column.kind == "categorical":
                 strange = [text for text in texts if text not in {None, *map(canonical, column.categories)}]
                 if len(strange) > _MANY_UNKNOWN * sum(text is not None for text in texts):
                     shown = short_list([repr(text[:30]) for text in dict.fromkeys(strange)], 3)

@@ -7,7 +7,7 @@ nobody is told anything over the wire.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.app.models import check_role, global_model, model_factory
+from fedkd_flwr.app.models import check_lacks, check_role, global_model, model_factory
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
 from fedkd_flwr.data.given import given_table
@@ -39,6 +39,7 @@ __all__ = [
     "forget_rows",
     "held_out_rows",
     "hold_out",
+    "lacking",
     "party_class_counts",
     "party_name",
     "simulated_digest",
@@ -149,6 +150,16 @@ def party_name(partition_id: int, config: RunConfig | None = None) -> str:
     return names[partition_id] if partition_id < len(names) else f"party-{partition_id:03d}"
 
 
+def lacking(config: RunConfig, partition_id: int) -> Collection[str]:
+    """Return the columns that a simulated party lacks: as the run says, else those that its own table lacks."""
+    name, pool = party_name(partition_id, config), simulated_pool(config)
+    if config.lacks.isdecimal():
+        names = pool.public.schema.column_names
+        drawn: list[str] = derive_rng(config.seed, name, "lacks").permutation(names)[: int(config.lacks)].tolist()
+        return drawn
+    return config.lacks_by_party.get(name, ()) if config.lacks else pool.lacks.get(name, ())
+
+
 def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: float) -> tuple[Any, Any]:
     """Split a party's rows into training and own test rows: by position under a random permutation."""
     order = derive_rng(seed, party, "own-test").permutation(positions)
@@ -217,12 +228,13 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     Nothing is written. A run that continues another is checked too: whether anything is left to do.
 
     Raises `ConfigError`, `DataError` or `MissingExtraError` if the run to continue has its result, parties cannot be
-    dealt, or a model cannot be made.
+    dealt or lack columns that they cannot, or a model cannot be made.
     """
     if (folder := continued(config)) is not None:
         check_goes_on(folder, config.card, config.rounds)
     pool = simulated_pool(config)
     dealt(config, num_parties)
+    _check_lacks(config, num_parties)
     if config.card.one_net:
         global_model(config, pool.public)(seed=0).initialize()
     made: dict[tuple[str, str], Any] = {}
@@ -235,3 +247,13 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
             if role in ("teacher", "student"):
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])
+
+
+def _check_lacks(config: RunConfig, num_parties: int) -> None:
+    """Refuse columns that no party can lack, and parties that there are not."""
+    if unknown := config.lacks_by_party.keys() - {party_name(i, config) for i in range(num_parties)}:
+        rule, way_out = "name parties of the run, as north:ca,thal;south:slope, or be one number", "Correct the name."
+        raise ConfigError(explain("lacks", rule, ", ".join(sorted(unknown)), way_out))
+    for lacks in filter(None, (lacking(config, i) for i in range(num_parties))):
+        check_lacks(config.card, lacks)
+        simulated_pool(config).public.schema.without(lacks)

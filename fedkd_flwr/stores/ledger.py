@@ -58,6 +58,8 @@ class LedgerStore:
         (`know`), each data set is counted as if it were one row: another digest starts afresh.
     ``apart``: refuse rows that another party of this state directory has charged. False for simulations, whose parties
         may hold equal rows; the very same data set is refused even there.
+    ``alone``: the folder is one simulated run's own, whose parties have their rows and names from it: none is looked
+        for under another name, which for each of many parties would mean to read the ledgers of all others.
     ``lock_timeout_s``: how long to wait for another process of this party, in seconds.
 
     Three things cannot be noticed: the whole state directory restored from a backup, an empty disk in place of the
@@ -74,10 +76,11 @@ class LedgerStore:
         data_digest: str,
         rows: PrivateRows | None = None,
         apart: bool = True,
+        alone: bool = False,
         lock_timeout_s: float = 60.0,
     ) -> None:
         self.new = Ledger(party=party, data_digest=data_digest)  # checks both
-        self.apart = apart
+        self.apart, self.alone = apart, alone
         self.lock_timeout_s = lock_timeout_s
         self.ledgers = Path(root).expanduser() / "ledgers"
         self.directory = self.ledgers / file_name(party)
@@ -283,13 +286,14 @@ class LedgerStore:
     def with_rows(self, table: RowTable) -> RowTable:
         """Return the table with the rows held now, after a look whether another party's ledger knows them."""
         rows, hashes = self.rows, self.hashes()
-        for folder in sorted(path.parent for path in self.ledgers.glob(f"*/{HEAD}")):
+        folders = () if self.alone else sorted(path.parent for path in self.ledgers.glob(f"*/{HEAD}"))
+        for folder in folders:
             if folder == self.directory:
                 continue
             if self.apart:
                 with looked_at(folder, timeout_s=self.lock_timeout_s) as book:
                     other = rows_in(book)
-            else:  # of a thousand simulated parties, each looks at all others
+            else:
                 other = RowTable(data_sets=tuple((digest, form) for digest, form in _sets(folder)))
             same = other.column(rows.digest) is not None
             shared = int(np.isin(hashes, other.hashes).sum()) if self.apart else 0

@@ -51,6 +51,9 @@ class Inbox(Generic[Answered]):
             party = self.record.party(reply.party)
             for code in answer.notes:
                 add_note(party.notes, Note(code))
+            lacks = str(reply.metrics.get("lacks", "")).split("\n")
+            if columns := [column.name for column in at.public.schema.columns if column.name in lacks]:
+                add_note(party.notes, Note(NoteCode.LACKS_COLUMNS, {"columns": columns}))
         this.rejected += self.roster.missing(heard)
         for left_out in this.rejected:
             left_out.party = left_out.party or self.roster.names.get(int(left_out.node_id), "")

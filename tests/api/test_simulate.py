@@ -134,6 +134,20 @@ def test_tables_by_party_are_that_party_s_rows(door):
     assert done.predict(arrays["north"][0]).dtype == bool
 
 
+def test_tables_by_party_may_lack_columns_and_each_party_s_model_reads_its_own(door):
+    rows = hospital_rows()
+    apart = {name: part.drop(columns="hospital") for name, part in rows.groupby("hospital")}
+    apart["north"] = apart["north"].drop(columns=["bmi", "smoker"])
+    done = door(apart, label="outcome")
+    told = {party.name: [note.values["columns"] for note in party.notes] for party in done.record.parties}
+    assert told == {"north": [["bmi", "smoker"]], "south": [], "west": []}
+    assert done.model("north").columns == ("age", "seen")
+    assert set(done.predict(apart["north"], party="north")) == {"ill", "well"}
+    assert set(done.model().columns) == {"age", "bmi", "smoker", "seen"}
+    other = {**apart, "north": apart["north"].assign(bmi=np.nan, smoker=None)}
+    assert door(other, label="outcome").record.parties[0].notes == []
+
+
 def test_a_folder_holds_one_file_for_each_party(door, tmp_path):
     folder = tmp_path / "silos"
     folder.mkdir()

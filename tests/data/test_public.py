@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
+from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.errors import Code, DataError
+from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.labels import ABSTAIN
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
@@ -165,3 +167,41 @@ def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
     np.testing.assert_array_equal(public.features(table), public.X)
     assert public.X[0, 0] < public.X[1, 0]  # "<5" is 5, and 5 is the median, 7
     assert public.fingerprint == fingerprint(table, schema)
+
+
+def test_a_party_that_lacks_a_column_reads_the_others_by_the_same_public_rows(people, schema):
+    whole = make_public_set(people, schema)
+    public, kept = whole.without(["age"])
+    assert (public.lacks, public.schema.column_names, public.fingerprint) == (("age",), ("job",), whole.fingerprint)
+    assert public.X.tolist() == whole.X[:, kept].tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert public.features(people[["job"]]).tolist() == public.X.tolist()
+    encoder = Encoder.from_bytes(Encoder.of(public).to_bytes())
+    assert (encoder.reads, encoder.features(people[["job"]]).tolist()) == (("job",), public.X.tolist())
+    assert whole.without([]) == (whole, slice(None))
+
+
+def test_a_column_that_is_not_scaled_can_be_lacking_too():
+    schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "abc"), classes=("no", "yes"))
+    whole = make_public_set(pd.DataFrame({"a": [0, 1], "b": [5, 6], "c": [7, 8]}), schema, scale=False)
+    public, _ = whole.without({"b"})
+    assert public.X.tolist() == public.features(pd.DataFrame({"c": [7, 8], "a": [0, 1]})).tolist() == [[0, 7], [1, 8]]
+
+
+@pytest.mark.parametrize("lacks", [["wage"], ["age", "wage"], ["age", "job"]])
+def test_what_no_party_can_lack_is_refused(people, schema, lacks):
+    with pytest.raises(ConfigError, match="lacks must name some of the schema's columns and not all: age, job, got "):
+        make_public_set(people, schema).without(lacks)
+
+
+def test_images_lack_no_column_and_a_reader_of_texts_lacks_none_of_its_texts():
+    with pytest.raises(ConfigError, match="not all: images have none, got 'pixel-0'"):
+        make_public_set(np.zeros((2, 4)), IMAGES).without(["pixel-0"])
+    columns = Column(name="note", kind="text"), Column(name="more", kind="text"), Column(name="age", kind="numeric")
+    table = pd.DataFrame({"note": ["good", "bad"], "more": ["warm", "cold"], "age": [1, 2]})
+    whole = make_public_set(table, Schema(columns=columns, classes=("no", "yes")))
+    reader = whole.as_read_by(SimpleNamespace(takes_text=True))
+    with pytest.raises(ConfigError, match="lacks must name no text column for a model that reads texts, got 'more'"):
+        reader.without(["more"])
+    assert reader.without(["age"])[0].X.tolist() == reader.X.tolist()
+    numbers, kept = whole.without(["note"])
+    assert numbers.X.tolist() == whole.X[:, kept].tolist() == whole.X[:, 2:].tolist()

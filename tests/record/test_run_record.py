@@ -418,3 +418,11 @@ def test_what_the_server_s_machine_lacked_is_said_in_a_sentence(error, words):
     record = RunRecord(run_id="7", algorithm="fedct")
     record.close(error)
     assert (record.status, record.reason.startswith(words)) == ("failed", True)
+
+
+def test_parties_stay_sorted_by_name_and_each_has_one_record():
+    record = RunRecord(run_id="1", algorithm="fedct")
+    made = {name: record.party(name) for name in ("party-10", "party-2", "a", "party-1")}
+    assert [party.name for party in record.parties] == ["a", "party-1", "party-10", "party-2"]
+    assert all(record.party(name) is party for name, party in made.items())
+    assert len(record.parties) == 4

@@ -254,6 +254,25 @@ def test_a_planted_fault_is_named_with_its_cause_and_its_way_out(silo, tmp_path,
     assert not list(tmp_path.glob(".fedkd-check*"))
 
 
+def test_a_silo_that_lacks_columns_is_ready_without_them(silo):
+    run = {"public-path": silo["public-path"], "algorithm": "fedct"}
+    _edit(silo, lambda rows: rows.drop(columns="job"))
+    assert exit_code(check_silo(silo, run=run)) == Level.FAULT
+    found = check_silo(silo | {"lacks": "job"}, run=run)
+    assert exit_code(found) == 0
+    assert "it lacks job, learns and votes without, and tells the server so" in [one.what for one in found]
+    refused = check_silo(silo | {"lacks": "job", "allow-algorithms": "fedavg"}, run=run | {"algorithm": "fedavg"})
+    assert "lacks must be empty for fedavg: its net must have all columns" in " ".join(one.what for one in refused)
+
+
+def test_a_column_without_a_value_is_named_to_its_owner(silo):
+    _edit(silo, lambda rows: rows.assign(job=None))
+    (found,) = [one for one in check_silo(silo) if one.subject == "values"]
+    assert (found.level, found.private) == (Level.WARNING, True)
+    assert found.what == "column 'job' holds no value in any row"
+    assert found.way_out.endswith('lacks="job"')
+
+
 def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
     public = load_public(silo["public-path"])
     silo["public-fingerprint"] = short_fingerprint(public.fingerprint)

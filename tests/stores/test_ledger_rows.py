@@ -152,6 +152,13 @@ def test_the_same_data_under_another_name_is_refused_with_the_way_out_also_in_a_
         assert other.load().entries == ()
 
 
+def test_in_a_folder_of_one_run_alone_no_other_ledger_is_looked_at(tmp_path, monkeypatch):
+    path = _write(tmp_path / "1.csv", [_row(number) for number in range(5)])
+    _charge(_store(tmp_path, path, apart=False, alone=True), "1")
+    monkeypatch.setattr("fedkd_flwr.stores.ledger._sets", lambda folder: pytest.fail(f"{folder} was read"))
+    _charge(_store(tmp_path, path, "b", apart=False, alone=True), "1")
+
+
 def test_parties_of_a_simulation_may_hold_equal_rows_and_silos_may_not_share_a_folder(tmp_path):
     rows = [_row(number) for number in range(5)]
     one, other = _write(tmp_path / "1.csv", rows), _write(tmp_path / "2.csv", [*rows[3:], _row(9)])
