@@ -1,4 +1,4 @@
-"""What a threshold does where there are two classes: ROC and precision-recall curves, and a small table."""
+"""What a threshold does where there are two classes, in a small table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from typing import NamedTuple
 from fedkd_flwr.metrics import SCORE_BINS, Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import GREY, Canvas, Plot
-from fedkd_flwr.report.class_plots import LOOKS
 from fedkd_flwr.report.formatting import plain, share
 from fedkd_flwr.report.html import Table
 
-__all__ = ["Point", "curves_plot", "points", "threshold_table", "thresholds_explained"]
+__all__ = ["Point", "points", "threshold_table", "thresholds_explained"]
 
 _SHOWN = range(5, SCORE_BINS, 5)  # bins at whose edges the table stands: 0.1, 0.2, ...
 
@@ -62,41 +60,6 @@ def _lines(record: RunRecord) -> Mapping[str, list[Point]]:
 
 def _positive(record: RunRecord) -> str:
     return plain(results.class_name(record.classes, 1), 30)
-
-
-def curves_plot(record: RunRecord) -> Plot:
-    """Draw ROC and precision-recall curves: all parties alone, all with the federation, the server's model.
-
-    Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, of more than two classes.
-    """
-    lines = _lines(record)
-    if not lines:
-        return Plot(title="", svg="", caption="")
-    with Canvas(3.0) as canvas:
-        roc, precision = canvas.figure.subplots(1, 2)
-        roc.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":")
-        for name, curve in lines.items():
-            colour, style, _ = LOOKS[name]
-            look = {"color": colour, "linestyle": style, "linewidth": 1.6, "label": name}
-            roc.plot([p.false_alarms for p in curve], [p.recall for p in curve], **look)
-            kept = [p for p in curve if p.answered]
-            precision.plot([p.recall for p in kept], [p.precision for p in kept], **look)
-        for axes, x, y in ((roc, "false alarms", "recall"), (precision, "recall", "precision")):
-            axes.set(xlabel=x, ylabel=y, xlim=(-0.03, 1.03), ylim=(-0.03, 1.05))
-            axes.set_aspect("equal")
-            axes.grid()
-        canvas.figure.legend(*roc.get_legend_handles_labels(), loc="outside upper left", ncols=len(lines))
-        svg = canvas.svg("curves")
-    name, best = list(lines)[-1], _best(list(lines.values())[-1])
-    found = f"{best.recall:.0%} of {_positive(record)}, with {best.false_alarms:.0%} false alarms"
-    rows = results.rows_used(record)
-    whose = results.models_shown(record, rows, lambda m: m.score_counts, server="server's model" in lines)
-    caption = (
-        f"{whose}, on {results.ROWS[rows]}. Left the ROC curve, right precision against recall, of class "
-        f"{_positive(record)}, from counts in {SCORE_BINS} bins of its probability. False alarms are the share of the "
-        "other class's rows that is answered positive. The dotted line is guessing."
-    )
-    return Plot(title=f"At the best threshold ({name}): {found}", svg=svg, caption=caption)
 
 
 def _best(curve: list[Point]) -> Point:

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from pages import texts
 from sklearn import metrics as sk
 
 from fedkd_flwr.metrics import SCORE_BINS, Metrics, measure
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.thresholds import curves_plot, points, threshold_table, thresholds_explained
+from fedkd_flwr.report.thresholds import points, threshold_table, thresholds_explained
 
 
 def _measured(seed, n=300):
@@ -59,10 +58,5 @@ def test_the_table_is_of_the_server_s_model_where_there_is_one_and_holds_the_bes
     assert thresholds_explained(_record()).startswith("Of all parties together, with the federation")
 
 
-def test_the_picture_has_a_curve_of_each_kind_of_model_and_none_of_three_classes():
-    plot = curves_plot(_record(server=True))
-    assert {"alone (SOLO)", "with the federation", "server's model"} <= set(texts(plot.svg))
-    assert plot.title.startswith("At the best threshold (server's model): ")
-    assert "server's model" not in texts(curves_plot(_record()).svg)
-    nothing = curves_plot(RunRecord(run_id="7", algorithm="fedct", parties=[PartyRecord(name="a")]))
-    assert (nothing.svg, nothing.caption, threshold_table(RunRecord(run_id="7", algorithm="x")).rows) == ("", "", [])
+def test_a_run_without_scores_has_no_table():
+    assert threshold_table(RunRecord(run_id="7", algorithm="x")).rows == []
