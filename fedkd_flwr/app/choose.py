@@ -6,14 +6,12 @@ differences are compared seed by seed, with Student's t and Bonferroni's correct
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from flwr.app import Context, RecordDict
@@ -21,9 +19,7 @@ from flwr.app import Context, RecordDict
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.captured_log import captured_log
-from fedkd_flwr.app.choose_runs import about_seconds, kept_file
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
-from fedkd_flwr.files import write_atomic
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
@@ -197,8 +193,7 @@ def choose(
     progress : callable
         Called with a line before the first run and after each.
 
-    Runs that ended are kept in the folder ``choose`` of ``output-dir``, and are not repeated. A `KeyboardInterrupt`
-    ends it with what is known; `Comparison.stopped` says so.
+    A `KeyboardInterrupt` ends it with what is known; `Comparison.stopped` says so.
 
     Raises
     ------
@@ -273,24 +268,19 @@ def _configs(
 def _records(
     configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
 ) -> tuple[dict[str, dict[int, RunRecord]], str]:
-    """Run what is given by candidate and seed, or take it from an earlier call; note who failed, who runs no more.
+    """Run what is given by candidate and seed; note who failed, who runs no more.
 
     Returns the records by candidate and seed, and how many runs were done if it was stopped, else "".
     """
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
-    files = {one: kept_file(config) for one, config in configs.items()}
-    todo = [one for one in configs if not files[one].is_file()]
-    seconds = sum(map(about_seconds, (configs[one] for one in todo)))
-    earlier = f", {len(configs) - len(todo)} of them done earlier" if len(todo) < len(configs) else ""
-    told = f": about {max(round(seconds / 60), 1)} min" if todo else ""
-    progress(f"{len(configs)} runs ({len(outcomes)} candidates){earlier}{told}. Ctrl-C shows what is known by then.")
+    progress(f"{len(configs)} runs ({len(outcomes)} candidates). Ctrl-C shows what is known by then.")
     began = time.monotonic()
     try:
         for number, ((name, seed), config) in enumerate(configs.items(), 1):
             outcome = outcomes[name]
             if not outcome.failed:
                 try:
-                    records[name][seed] = _read_or_run(config, files[name, seed])
+                    records[name][seed] = _run(config)
                 except (FedkdError, RuntimeError) as error:
                     outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
             told = f"failed, {outcome.failed}" if outcome.failed else "done"
@@ -298,16 +288,6 @@ def _records(
     except KeyboardInterrupt:
         return records, f"{sum(map(len, records.values()))} of {len(configs)} runs"
     return records, ""
-
-
-def _read_or_run(config: RunConfig, file: Path) -> RunRecord:
-    """Return the record of a run, from the file where it is kept if it can be read."""
-    with contextlib.suppress(FedkdError, OSError, ValueError):
-        return RunRecord.load(file)
-    record = _run(config)
-    with contextlib.suppress(OSError):  # a full disk is no reason to lose the comparison
-        write_atomic(file, record.to_json().encode())
-    return record
 
 
 def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:

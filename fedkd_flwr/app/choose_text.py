@@ -25,7 +25,7 @@ def comparison_text(found: Comparison) -> str:
     titles = "".join(f"  {_title(whose, name, first=name == figures[0]):>16}" for whose, name in columns)
     seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
     which = f"{found.seeds[0]} to {found.seeds[-1]}" if len(found.seeds) > 1 else f"{found.seeds[0]}"
-    lines = [f"Stopped after {found.stopped}. The same command goes on there."] if found.stopped else []
+    lines = [f"Stopped after {found.stopped}."] if found.stopped else []
     lines += [f"mean (standard deviation) over {seeds}, {which}{_rows_text(found)}"]
     lines.append(f"{'':<{width}}{titles}  {'KB up':>8}  {'s':>6}")
     for one in outcomes:
