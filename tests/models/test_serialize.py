@@ -321,27 +321,6 @@ def test_a_payload_other_than_its_digest_is_refused():
         serialize.loads(data)
 
 
-def test_a_path_as_member_is_refused():
-    with pytest.raises(ModelBytesError, match=r"hold meta\.json and payload, perhaps encoder\.json, and no more"):
-        serialize.loads(forge(serialize.dumps(fitted_tree()), extra="../../etc/passwd"))
-
-
-def test_a_bomb_in_the_container_is_refused_unread():
-    data = forge(serialize.dumps(fitted_tree()), payload=bytes(50_000_000), compression=zipfile.ZIP_DEFLATED)
-    assert len(data) < 100_000
-    with pytest.raises(ModelBytesError, match="Members of model bytes must be stored as they are"):
-        serialize.loads(data)
-
-
-def test_a_bomb_in_the_skops_payload_is_refused_unread(monkeypatch):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("schema.json", bytes(30_000_000))
-    monkeypatch.setattr(serialize, "MAX_BYTES", 20_000_000)
-    with pytest.raises(ModelBytesError, match="A skops payload must unpack to at most 20000000 bytes"):
-        serialize.loads(forge(serialize.dumps(fitted_tree()), payload=buffer.getvalue()))
-
-
 def test_more_bytes_than_allowed_are_refused(monkeypatch, tmp_path):
     path = tmp_path / "model"
     serialize.save(fitted_tree(), path)
@@ -391,19 +370,6 @@ def test_a_net_larger_than_its_weights_is_refused_before_it_is_built(digits):
     huge = {**params, "hidden": [2**19, 2**19, 2**19]}  # a terabyte and more
     with pytest.raises(ModelBytesError, match="other names or shapes"):
         serialize.loads(forge(data, params=huge))
-
-
-def test_a_net_with_a_broken_optimiser_state_is_refused(digits):
-    from safetensors.torch import load, save
-
-    X, y, _, _ = digits
-    model = make_model("mlp", num_classes=10, num_features=64, seed=1, params=SMALL["mlp"]).fit(X, y)
-    data = serialize.dumps(model)
-    tensors = load(zipfile.ZipFile(io.BytesIO(data)).read("payload"))
-    for name in ("optimizer.0.exp_avg", "optimizer.0.step", "rng"):
-        broken = {**tensors, name: tensors[name].ravel().repeat(2)}
-        with pytest.raises(ModelBytesError, match="hold a readable torch model"):
-            serialize.loads(forge(data, payload=save(broken)))
 
 
 def test_a_forest_of_soft_targets_is_saved_like_any_other_and_refits_as_a_classifier(digits):
