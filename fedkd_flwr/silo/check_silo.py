@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_c
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
+from fedkd_flwr.silo.egress import door_of
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
@@ -113,7 +115,7 @@ def _look(
     yield check_disk(root, "state-dir")
     yield from _ledger(node, root, client)
     if run_values is not None and client is not None:
-        yield _takes_part(client, run)
+        yield _takes_part(node, client, run)
 
 
 def _subject(error: Exception, otherwise: str) -> str:
@@ -237,10 +239,17 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
             yield ready("budget", what)
 
 
-def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
+def _takes_part(node: NodeConfig, client: PartyClient, run: RunConfig) -> Finding:
+    """Return whether the party, behind the door of its site, would answer the first round of a run."""
     from fedkd_flwr.app.server_app import first_settings
 
-    error = judge(client, {**first_settings(run, client.party.public)})
+    try:
+        door = door_of(run, node, "check")
+        door.check_run()
+        client.party = replace(client.party, door=door)
+        error = judge(client, {**first_settings(run, client.party.public)})
+    except FedkdError as found:
+        error = found
     if error is not None:
-        return finding_of("run", error)
+        return finding_of(_subject(error, "run"), error)
     return ready("run", f"this party would answer its first round ({run.algorithm})")

@@ -271,7 +271,7 @@ def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
 def test_a_silo_hears_what_it_would_refuse_in_a_run(silo):
     findings = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedmd"})
     (refused,) = (one for one in findings if one.level == Level.FAULT)
-    assert refused.subject == "run"
+    assert refused.subject == "not allowed"
     assert 'Add "fedmd" to this node\'s allow-algorithms' in refused.what
 
 
