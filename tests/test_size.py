@@ -33,7 +33,7 @@ LIMITS = {
     "report": 4_629,
     "seeds": 39,
     "settings": 762,
-    "silo": 4_647,
+    "silo": 4_656,
     "simulation": 1_122,
     "stores": 2_549,
     "strategies": 3_857,
