@@ -15,7 +15,7 @@ __all__ = [
     "COMMANDS",
     "DOOR",
     "GROUPS",
-    "OWNERS_PAGE",
+    "OWNERS_WORD",
     "REHEARSAL",
     "SITE_RULES",
     "TASKS",
@@ -26,11 +26,11 @@ __all__ = [
 #: Modules of cards beside those of `fedkd_flwr.algorithms`.
 CARDS = ("fedkd_flwr.baselines.cards",)
 
-#: A node's door, the rules of its site, and its owner's page; what is wrong with a server's certificate; a rehearsal;
+#: A node's door, the rules of its site, what its owner is told; a fault of a server's certificate; a rehearsal;
 #: the bundle of an app.
 DOOR = "fedkd_flwr.silo.egress:door_of"
 SITE_RULES = "fedkd_flwr.silo.site_rules:rules_of"
-OWNERS_PAGE = "fedkd_flwr.silo.owner:owners_page"
+OWNERS_WORD = "fedkd_flwr.silo.owner:owners_word"
 CERTIFICATE = "fedkd_flwr.silo.server_certificate:certificate_fault"
 REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
@@ -54,7 +54,6 @@ COMMANDS = {
     **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},
     "node list": f"{_SILO}.node:list_approved",
     "node ledger": f"{_SILO}.ledger:ledger",
-    "node egress dry-run": f"{_SILO}.egress:dry_run",
     **{f"node egress {verb}": f"{_SILO}.egress:{verb}" for verb in ("pending", "approve", "reject", "log", "verify")},
     **{f"file {verb}": f"{_SILO}.file:{verb}" for verb in ("ask", "show", "answer", "count")},
     "dev net": f"{_SILO}.net:net",

@@ -50,7 +50,6 @@ def write_sweep_page(sweep: Sweep, path: Path) -> Path:
         .from_string(_PAGE)
         .render(
             title=f"Sweep of {sweep.name}: {heading}",
-            reload_s=0,
             heading=heading,
             sweep=sweep,
             seeds=count(len(sweep.seeds), "seed"),

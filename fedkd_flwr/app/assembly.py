@@ -37,7 +37,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.registry import OWNERS_PAGE, load
+from fedkd_flwr.registry import OWNERS_WORD, load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig, listed
@@ -206,14 +206,13 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "keep_model": True,
         "rows_at_least": node.rows_at_least,
         "node_secret": partial(node_secret, root),
-        "show": load(OWNERS_PAGE)(
+        "show": load(OWNERS_WORD)(
             config,
             run_id=run_id,
             party=name,
             model_name=spec,
             public=public,
             y=held.y[usable],
-            path=state.path.with_suffix(".html"),
         ),
     }
     if held.fault is not None:

@@ -66,9 +66,8 @@ def ready(message: Message, context: Context) -> Message:
     """Load what this party needs; say its name and, where the settings of a run come along, whether it is ready.
 
     In simulation a process plays many parties and starts with its first message: its first round then measures rounds
-    and not start-up. It also says whether it sees the server's folder (`fedkd_flwr.simulation.shared_folder`). At silos
-    a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A silo that hides how long
-    its work takes (``reply-every-s``) reads no private row for this, and says its name alone.
+    and not start-up. At silos a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A
+    silo that hides how long its work takes (``reply-every-s``) reads no private row for this, and says its name alone.
     """
     began = time.monotonic()
     settings = message.content.config_records.get("settings")
@@ -77,10 +76,6 @@ def ready(message: Message, context: Context) -> Message:
         with never_for_ever(context.node_config):
             client = client_of(context)
             said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
-        if settings is None and "data-path" not in context.node_config:
-            from fedkd_flwr.simulation.shared_folder import look
-
-            said |= look(str(context.run_config.get("output-dir", "")), str(context.run_id))
         if "code" in said:
             words = (
                 "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says what to do."

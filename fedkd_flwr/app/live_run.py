@@ -1,6 +1,6 @@
-"""What a run leaves behind while it goes on: its record and page, and how it ended, whoever ends it.
+"""What a run leaves behind: its record while it goes on, its page at the end, and how it ended, whoever ends it.
 
-Record and page are written before the messages of a round leave and after each round. A process that is told to end
+The record is written before the messages of a round leave and after each round. A process that is told to end
 (``flwr stop``, Ctrl-C) runs Flower's exit handlers and has a few seconds left: one of them closes the record
 here. In a simulation the exchange runs in another thread meanwhile; it finds the record closed, and sends nothing more.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 from logging import ERROR, INFO, WARN, LogRecord, getLogger
@@ -21,19 +20,17 @@ from flwr.common import log
 
 from fedkd_flwr.app.tracking import Tracking
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
-from fedkd_flwr.record.notes import Note, NoteCode, add_note
+from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
 __all__ = ["LiveRun"]
 
-_PAGE_SHARE = 0.1  # of the time at most is spent on the page of a run that goes on
-_PAGE_LATE_S = 3.0  # but it is never later than this, and never without the first round
 _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
 
 class LiveRun:
-    """Keeps the record and the page of one run, as a context: left by an error, the run failed or was stopped.
+    """Keeps the record of one run, as a context: left by an error, the run failed or was stopped.
 
     Others fill ``record``; ``record.json`` and, with ``page``, ``report.html`` go into ``folder``. ``tracking`` names
     tools that get the rounds too (`fedkd_flwr.app.tracking`).
@@ -46,7 +43,6 @@ class LiveRun:
         self._lock = threading.RLock()  # Flower's exit handlers may interrupt the thread that holds it
         self._tools, self.tracking = tracking, Tracking((), record, folder)
         self._closed = False
-        self._next_page = 0.0
 
     def __enter__(self) -> Self:
         """Write the record as it stands: a folder that cannot be written is said before anybody trains.
@@ -64,7 +60,6 @@ class LiveRun:
             self.record.close(error)
             self._file.write(self.record)
             raise
-        self._write_page()
         _close_at_exit(self)
         return self
 
@@ -89,10 +84,6 @@ class LiveRun:
             if self._closed:
                 raise SystemExit(f"run {record.run_id} was stopped")
             self._file.write(record)
-            # the end of a round is followed at once by the next one, or by the final result
-            telling = record.open_round is not None or record.doing != Doing.ROUNDS
-            if telling and (time.monotonic() >= self._next_page or len(record.rounds) == 1):
-                self._write_page()
         self.tracking.on_round(record)
 
     def _end(self) -> None:
@@ -103,7 +94,6 @@ class LiveRun:
             self._closed = True
             self.tracking.end(record)  # it may add a note
             written = self._write_last()
-            self._write_page()  # the one with plots takes seconds
         if record.status != "completed":
             log(ERROR, "run %s: %s", record.status, record.reason)
         try:
@@ -120,25 +110,13 @@ class LiveRun:
             log(WARN, "the table or the page could not be made: %s", error)
 
     def _write_last(self) -> bool:
-        """Write the record of a run that has ended; on a full disk in the page's place, which can be drawn again."""
         try:
             self._file.write(self.record)
-            return True
         except OSError as error:
-            note = Note(NoteCode.RECORD_IN_PLACE_OF_PAGE, {"failure": str(error)})
-            add_note(self.record.notes, note)
-        with contextlib.suppress(OSError):
-            (self.folder / "report.html").unlink(missing_ok=True)
-            self._file.write(self.record)
-            self.page = False
-            log(WARN, "%s", note)
-            return True
-        log(
-            ERROR,
-            "the record could not be written: %s is of an earlier moment. What was found is below.",
-            self._file.path,
-        )
-        return False
+            text = "the record could not be written (%s): %s is of an earlier moment. What was found is below."
+            log(ERROR, text, error, self._file.path)
+            return False
+        return True
 
     def stop(self, status: str, reason: str) -> None:
         """Write down that the process is being ended from outside: called while the exchange may still be running."""
@@ -151,25 +129,11 @@ class LiveRun:
                 with contextlib.suppress(RuntimeError):  # the other thread changed a dict of the record meanwhile
                     self._write_last()
                     break
-            self._write_page()
         # a tool's server that hangs must not keep the process
         tell = threading.Thread(target=self.tracking.end, args=(self.record,), daemon=True)
         tell.start()
         tell.join(5.0)
         log(WARN, "run %s: %s; record: %s", status, reason, self._file.path.absolute())
-
-    def _write_page(self) -> None:
-        if not self.page:
-            return
-        began = time.monotonic()
-        try:
-            from fedkd_flwr.report.page import write_page
-
-            write_page(self.record, self.folder / "report.html", live=True)
-        except Exception as error:
-            log(WARN, "the page could not be written: %s", error)
-        now = time.monotonic()
-        self._next_page = now + min((now - began) * (1 / _PAGE_SHARE - 1), _PAGE_LATE_S)
 
 
 def _in_words(entry: LogRecord) -> bool:

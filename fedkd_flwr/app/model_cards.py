@@ -1,8 +1,13 @@
-"""Writes a card beside each model of a run, from the facts of the model's file and the run's record."""
+"""Writes a card in Markdown beside each model of a run: what it is, what it learnt from, how good, what is claimed.
+
+A card says no more than the run's record. What could tell something of private rows beyond the run's publishable
+claims (the figures under *Evaluation*, a party's numbers of rows) is marked as for the operator.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from logging import WARN
@@ -17,41 +22,13 @@ from fedkd_flwr.models.serialize import describe, encoder_of
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.files import file_name
 
-__all__ = ["model_facts", "write_card", "write_cards"]
+__all__ = ["model_card", "write_card", "write_cards"]
 
-
-def model_facts(path: Path) -> dict[str, Any]:
-    """Return the facts that a model's file holds, as plain values.
-
-    Raises
-    ------
-    ModelBytesError
-        If it is no model, or one without a schema.
-    """
-    data = path.read_bytes()
-    encoder = Encoder.from_bytes(encoder_of(data) or b"")
-    columns = [
-        {
-            "name": column.name,
-            "kind": column.kind,
-            "categories": list(column.categories),
-            "written": column.reading.words,
-        }
-        for column in encoder.schema.columns
-    ]
-    return {
-        "file": path.name,
-        "bytes": len(data),
-        "sha256": sha256(data).hexdigest(),
-        **describe(data),
-        "classes": list(encoder.schema.classes),
-        "label": encoder.schema.label,
-        "id column": encoder.schema.id_column,
-        "image shape": None if encoder.schema.shape is None else list(encoder.schema.shape),
-        "columns": columns,
-        "reads": list(encoder.reads) if encoder.schema.shape is None else ["pixels"],
-        "public set fingerprint": encoder.fingerprint,
-    }
+_SENT = {
+    "weights": "the parties' weights, averaged",
+    "scores": "public rows with scores that parties sent",
+    "sums": "counts of the parties' rows, with noise",
+}
 
 
 def write_card(
@@ -65,22 +42,14 @@ def write_card(
 ) -> Path:
     """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
 
-    The card says no more than the record does. ``party`` is "" for the server's model; ``kind`` says whether a party's
-    model learnt ``alone``, or from the federation's labels too; a silo's record holds what that silo knows. ``run`` as
-    of `fedkd_flwr.report.model_card.model_card`.
+    Parameters are those of `model_card`. Raises `ModelBytesError` if the file is no model, or one without a schema.
     """
-    from fedkd_flwr.report.model_card import model_card
-
-    facts = model_facts(path)
-    told = {"party": party, "kind": kind, "at_silo": at_silo, "release": version("fedkd-flwr"), "run": run}
-    card = model_card(record, facts, **told)
+    card = model_card(path, record, party=party, kind=kind, at_silo=at_silo, run=run)
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
 def write_cards(record: RunRecord, folder: Path) -> None:
     """Write the cards of the models in a run's folder; a card that cannot be written is logged."""
-    from fedkd_flwr.report.model_card import of_run
-
     models = [(folder / "model.fedkd", "", "federated")]
     for party in record.parties:
         file = folder / "parties" / file_name(party.name)
@@ -89,7 +58,93 @@ def write_cards(record: RunRecord, folder: Path) -> None:
     for path, party_name, kind in models:
         try:
             if path.is_file():
-                run = run or of_run(record)
+                run = run or _of_run(record)
                 write_card(path, record, party=party_name, kind=kind, run=run)
         except Exception as error:  # the run's own outcome matters more
             log(WARN, "no model card for %s: %s", path, error)
+
+
+def model_card(
+    path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool, run: Mapping[str, Any] | None = None
+) -> str:
+    """Return the card of the model in a file.
+
+    ``record``: the run's record; at a silo, what the silo knows of the run. ``party``: whose model it is; "" for the
+    server's. ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
+    ``at_silo``: whether the card is written at a silo. ``run``: what all cards of the run say alike, where
+    many are written, because it takes a look at every party.
+
+    Raises `ModelBytesError` if the file is no model, or one without a schema.
+    """
+    from fedkd_flwr.report.formatting import share
+    from fedkd_flwr.report.html import environment
+    from fedkd_flwr.report.model_warnings import warnings_of
+    from fedkd_flwr.report.results import FIGURES, ROWS
+
+    data = path.read_bytes()
+    encoder, known = Encoder.from_bytes(encoder_of(data) or b""), record.party(party) if party else None
+    found = record.server if known is None else known.solo if kind == "alone" else known.federated
+    rows = [("n", [str(m.n) for m in found.values()])]
+    rows += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
+    lead = next((one for one in ("common", "own") if one in found), "")
+    who = "This model" if party else "The server's model"
+    run = run or _of_run(record)
+    text = (
+        environment(_cell)
+        .get_template("card.md")
+        .render(
+            record=record,
+            file=path.name,
+            schema=encoder.schema,
+            columns=[column for column in encoder.schema.columns if column.name in encoder.reads],
+            party=party,
+            at_silo=at_silo,
+            whose=f"{party}'s model{', trained alone' if kind == 'alone' else ''}" if party else "the server's model",
+            facts=[
+                ("file", f"{path.name}, {len(data):,} bytes, SHA-256 {sha256(data).hexdigest()}"),
+                ("model", ", ".join(name.rpartition(".")[2] for name in describe(data)["types"])),
+                ("public rows", f"{record.num_public}, fingerprint {record.fingerprint}"),
+                ("learnt from", _learnt_from(record, party, kind)),
+                ("what leaves a party", run["what_leaves"]),
+            ],
+            counts=dict(zip(record.classes, known.class_counts, strict=False)) if known is not None else {},
+            measured=[ROWS[one] for one in found],
+            figures=[(name, cells) for name, cells in rows if set(cells) != {"–"}],
+            warnings=list(warnings_of(record, found[lead], who=who, rows=lead)) if lead else [],
+            versions={**record.versions, "fedkd-flwr": version("fedkd-flwr")}.items(),
+            listed=_listed,
+            **run,
+        )
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _of_run(record: RunRecord) -> dict[str, Any]:
+    from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
+    from fedkd_flwr.report.run_privacy import no_claim, what_leaves
+    from fedkd_flwr.report.sentences import note_sentence
+
+    return {
+        "what_leaves": what_leaves(record),
+        "no_claim": no_claim(record),
+        "claims": [(claim_meaning(claim), claim_cells(claim)) for claim in ordered(record.publishable().claims)],
+        "notes": [note_sentence(note) for note in record.notes],
+    }
+
+
+def _cell(value: Any) -> str:
+    """Return foreign text so that it stays in its cell: no line break, no bar, no markup of its own."""
+    from fedkd_flwr.report.formatting import plain
+
+    return plain(str(value).replace("\n", " ")).replace("<", "&lt;").replace("|", "\\|")
+
+
+def _listed(names: Sequence[Any]) -> str:
+    """Return names, of many the first 40 and how many there are."""
+    return ", ".join(map(str, names[:40])) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
+
+
+def _learnt_from(record: RunRecord, party: str, kind: str) -> str:
+    sent = _SENT.get(record.sends, "public rows with labels that parties sent")
+    alone = f"private rows of {party}"
+    return sent if not party else f"{alone} alone" if kind == "alone" else f"{alone}, and {sent}"

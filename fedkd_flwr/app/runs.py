@@ -1,4 +1,4 @@
-"""Runs on this disk and at a SuperLink: listing them, reading their logs, stopping them."""
+"""Runs on this disk: listing them, reading their logs, stopping them."""
 
 from __future__ import annotations
 
@@ -41,26 +41,18 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
     return lines, len(found)
 
 
-def log_of(
-    run: str | Path, output_dir: str | Path = OUTPUT, *, superlink: str = "", follow: bool = False
-) -> Iterator[str]:
-    """Yield what a run logged, piece by piece; with ``follow`` until it has ended.
-
-    A run of `fedkd simulate` has a log beside its record; others' logs are at their SuperLink.
+def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = False) -> Iterator[str]:
+    """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended.
 
     Raises
     ------
     DataError
         If no run is meant, or several.
-    FlowerError
-        If no SuperLink that runs knows the run.
+    ConfigError
+        If the run is one of a SuperLink; the message names Flower's command.
     """
-    path = _here(run, output_dir)
-    if path is None or not path.with_name(LOG).exists():
-        from fedkd_flwr.app.submit import logged
-
-        yield from logged(str(run) if path is None else path.parent.name, superlink, stream=follow)
-        return
+    path = find_run(run, output_dir)
+    _require_simulated(path, "log")
     with path.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
         while True:
             ended = not follow or run_status(RunRecord.load(path)).word != "running"  # before the last read
@@ -71,38 +63,28 @@ def log_of(
             time.sleep(_POLL_S)
 
 
-def stop_run(
-    run: str | Path, output_dir: str | Path = OUTPUT, *, superlink: str = "", wait_s: float = 40.0
-) -> dict[str, str]:
-    """Stop a run, and say how it then stands: ``run_id``, ``status`` and a ``sentence``.
+def stop_run(run: str | Path, output_dir: str | Path = OUTPUT, *, wait_s: float = 40.0) -> dict[str, str]:
+    """Interrupt a run of `fedkd simulate`, and say how it then stands: ``run_id``, ``status`` and a ``sentence``.
 
-    A run of `fedkd simulate` is interrupted; any other is stopped by its SuperLink. ``wait_s`` are the seconds that it
-    may take to write how it ended.
+    ``wait_s`` are the seconds that it may take to write how it ended.
 
     Raises
     ------
     DataError
         If no run is meant, or several.
     ConfigError
-        If the run has ended.
-    FlowerError
-        If the SuperLink did not stop it.
+        If the run has ended, or is one of another machine or of a SuperLink.
     """
-    path = _here(run, output_dir)
-    if path is None:
-        _stop_at(superlink, str(run))
-        return {"run_id": str(run), "status": "stopped", "sentence": f"The SuperLink stopped run {run}."}
+    path = find_run(run, output_dir)
     record = RunRecord.load(path)
     stands = run_status(record)
     if stands.word not in ("running", "not known"):
         raise ConfigError(explain(f"run {record.run_id}", "be going on", stands.word, stands.sentence))
-    if not path.with_name(LOG).exists():
-        _stop_at(superlink, record.run_id)
-    elif record.process is None or stands.word != "running":
+    _require_simulated(path, "stop")
+    if record.process is None or stands.word != "running":
         rule, way_out = "run on this machine", "Stop it on the machine that `fedkd simulate` was called on."
         raise ConfigError(explain(f"run {record.run_id}", rule, stands.sentence, way_out))
-    else:
-        os.kill(record.process.pid, signal.SIGINT)
+    os.kill(record.process.pid, signal.SIGINT)
     until = time.monotonic() + wait_s
     while time.monotonic() < until:
         record = RunRecord.load(path)
@@ -113,17 +95,8 @@ def stop_run(
     return {"run_id": record.run_id, "status": stands.word, "sentence": stands.sentence}
 
 
-def _stop_at(superlink: str, run_id: str) -> None:
-    from fedkd_flwr.app.submit import stop
-
-    stop(run_id, superlink)
-
-
-def _here(run: str | Path, output_dir: str | Path) -> Path | None:
-    """Return the record of a run on this disk; None of an id whose server may run elsewhere."""
-    try:
-        return find_run(run, output_dir)
-    except DataError:
-        if str(run).isdecimal():
-            return None
-        raise
+def _require_simulated(path: Path, verb: str) -> None:
+    if not path.with_name(LOG).exists():
+        run = path.parent.name
+        way_out = f"Flower's own command: flwr {verb} {run} [SUPERLINK]"
+        raise ConfigError(explain(f"run {run}", "be one of fedkd simulate", "a run at a SuperLink", way_out))

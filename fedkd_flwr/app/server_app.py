@@ -43,7 +43,6 @@ from fedkd_flwr.simulation.rows import (
     party_class_counts,
     simulated_pool,
 )
-from fedkd_flwr.simulation.shared_folder import held_by_server, require_shared
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 
@@ -203,9 +202,7 @@ def _start_parties(grid: Grid, config: RunConfig, nodes: list[int], live: LiveRu
         raise ConfigError(explain("num-parties", f"equal the {len(nodes)} SuperNodes", config.num_parties, way_out))
     check_simulation(config, len(nodes))
     log(INFO, "%d parties registered; starting their processes", len(nodes))
-    with held_by_server(live.folder):
-        started = start_processes(grid, nodes, config.round_timeout_s)
-    require_shared(live.folder, started)
+    started = start_processes(grid, nodes, config.round_timeout_s)
     # not before: with a process forked while Ray started in this one, Ray's node "timed out during startup"
     _note(live.record, *try_models(config, len(nodes)))
     return {node: str(said["party"]) for node, said in started.items()}

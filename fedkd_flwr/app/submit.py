@@ -19,7 +19,7 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.registry import BUNDLE, load
 from fedkd_flwr.settings.config import parse_run_config
 
-__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "logged", "status", "stop", "submit"]
+__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "status", "submit"]
 
 _LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on this machine, for simulations
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -95,39 +95,10 @@ def _is_local(superlink: str) -> bool:
         raise FlowerError(error.message) from error
 
 
-def stop(run_id: str, superlink: str = "") -> None:
-    """Let a SuperLink stop a run; raise `FlowerError` if it does not."""
-    _require_running(run_id, superlink)
-    flower("stop", run_id, *_named(superlink))
-
-
-def logged(run_id: str, superlink: str = "", *, stream: bool = False) -> Iterator[str]:
-    """Yield what a run at a SuperLink has logged, line by line; raise `FlowerError` where none that runs knows it."""
-    _require_running(run_id, superlink)
-    status(run_id, superlink)
-    for line in follow(run_id, superlink, stream=stream):
-        yield f"{line}\n"
-
-
-def _require_running(run_id: str, superlink: str) -> None:
-    """Refuse to ask a local SuperLink that does not run: Flower would start one, which knows of no run."""
-    import socket
-
-    from flwr.cli.constant import LOCAL_SUPERLINK_HTTP_API_PORT
-
-    if _is_local(superlink):
-        try:
-            socket.create_connection(("127.0.0.1", int(LOCAL_SUPERLINK_HTTP_API_PORT)), timeout=5).close()
-        except OSError as error:
-            rule, way_out = "be known to a SuperLink that runs", "Name another one: --superlink NAME."
-            seen = "no local SuperLink is running"
-            raise FlowerError(explain(f"run {run_id}, which left no log here,", rule, seen, way_out)) from error
-
-
-def follow(run_id: str, superlink: str = "", *, stream: bool = True) -> Iterator[str]:
-    """Yield the lines of a run's log until it has ended; without ``stream`` those that are there."""
+def follow(run_id: str, superlink: str = "") -> Iterator[str]:
+    """Yield the lines of a run's log until it has ended."""
     with subprocess.Popen(
-        [*_FLWR, "log", run_id, *_named(superlink), "--stream" if stream else "--show"],
+        [*_FLWR, "log", run_id, *_named(superlink), "--stream"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         **_TEXT,

@@ -1,4 +1,4 @@
-"""A run's rounds in other tools, as they happen: JSON lines, TensorBoard, MLflow, Weights & Biases.
+"""A run's rounds in other tools, as they happen: JSON lines and MLflow.
 
 What is written is the operator's record, with figures that come from private rows. Each tool is a class of three
 methods; it is imported when it is asked for. A tool that fails in the middle of a run is left, with a note, and the
@@ -92,37 +92,6 @@ class JsonLines:
             file.write(json.dumps({"at": now_text(), **values}) + "\n")
 
 
-class TensorBoard:
-    """Event files in ``tensorboard/`` of the run's folder."""
-
-    def __init__(self, record: RunRecord, folder: Path) -> None:
-        writer = import_module("tensorboard.summary.writer.event_file_writer")
-        self._messages = import_module("tensorboard.compat.proto.summary_pb2")
-        self._events = import_module("tensorboard.compat.proto.event_pb2")
-        self._text = import_module("tensorboard.plugins.text.summary_v2")
-        self._writer = writer.EventFileWriter(str(folder / "tensorboard"), flush_secs=5)
-        lines = "\n".join(f"| {key} | {value} |" for key, value in record.config.items())
-        self._say("config", f"| setting | value |\n|---|---|\n{lines}")
-
-    def round(self, number: int, figures: Figures) -> None:
-        """Write a round's figures, at its number."""
-        values = [self._messages.Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        self._add(self._messages.Summary(value=values), number)
-
-    def end(self, record: RunRecord, figures: Figures) -> None:
-        """Write the final figures and the status, and close the file."""
-        self.round(len(record.rounds), figures)
-        self._say("status", f"{record.status} {record.reason}".strip())
-        self._writer.close()
-
-    def _say(self, name: str, text: str) -> None:
-        self._add(self._text.text_pb(name, text), 0)
-
-    def _add(self, summary: Any, step: int) -> None:
-        self._writer.add_event(self._events.Event(summary=summary, step=step, wall_time=time.time()))
-        self._writer.flush()
-
-
 class MLflow:
     """A run of MLflow: at ``MLFLOW_TRACKING_URI``, or in the file ``mlflow.db`` of the output folder."""
 
@@ -154,31 +123,10 @@ class MLflow:
         self._client.set_terminated(self._run, ended.get(record.status, "KILLED"))
 
 
-class WandB:
-    """A run of Weights & Biases, in the run's folder; ``WANDB_MODE=offline`` keeps it there."""
-
-    def __init__(self, record: RunRecord, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        wandb = import_module("wandb")
-        project = os.environ.get("WANDB_PROJECT", "fedkd")
-        self._run = wandb.init(project=project, name=record.run_id, config=dict(record.config), dir=str(folder))
-
-    def round(self, number: int, figures: Figures) -> None:
-        """Write a round's figures, at its number."""
-        self._run.log(figures, step=number)
-
-    def end(self, record: RunRecord, figures: Figures) -> None:
-        """Write the final figures and the status."""
-        self._run.summary.update({**figures, "status": record.status, "reason": record.reason})
-        self._run.finish(exit_code=0 if record.status == "completed" else 1)
-
-
 # name -> class, module it needs, how it is installed
 TOOLS: dict[str, tuple[type[Any], str, str]] = {
     "jsonl": (JsonLines, "json", ""),
-    "tensorboard": (TensorBoard, "tensorboard", "tensorboard"),
     "mlflow": (MLflow, "mlflow", "mlflow-skinny sqlalchemy alembic"),
-    "wandb": (WandB, "wandb", "wandb"),
 }
 
 

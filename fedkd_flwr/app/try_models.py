@@ -10,7 +10,6 @@ import json
 import os
 import re
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, explain, is_users, place_of
+from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, is_users, place_of
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
@@ -33,7 +32,6 @@ from fedkd_flwr.simulation.rows import simulated_pool
 __all__ = ["try_final_model", "try_models"]
 
 _ROWS = 24
-_COPY_S = 0.5  # a copy of the process that the model forked may take so long to come out of fit
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
@@ -50,7 +48,7 @@ def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     Raises
     ------
     ConfigError
-        If a model fails, does not end within ``try-models-s``, takes too much memory, or leaves a copy of its process;
+        If a model fails, does not end within ``try-models-s``, or takes too much memory;
         the message names file and line where they are known.
     """
     if not config.try_models_s or not hasattr(os, "fork"):
@@ -119,13 +117,12 @@ def _trial(spec: str, params: str, pool: Pool, folder: Path, seconds: float) -> 
     with (folder / "stack").open("w") as stack:
         faulthandler.dump_traceback_later(max(seconds * 0.9, seconds - 1.0), file=stack)
         try:
-            return json.dumps(_notes(spec, params, pool, folder / "copy")).encode()
+            return json.dumps(_notes(spec, params, pool)).encode()
         finally:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[tuple[str, dict[str, Any]]]:
-    process = os.getpid()
+def _notes(spec: str, params: str, pool: Pool) -> list[tuple[str, dict[str, Any]]]:
     notes: list[tuple[str, dict[str, Any]]] = []
     make = model_factory(spec, params, pool.public)
     model = make(seed=1)
@@ -134,10 +131,8 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[tuple[str, 
     model._lends_copies = False  # to see whether it writes into them
     given = [array.copy() for array in (X, public)]
     model.fit(X, y)
-    _one_process(process, copied, spec)
     writing = [model.template.fit] * (not np.array_equal(X, given[0]))
     labels = model.predict(public)
-    _one_process(process, copied, spec)
     writing += [model.template.predict] * (not np.array_equal(public, given[1]))
     if writing:
         notes.append((NoteCode.WRITES_INTO_ROWS, {"where": " and ".join(map(place_of, writing))}))
@@ -150,7 +145,6 @@ def _notes(spec: str, params: str, pool: Pool, copied: Path) -> list[tuple[str, 
         notes += [(NoteCode.DIVIDED_BY_SUM, model.scaled)] if model.scaled else []
     if model.continues:
         model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
-        _one_process(process, copied, spec)
         notes += [(NoteCode.NOT_STORABLE, {"failure": failure})] if (failure := _not_stored(model)) else []
     return notes
 
@@ -173,25 +167,3 @@ def _few(y: NDArray[np.integer]) -> NDArray[np.int64]:
     rank = np.empty(len(y), dtype=np.int64)
     rank[order] = np.arange(len(y)) - starts[y[order]]
     return np.sort(np.lexsort((y, rank))[:_ROWS])
-
-
-def _one_process(process: int, copied: Path, spec: str) -> None:
-    """Refuse a model that forked and let the copy go on: the party would answer twice."""
-    if os.getpid() != process:
-        copied.touch()
-        os._exit(0)
-    until = time.monotonic() + _COPY_S
-    while not copied.exists() and _has_children() and time.monotonic() < until:
-        time.sleep(0.01)
-    if copied.exists():
-        raise ConfigError(
-            explain(spec, "go on in one process", "a copy of it (os.fork) that came out of fit or predict too")
-        )
-
-
-def _has_children() -> bool:
-    """Tell whether processes that this one started go on."""
-    try:
-        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
-    except ChildProcessError:
-        return False

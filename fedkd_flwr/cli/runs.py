@@ -14,8 +14,6 @@ from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, pr
 
 __all__ = ["forget", "log", "runs", "stop"]
 
-_SuperLink = Annotated[str, typer.Option(help="Of a run at a SuperLink: its name in Flower's configuration.")]
-
 
 def runs(
     limit: Annotated[int, typer.Option(help="Show so many, the newest; 0: all.", min=0)] = 20,
@@ -54,38 +52,36 @@ def runs(
 def log(
     run: RunName,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
-    superlink: _SuperLink = "",
     output_dir: OutputDir = OUTPUT,
 ) -> None:
     """Print what a run logged.
 
-    That is the log that `fedkd simulate` keeps, or that of Flower's SuperLink (`flwr log`).
+    That is the log that `fedkd simulate` keeps; of a run at a SuperLink `flwr log` prints it.
 
     Examples
     --------
     fedkd runs log last
     fedkd runs log last --follow
-    fedkd runs log 1874890138940096806 --superlink hospital-link
     """
     from fedkd_flwr.app.runs import log_of
 
-    for piece in log_of(run, output_dir, superlink=superlink, follow=follow):
+    for piece in log_of(run, output_dir, follow=follow):
         typer.echo(piece, nl=False)
 
 
-def stop(run: RunName, superlink: _SuperLink = "", output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
-    """Stop a run, simulated here or at a SuperLink.
+def stop(run: RunName, output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
+    """Stop a run of `fedkd simulate`; one at a SuperLink is stopped by `flwr stop`.
 
     What the rounds before have found, and what has left the parties, stays in its record.
 
     Examples
     --------
     fedkd runs stop last
-    fedkd runs stop 1874890138940096806 --superlink hospital-link
+    fedkd runs stop 7300
     """
     from fedkd_flwr.app.runs import stop_run
 
-    said = stop_run(run, output_dir, superlink=superlink)
+    said = stop_run(run, output_dir)
     if as_json:
         print_json(said)
     else:

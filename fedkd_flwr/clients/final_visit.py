@@ -120,12 +120,12 @@ def keep_models(party: Party, finished: Finished) -> dict[str, Path]:
 
 
 def _show(party: Party, finished: Finished, models: Mapping[str, Path]) -> None:
-    """Show the owner what this party is left with; a page that cannot be made changes nothing that leaves."""
+    """Show the owner what this party is left with; what cannot be shown changes nothing that leaves."""
     if party.show is not None:
         try:
             party.show(finished, models)
         except Exception:
-            logger.exception("%s: its own page could not be made", party.name)
+            logger.exception("%s: its owner could not be told", party.name)
     for rows, found in {} if party.simulated else (finished.federated or {}).items():
         for kind, one in (("with the federation", found), ("alone", finished.solo[rows])):
             words = "%s: %s, on %d %s test rows: accuracy %.4f, balanced accuracy %.4f"

@@ -1,4 +1,4 @@
-"""The formats of users' files: NPZ, LIBSVM, Parquet, Excel; how much may be unpacked, and rows in parts."""
+"""The formats of users' files: NPZ, LIBSVM, Parquet, Excel; and rows in parts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import contextlib
 import datetime
 import gzip
 import io
-import math
 import os
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +20,9 @@ from fedkd_flwr.data.columns import column_name, require_distinct
 from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
 
 __all__ = [
-    "MAX_UNPACKED_GB",
     "Rows",
     "content",
     "in_usable_parts",
-    "max_unpacked",
     "read_excel",
     "read_libsvm",
     "read_libsvm_lines",
@@ -39,12 +35,7 @@ __all__ = [
     "table_of_npz",
 ]
 
-MAX_UNPACKED_GB = 4.0
-"""Gigabytes that a compressed file may unpack to."""
-
 _MOST_CHANNELS = 4  # RGBA
-_LIMIT_NAME = "FEDKD_MAX_UNPACKED_GB"
-_DEFLATE_RATIO = 1032  # the most that deflate can shrink anything
 
 Rows = slice | NDArray[np.intp]
 """Rows of a table by their positions."""
@@ -69,8 +60,6 @@ def read_libsvm(
         rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
         way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
         raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
-    size = 8 * X.shape[0] * X.shape[1]
-    _check_size(size, path, f"{size / 1e9:.3g} GB ({X.shape[0]:,} rows of {X.shape[1]:,} features)")
     return X.toarray().astype(np.float32), y
 
 
@@ -79,15 +68,8 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     path = Path(path)
     try:
         # opened here, because NumPy leaves the file open if it is not an archive
-        with path.open("rb") as file:
-            with zipfile.ZipFile(file) as archive:
-                unpacked = sum(member.file_size for member in archive.infolist())
-            _check_size(unpacked, path)
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                found = {key: arrays[key] for key in arrays}
-    except DataError:
-        raise
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            found = {key: arrays[key] for key in arrays}
     except Exception as error:  # a hostile shape asks for all memory; zipfile may raise anything
         seen, way_out = f"this: {type(error).__name__}: {error}", ""
         if "allow_pickle" in str(error):
@@ -128,37 +110,7 @@ def content(path: str | os.PathLike[str]) -> bytes:
     """Return what a file holds, unzipped."""
     path = Path(path)
     data = path.read_bytes()  # its name says whether it is zipped: a row could begin as a gzip file does
-    return _unzipped(data, path) if path.suffix.lower() == ".gz" else data
-
-
-def max_unpacked() -> int:
-    """Return how many bytes a file may unpack to: what ``FEDKD_MAX_UNPACKED_GB`` says, `MAX_UNPACKED_GB` by default."""
-    said = os.environ.get(_LIMIT_NAME, "") or str(MAX_UNPACKED_GB)
-    try:
-        gigabytes = float(said)
-    except ValueError:
-        gigabytes = math.nan
-    if not 0 < gigabytes < math.inf:
-        raise DataError(explain(f"the environment's {_LIMIT_NAME}", "be a number of gigabytes above 0", said))
-    return round(gigabytes * 1e9)
-
-
-def _check_size(size: int, path: str | os.PathLike[str], seen: str = "") -> None:
-    if size > (limit := max_unpacked()):
-        rule = f"unpack to at most {limit / 1e9:g} GB ({_LIMIT_NAME})"
-        way_out = f"If it is meant to be that large: export {_LIMIT_NAME}={4 * limit / 1e9:g}"
-        raise DataError(explain(f"file {path}", rule, seen or f"{size / 1e9:.3g} GB", way_out))
-
-
-def _unzipped(data: bytes, path: Path) -> bytes:
-    """Return what a gzip file unpacks to, as long as that is no more than it may be."""
-    size = 0
-    if len(data) * _DEFLATE_RATIO > max_unpacked():  # counted first, so that a bomb takes no memory
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            while chunk := file.read(2**20):
-                size += len(chunk)
-                _check_size(size, path, f"more, from {len(data):,} bytes")
-    return gzip.decompress(data)
+    return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
 
 
 def read_libsvm_lines(
@@ -196,9 +148,7 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     """Return the table of a Parquet file, as `fedkd_flwr.data.tables.read_table` does."""
     pyarrow = require_pyarrow(path)
     try:
-        meta = pyarrow.parquet.read_metadata(path)
         require_distinct(f"columns of {path}", [column_name(name) for name in pyarrow.parquet.read_schema(path).names])
-        _check_size(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)), path)
         read = pyarrow.parquet.read_table(path, partitioning=None)
         try:
             # whole numbers stay such where one is missing: as floats, 17 digits of all others would be rounded
@@ -229,10 +179,7 @@ def read_excel(path: Path, *, notes: list[str]) -> pd.DataFrame:
     A formula is what Excel last found for it. ``notes`` is told of further sheets.
     """
     openpyxl = require_openpyxl(path)
-    data = io.BytesIO(path.read_bytes())
-    with zipfile.ZipFile(data) as archive:
-        _check_size(sum(member.file_size for member in archive.infolist()), path)
-    book = openpyxl.load_workbook(data, read_only=True, data_only=True, keep_links=False)
+    book = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True, keep_links=False)
     try:
         sheet, *others = book.worksheets
         sheet.reset_dimensions()  # other programs write wrong ones

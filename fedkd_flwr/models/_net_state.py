@@ -74,25 +74,10 @@ def check_weights(weights: Mapping[str, Tensor], build: Callable[[], nn.Module])
         raise ValueError("the weights have other names or shapes than this architecture")
 
 
-def load_optimizer(
-    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], names: set[str], *, complete: bool = False
-) -> None:
-    """Restore an optimiser's state from tensors named ``optimizer.<parameter>.<name>``.
-
-    It keeps ``names`` for each parameter; with ``complete`` every parameter must have a state, unless none has. Raise
-    ValueError if a tensor is another, of another type or shape, or one of a parameter's is missing.
-    """
-    parameters = optimizer.param_groups[0]["params"]
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Restore an optimiser's state from tensors named ``optimizer.<parameter>.<name>``."""
     states: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        index, _, key = name.removeprefix("optimizer.").partition(".")
-        known = name.startswith("optimizer.") and key in names and index.isdecimal() and int(index) < len(parameters)
-        if not known or value.dtype != torch.float32:
-            raise ValueError(f"tensor {name!r} is not part of the optimiser's state")
-        if value.shape != (() if key == "step" else parameters[int(index)].shape):
-            raise ValueError(f"tensor {name!r} has shape {tuple(value.shape)}")
-        states.setdefault(int(index), {})[key] = value
-    incomplete = complete and states and len(states) != len(parameters)
-    if incomplete or any(set(state) != names for state in states.values()):
-        raise ValueError("the optimiser's state is incomplete")
+    for key, value in tensors.items():
+        _, index, name = key.split(".", 2)
+        states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from fedkd_flwr.models._net_state import check_weights, split_weights
+from fedkd_flwr.models._net_state import check_weights, load_optimizer, split_weights
 
 __all__ = ["restored", "state_tensors"]
 
@@ -38,9 +38,5 @@ def restored(template: Any, tensors: Mapping[str, Tensor]) -> Any:
         net = clone(template).initialize()
     check_weights(weights, lambda: net.module_)
     net.module_.load_state_dict(weights)
-    states: dict[int, dict[str, Tensor]] = {}
-    for key, value in rest.items():
-        _, index, name = key.split(".", 2)
-        states.setdefault(int(index), {})[name] = value
-    net.optimizer_.load_state_dict({"state": states, "param_groups": net.optimizer_.state_dict()["param_groups"]})
+    load_optimizer(net.optimizer_, rest)
     return net

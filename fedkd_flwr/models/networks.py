@@ -304,8 +304,7 @@ class TorchNet(NetEstimator):
             check_weights(weights, lambda: self.net_.module_)
         rng_state = rest.pop("rng", self.rng_state_)
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
-        names = {"step", "exp_avg", "exp_avg_sq"} if self.optimizer == "adam" else {"momentum_buffer"}
-        load_optimizer(self.net_.optimizer_, rest, names, complete=not self.is_own)  # parts of it may be frozen
+        load_optimizer(self.net_.optimizer_, rest)
         self.rng_state_ = rng_state.clone()
         self.net_.module_.load_state_dict(weights)
         return self

@@ -30,7 +30,6 @@ _KIND_OF = {
     TEXT_MODEL.replace(":", "."): "transformer",
 }  # any other estimator is of the kind sklearn
 KINDS = ("sklearn", "skorch", *_KIND_OF.values())
-MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has about 5,000
 PLAIN = frozenset(
     {
         "fedkd_flwr.models.binned.BinnedLinear",
@@ -77,8 +76,8 @@ def kind_of(classifier: Classifier) -> str:
     return _KIND_OF.get(f"{type(estimator).__module__}.{type(estimator).__qualname__}", "sklearn")
 
 
-def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool, most: int) -> tuple[Any, Any]:
-    """Return the template and, if there is one, the fitted estimator; at most ``most`` bytes are unpacked."""
+def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool) -> tuple[Any, Any]:
+    """Return the template and, if there is one, the fitted estimator."""
     fitted, params = meta["fitted"], meta["params"]
     if meta["kind"] in ("torch", "transformer"):
         cls = _net_class(meta["kind"])
@@ -113,7 +112,7 @@ def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool, most: 
         estimator = xgboost.XGBClassifier(**params)
         estimator.load_model(bytearray(zlib.decompress(payload)))
         return template, estimator
-    estimator = _load_skops(payload, trust=trust, most=most)
+    estimator = _load_skops(payload, trust=trust)
     return estimator, estimator if fitted else None
 
 
@@ -193,14 +192,9 @@ def _dump_skops(estimator: Any) -> bytes:
         raise ModelBytesError(explain(name, "be writable by skops", f"error {error}", way_out)) from error
 
 
-def _load_skops(payload: bytes, *, trust: bool, most: int) -> Any:
+def _load_skops(payload: bytes, *, trust: bool) -> Any:
     skops_io = import_skops()
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-        members = archive.infolist()
-        unpacked = sum(member.file_size for member in members)
-        if not (len(members) <= MAX_MEMBERS and unpacked <= most):
-            seen = f"{unpacked} bytes in {len(members)} members"
-            raise ModelBytesError(explain("A skops payload", f"unpack to at most {most} bytes", seen))
         others = [] if trust else list(dict.fromkeys(_not_plain(json.loads(archive.read("schema.json")))))
     if others:
         foreign = [name for name in others if name.partition(".")[0] not in _LIBRARIES]

@@ -17,8 +17,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.models import ranges
+from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import NumberScaler, require_extra
@@ -29,10 +28,10 @@ __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """One name of the zoo: its class, what a run may ask of it, the extra it needs, and defaults of its own."""
+    """One name of the zoo: its class, which parameters a run may name, the extra it needs, and defaults of its own."""
 
     path: str
-    ranges: ranges.Ranges
+    asked: tuple[str, ...]  # parameters that a run may name at a silo
     defaults: Mapping[str, Any] = field(default_factory=dict)
     extra: str = ""
     scaled: bool = False  # whether a NumberScaler comes first
@@ -40,10 +39,36 @@ class _Entry:
     net: str = ""  # the architecture, if its name differs
 
 
-def _net(*hidden: str, asked: ranges.Ranges = ranges.NET, net: str = "", **defaults: Any) -> _Entry:
+# What a run may name at a silo: nothing that reads a file, runs code, or uses more than one thread. The node's own
+# limits bound the time and the memory of a fit.
+_TREE = (
+    "criterion max_depth min_samples_split min_samples_leaf min_weight_fraction_leaf max_features max_leaf_nodes "
+    "min_impurity_decrease class_weight ccp_alpha"
+)
+_FOREST = f"{_TREE} n_estimators bootstrap max_samples"
+_BOOSTING = (
+    "learning_rate max_iter max_leaf_nodes max_depth min_samples_leaf l2_regularization max_features max_bins "
+    "early_stopping validation_fraction n_iter_no_change tol class_weight"
+)
+_LOGISTIC = "C max_iter tol solver penalty l1_ratio fit_intercept class_weight"
+_XGBOOST = (
+    "n_estimators max_depth max_leaves max_bin grow_policy tree_method num_parallel_tree max_delta_step learning_rate "
+    "subsample colsample_bytree colsample_bylevel colsample_bynode gamma min_child_weight reg_alpha reg_lambda "
+    "scale_pos_weight"
+)
+_NET = "dropout optimizer lr weight_decay momentum batch_size epochs max_steps device precision freeze_norm"
+_TEXT = "train max_length lr weight_decay batch_size epochs device"  # not path: the silo would read it
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def _net(*hidden: str, asked: str = _NET, net: str = "", **defaults: Any) -> _Entry:
     fixed = ("net", "net_params", "num_classes", "num_features", "shape", "seed")
     path = "fedkd_flwr.models.networks:TorchNet"
-    return _Entry(path=path, ranges=asked, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
+    asks = _names(asked)
+    return _Entry(path=path, asked=asks, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
 
 
 # channels and dropout of the ten parties' nets in FedMD's published configuration for MNIST and EMNIST
@@ -62,26 +87,26 @@ _FEDMD: tuple[tuple[tuple[int, ...], float], ...] = (
     ((128, 128, 192), 0.3),
 )
 _ZOO: dict[str, _Entry] = {
-    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier", ranges=ranges.TREE),
+    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier", asked=_names(f"{_TREE} splitter")),
     "random-forest": _Entry(
-        path="sklearn.ensemble:RandomForestClassifier", ranges=ranges.FOREST, defaults={"n_jobs": 1}
+        path="sklearn.ensemble:RandomForestClassifier", asked=_names(_FOREST), defaults={"n_jobs": 1}
     ),
-    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", ranges=ranges.FOREST, defaults={"n_jobs": 1}),
+    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", asked=_names(_FOREST), defaults={"n_jobs": 1}),
     "hist-gradient-boosting": _Entry(
         path="sklearn.ensemble:HistGradientBoostingClassifier",
-        ranges=ranges.BOOSTING,
+        asked=_names(_BOOSTING),
         defaults={"early_stopping": False},
     ),
     "logistic-regression": _Entry(
         path="sklearn.linear_model:LogisticRegression",
-        ranges=ranges.LOGISTIC,
+        asked=_names(_LOGISTIC),
         defaults={"max_iter": 1000},
         scaled=True,
     ),
-    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", ranges=ranges.NEIGHBOURS),
+    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", asked=("n_neighbors", "weights", "p")),
     "xgboost": _Entry(
         path="xgboost:XGBClassifier",
-        ranges=ranges.XGBOOST,
+        asked=_names(_XGBOOST),
         defaults={
             "n_estimators": 50,
             "max_depth": 6,
@@ -93,18 +118,22 @@ _ZOO: dict[str, _Entry] = {
         },
         extra="xgboost",
     ),
-    "rulefit": _Entry(path="fedkd_flwr.models.estimators:RuleFit", ranges=ranges.RULES, extra="rulefit"),
-    "mlp": _net("channels", asked=ranges.PERCEPTRON),
+    "rulefit": _Entry(
+        path="fedkd_flwr.models.estimators:RuleFit",
+        asked=_names("tree_size max_rules n_estimators memory_par include_linear alpha"),
+        extra="rulefit",
+    ),
+    "mlp": _net("channels", asked=f"{_NET} hidden"),
     "cnn-fedkt": _net("hidden", "channels"),
     "cnn-privatekt": _net("hidden", "channels", dropout=0.2),
-    "cnn-fedmd": _net("hidden", asked=ranges.CONVOLUTIONS, dropout=0.2),
+    "cnn-fedmd": _net("hidden", asked=f"{_NET} channels", dropout=0.2),
     **{
         f"cnn-fedmd-{number}": _net("hidden", "channels", net="cnn-fedmd", channels=channels, dropout=dropout)
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
     "transformer": _Entry(
         path=TEXT_MODEL,
-        ranges=ranges.TEXT,
+        asked=_names(_TEXT),
         extra="text",
         hidden=("num_classes", "seed"),
     ),
@@ -148,7 +177,7 @@ def make_model(
     params : mapping, optional
         The model's own parameters, such as ``{"max_depth": 6}``.
     of_run : bool
-        Whether a run names them at a silo: then those of a zoo's model must be within `fedkd_flwr.models.ranges`.
+        Whether a run names them at a silo: then those of a zoo's model must be among those listed for runs.
 
     Raises
     ------
@@ -279,7 +308,11 @@ def _is_module(value: Any) -> bool:
 
 def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
     if of_run:
-        ranges.check_asked(name, params, entry.ranges)
+        for one in params:
+            if one not in entry.asked:
+                rule = f"be among {', '.join(sorted(entry.asked))}"
+                way_out = "The owner of this node can name it in the node's own model and model-params."
+                raise RefusalError(explain(f"A parameter of {name} that a run names", rule, one, way_out))
     require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
     module, _, cls_name = entry.path.partition(":")
     cls = getattr(importlib.import_module(module), cls_name)
@@ -289,22 +322,13 @@ def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping
     if entry.extra in ("torch", "text"):
         own = {"net": entry.net or name, **context}
         net = cls(**{key: value for key, value in own.items() if key in entry.hidden}, **values)
-        if of_run:
-            _check_work(name, net, context)
         net.validate()
         return net
     estimator = cls(**values)
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=context["seed"])
-    if of_run:
-        _check_work(name, estimator, context)
     _check_values(name, estimator)
     return make_pipeline(NumberScaler(), estimator) if entry.scaled else estimator
-
-
-def _check_work(name: str, estimator: Any, context: Mapping[str, Any]) -> None:
-    sizes = {key: context[key] for key in ("num_features", "num_classes")}
-    ranges.check_work(name, estimator.get_params(), _ZOO[name].ranges, **sizes)
 
 
 def _check_values(model: str, estimator: Any) -> None:

@@ -62,7 +62,6 @@ class NoteCode(StrEnum):
     COPIED_TEST_ROWS = "copied-test-rows", "Some test rows equal a private row."
     DRAWN_ROWS = "drawn-rows", "The public rows were drawn from noisy sums, which have a claim; the labels have none."
     DRAWN_ROWS_TOO = "drawn-rows-too", "The public rows were drawn from noisy sums, which cost privacy besides."
-    RECORD_IN_PLACE_OF_PAGE = "record-in-place-of-page", "The page was removed to make room for the record."
     TRACKING_ENDED = "tracking-ended", "A tool that follows the run failed and was left."
     FEW_NODES = "few-nodes", "Fewer nodes were there for a rehearsal than the run would wait for."
     REHEARSAL = "rehearsal", "The run was a rehearsal."

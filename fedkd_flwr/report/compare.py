@@ -18,7 +18,7 @@ from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
-from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text
+from fedkd_flwr.report.formatting import count, is_number, plain
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
 from fedkd_flwr.report.terminal import columns
@@ -37,8 +37,8 @@ _NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 # settings that do not change what a run finds
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"nodes-stable-s", "node-deadline-s"}
-# settings that choose the data with the common test rows, the public rows, and each party's own test rows
-_DATA = [
+# settings that choose the data with the test rows, and those that choose the public rows
+_DATA: tuple[str, ...] = (
     "dataset",
     "table",
     "label",
@@ -46,14 +46,10 @@ _DATA = [
     "schema-path",
     "num-test",
     "paper.public-from",
-    "test-table",
-]
-_DATA += ["synthetic-rows", "synthetic-features", "synthetic-classes"]
-_PUBLIC = ["num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-rows"]
-_PUBLIC += ["draw-public-epsilon"]
-_OWN = ["num-public", "num-private", "num-parties", "partitioner", "dirichlet-alpha", "paper.second-dirichlet-alpha"]
-_OWN += ["classes-per-party", "paper.min-party-rows", "paper.class-order", "partition-path"]
-_OWN += ["paper.partition-index", "party-test-fraction"]
+)
+_DATA += ("test-table", "synthetic-rows", "synthetic-features", "synthetic-classes")
+_PUBLIC = ("num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-rows")
+_PUBLIC += ("draw-public-epsilon",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +57,7 @@ class Difference:
     """By how much the models of one group are above those of the first group, seed by seed.
 
     It is ``second`` minus ``first``, of ``whose`` models (``federated`` or ``server``), over the seeds and parties that
-    both have. ``better`` and ``worse`` count parties, once for each seed, of those ``compared``; 0 for the server.
+    both have.
     """
 
     first: str
@@ -69,9 +65,6 @@ class Difference:
     whose: str
     seeds: list[int]
     paired: Paired
-    better: int = 0
-    worse: int = 0
-    compared: int = 0
 
     def sentence(self) -> str:
         """Return the difference as a sentence."""
@@ -79,11 +72,7 @@ class Difference:
         seeds = f"{found.n} seeds" if found.n > 1 else f"seed {self.seeds[0]}"
         width = f" ± {found.half:.3f} (standard error {found.error:.3f}, {seeds})" if found.known else f" ({seeds})"
         text = f"{self.second} minus {self.first}, {_WHOSE[self.whose]}: {found.mean:+.3f}{width}"
-        text = f"{text}: {found.verdict('seed')}."
-        if not self.compared:
-            return text
-        over = f", counted over {found.n} seeds" if found.n > 1 else ""
-        return f"{text} {self.better} of {self.compared} parties reach more, {self.worse} less{over}."
+        return f"{text}: {found.verdict('seed')}."
 
 
 @dataclass(kw_only=True)
@@ -141,37 +130,25 @@ class Comparison:
                 one.n < LEAST_PAIRS or not (one.known or one.same) for one in found
             ),
         }
-        repeated = [letter for letter, records in self.groups.items() if _repeats(records)]
-        same = "runs with the same seed and settings repeat each other; other seeds tell noise."
+        title = f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}"
         parts = [
             [f"WARNING: {warning}" for warning in self.warnings],
             [f"{letter}  {_group_title(records)}" for letter, records in self.groups.items()],
             columns([["setting", *self.groups], *settings]) if settings else [],
-            columns([[self._figure_title(), *heads], *table]),
+            columns([[title, *heads], *table]),
             [one.sentence() for one in self.differences],
-            [*(f"{letter}: {same}" for letter in repeated), *(text for text, said in explained.items() if said)],
+            [text for text, said in explained.items() if said],
         ]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     def _row(self, key: str) -> list[str]:
         """Return a row of the table of numbers; [] where no group has this one."""
-        cells = []
-        for letter, records in self.groups.items():
-            values = self.reached(letter, key)
-            if key == "epsilon":  # a mean would be below the claim of some run
-                cells.append(bound_text(max(values)) if values else "–")
-            else:
-                alike = values[:1] if _repeats(records) and len({*values}) == 1 else values
-                cells.append(_mean_text(alike, 3 if key in _WHOSE else 1))
-        return [_NUMBERS[key], *cells] if {*cells} != {"–"} else []
-
-    def _figure_title(self) -> str:
-        """Return which figure is compared, on which rows and how many."""
-        records = [record for group in self.groups.values() for record in group]
-        n = sorted({one.n for record in records for one in results.figures(record) if one.rows == self.rows})
-        rare = sorted(found[1] for record in records if (found := results.rarest_class(record, self.rows)))
-        few = f", {_span(rare)} of them of the rarest class" if rare and self.figure != "accuracy" else ""
-        return f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}, n = {_span(n)}{few}"
+        found = [self.reached(letter, key) for letter in self.groups]
+        if key == "epsilon":  # a mean would be below the claim of some run
+            cells = [bound_text(max(values)) if values else "–" for values in found]
+        else:
+            cells = [_mean_text(values, 3 if key in _WHOSE else 1) for values in found]
+        return [_NUMBERS[key], *cells] if any(found) else []
 
 
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
@@ -270,10 +247,10 @@ def _numbers(record: RunRecord, rows: str, figure: str) -> Iterator[tuple[str, s
 
 def _problems(records: Sequence[RunRecord], rows: str) -> Iterator[str]:
     """Yield why runs cannot be compared: other data, or other test rows."""
-    first, mine = records[0], _facts(records[0], rows)
+    first, mine = records[0], _facts(records[0])
     by_seed: dict[int, RunRecord] = {}
     for record in records:
-        for key, value in _facts(record, rows).items():
+        for key, value in _facts(record).items():
             if value != mine[key]:
                 yield f"{_two(first, record)} differ in {key}: {plain(mine[key], 60)} and {plain(value, 60)}"
         other = by_seed.setdefault(record.seed if record.simulation else 0, record)
@@ -285,16 +262,14 @@ def _problems(records: Sequence[RunRecord], rows: str) -> Iterator[str]:
                 yield f"{_two(other, record)} had other public rows: the data were changed between them"
 
 
-def _facts(record: RunRecord, rows: str) -> dict[str, Any]:
+def _facts(record: RunRecord) -> dict[str, Any]:
     """Return what all runs that are compared must have in common."""
-    settings = [*_DATA, *(_OWN if rows == "own" else [])]
-    settings += ["num-public"] if record.config.get("paper.public-from") == "test" else []  # cut from one file
     return {
         "whether they are simulations": record.simulation,
         "whether they were audited, so that models learnt half of the rows": record.audit is not None,
         "the data set": data_name(record.config),
         "the classes": record.classes,
-        **{key: _setting(record, key) for key in settings},
+        **{key: _setting(record, key) for key in _DATA},
     }
 
 
@@ -309,66 +284,41 @@ def _test_rows(record: RunRecord, rows: str) -> set[Any]:
 
 
 def _add_differences(found: Comparison) -> None:
-    """Add the differences of each group to the first, for all models that both have, and warn where parties lack."""
+    """Add the differences of each group to the first, over the seeds and parties that both have."""
     base, *others = found.groups
-    pairs: list[tuple[str, str, pd.DataFrame, pd.DataFrame]] = []
+    gaps: dict[tuple[str, str], pd.DataFrame] = {}
     for whose in ("federated", "server"):
         mine = found.values[found.values.whose == whose]
         means = mine.groupby(["group", "seed", "party"]).value.mean().unstack("group").reindex(columns=[*found.groups])
         for group in others:
             one, other = (found.groups[letter][0] for letter in (base, group))
-            two = means[[base, group]]
+            two = means[[base, group]].groupby("seed").filter(lambda seed: bool(seed.notna().any().all()))
             # in simulations of other numbers of parties, a name is another party's
-            same = not one.simulation or one.config.get("num-parties") == other.config.get("num-parties")
-            both = two.dropna() if same else two.iloc[:0]
-            by_seed = (both if same else two).groupby("seed").mean().dropna()
-            if same and whose == "federated":
-                found.warnings += _lacking(two)
+            if not one.simulation or one.config.get("num-parties") == other.config.get("num-parties"):
+                if lost := sorted({plain(party, 24) for _, party in two.index[two.isna().any(axis=1)]}):
+                    who = f"{len(lost)} parties" if len(lost) > 4 else ", ".join(lost)
+                    text = f"{base} and {group} do not have the same parties: one of them lacks {who}. Their difference"
+                    found.warnings.append(f"{text} is over the parties that both have, the means over all.")
+                two = two.dropna()
+            by_seed = two.groupby("seed").mean().dropna()
             if len(by_seed):
-                pairs.append((whose, group, by_seed, both if whose == "federated" else both.iloc[:0]))
-    for whose, group, by_seed, both in pairs:
-        gaps, seeds = both[group] - both[base], [int(seed) for seed in by_seed.index]
-        known = paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(pairs))
-        counts = {"better": int((gaps > 0).sum()), "worse": int((gaps < 0).sum()), "compared": len(gaps)}
-        found.differences.append(Difference(first=base, second=group, whose=whose, seeds=seeds, paired=known, **counts))
-    if others and not pairs:
+                gaps[whose, group] = by_seed
+    for (whose, group), by_seed in gaps.items():
+        known = paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(gaps))
+        seeds = [int(seed) for seed in by_seed.index]
+        found.differences.append(Difference(first=base, second=group, whose=whose, seeds=seeds, paired=known))
+    if others and not gaps:
         found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
-
-
-def _lacking(means: pd.DataFrame) -> list[str]:
-    """Return a warning that names the parties of which one side alone has figures; [] if there is none."""
-    first, second = means.columns
-    shared = means.groupby("seed").filter(lambda of_seed: bool(of_seed.notna().any().all()))
-    lacking = [
-        f"{group} lacks {plain(party, 24)} (seed {seed})"
-        for group in (first, second)
-        for seed, party in shared.index[shared[group].isna()]
-    ]
-    if not lacking:
-        return []
-    more = f", and so on for {len(lacking) - 4} more" if len(lacking) > 4 else ""
-    text = f"{first} and {second} do not have the same parties: {'; '.join(lacking[:4])}{more}. Their difference is "
-    return [f"{text}over the parties that both have; the means of each group are over all that it has."]
-
-
-def _repeats(records: Sequence[RunRecord]) -> bool:
-    """Tell whether several runs have one seed: they repeat each other but for noise that has none."""
-    return len(records) > 1 and len({record.seed for record in records}) == 1
 
 
 def _group_title(records: Sequence[RunRecord]) -> str:
     """Return what a group is: its name, its runs and its seeds."""
-    seeds = rounds_text([record.seed for record in records]).replace("round", "seed")
-    seeds = f"all with the same seed, {records[0].seed}" if _repeats(records) else seeds
+    seeds = ", ".join(dict.fromkeys(str(record.seed) for record in records))
     ids = ", ".join(plain(record.run_id, 24) for record in records[:3])
     ids += f" and {len(records) - 3} more" if len(records) > 3 else ""
     names = {str(record.config.get("name", "")) for record in records}
     name = plain(names.pop(), 40) if len(names) == 1 else ""
-    return f"{name}{': ' if name else ''}{count(len(records), 'run')}, {seeds} ({ids})"
-
-
-def _span(numbers: Sequence[int]) -> str:
-    return " to ".join(f"{n:,}" for n in dict.fromkeys((numbers[0], numbers[-1])))
+    return f"{name}{': ' if name else ''}{count(len(records), 'run')}, seed {seeds} ({ids})"
 
 
 def _mean_text(values: Sequence[float], digits: int) -> str:
@@ -379,5 +329,5 @@ def _mean_text(values: Sequence[float], digits: int) -> str:
     """
     if not values:
         return "–"
-    spread = f" ± {pd.Series(values).std():,.{digits}f}" if len(values) > 1 else ""
+    spread = f" ± {pd.Series(values).std():,.{digits}f}" if len({*values}) > 1 else ""
     return f"{sum(values) / len(values):,.{digits}f}{spread}"

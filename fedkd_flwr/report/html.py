@@ -57,14 +57,12 @@ def environment(markdown: Callable[[Any], str] | None = None) -> Environment:
     )
 
 
-def save_page(path: Path, template: str, *, title: str, reload_s: int = 0, **values: Any) -> Path:
+def save_page(path: Path, template: str, *, title: str, **values: Any) -> Path:
     """Write a complete page that loads no other file, and return its path. An existing page is replaced.
-
-    With ``reload_s`` the browser loads the page again after so many seconds.
 
     Raises `OSError` if the file cannot be written.
     """
-    text = _with_contents(environment().get_template(template).render(title=title, reload_s=reload_s, **values))
+    text = _with_contents(environment().get_template(template).render(title=title, **values))
     # A lone surrogate in a name has no UTF-8 form; "replace" writes a question mark for it.
     return write_atomic(path, f"{text}\n".encode(errors="replace"))
 

@@ -19,18 +19,17 @@ from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.recommendation import LEAST_ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
-from fedkd_flwr.report.status import moment, progress, run_status
+from fedkd_flwr.report.status import progress, run_status
 from fedkd_flwr.report.summary import Line, consensus_line, summary
 from fedkd_flwr.report.thresholds import curves_plot, threshold_table, thresholds_explained
 
 __all__ = ["boxes", "headline", "write_page"]
 
-_RELOAD_S = 5
 _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
 _PLOTS = (accuracy_plot, own_rows_plot, class_mix_plot, confusion_plot, curves_plot, reliability_plot, rounds_plot)
 
 
-def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live: bool = False) -> Path:
+def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> Path:
     """Write the page of a run and return its path.
 
     Parameters
@@ -41,9 +40,6 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         The file to write. A missing folder is created, and an existing page is replaced.
     publishable : bool
         Leave out what was computed from private rows or from votes without noise (`RunRecord.publishable`).
-    live : bool
-        Write the page of a run that goes on or is just ending: without plots, which take seconds. It loads itself
-        again every few seconds.
 
     Raises
     ------
@@ -55,10 +51,10 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
     Without matplotlib the page has its tables but no plots, and says how to install them.
     """
     shown = record.publishable() if publishable else record
-    status = run_status(shown, alive=live or None, rounds_told=not publishable or shown.length_told)
+    status = run_status(shown, rounds_told=not publishable or shown.length_told)
     title = headline(shown) if status.word == "completed" else status.headline
     ended = dataclasses.replace(shown, rounds=traffic.known_rounds(shown))
-    plots, missing = drawn(() if live else _PLOTS, ended)
+    plots, missing = drawn(_PLOTS, ended)
     where = plain(shown.config.get("output-dir") or "")
     words = ["fedkd", "report", plain(shown.run_id, 40), *(("--output-dir", where) if where else ())]
     left_out = traffic.left_out(shown)
@@ -66,14 +62,11 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False, live
         path,
         "run.html.md",
         title=f"{plain(shown.algorithm, 40)}, run {plain(shown.run_id, 40)}: {title}",
-        reload_s=_RELOAD_S if live and status.word != "stopped" else 0,
         record=shown,
         publishable=publishable,
-        live=live,
         headline=title,
         status=status,
         reason="withheld from publication" if shown.reason == WITHHELD else shown.reason or "not recorded",
-        moment=moment(shown.last_word),
         progress=progress(shown),
         command=shlex.join(words),
         warnings=[*run_privacy.unproven(shown.claims), *model_warnings(shown)],

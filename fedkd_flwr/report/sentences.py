@@ -44,7 +44,7 @@ REASONS: dict[str, str] = {
     Code.NO_ROWS: "The party has no private rows, or fewer than the number of parts the algorithm cuts them into. Give "
     "it more rows, or lower teachers-per-student.",
     Code.NOT_ALLOWED: "The party's own rules forbid what it was asked for: an algorithm that its allow-algorithms does "
-    "not name, a model by import string, model parameters out of the ranges for runs, or a setting, a model or an hour "
+    "not name, a model by import string, model parameters that runs may not name, or a setting, a model or an hour "
     "that a rule of the site excludes. Its operator can change the node "
     "config; the server cannot. The party's own log names the rule.",
     Code.PRIVACY_REQUIRED: "The party takes part only under differential privacy, and this run adds no noise. "
@@ -318,7 +318,6 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.COPIED_TEST_ROWS: "{copied} of {of} common test rows equal, label and all, a private row. If they are "
     "copies of one case, accuracies here may be too high: take the copies out of the table. Rows of different cases "
     "that look the same belong in it.",
-    NoteCode.RECORD_IN_PLACE_OF_PAGE: "the record could not be written ({failure}); the page was removed to make room",
     NoteCode.DRAWN_ROWS: "The public rows were drawn from noisy sums, which cost epsilon {epsilon} at delta {delta} "
     "(for one record, against the {adversary}). What parties said of these rows is another release: for that no record "
     "is protected.",

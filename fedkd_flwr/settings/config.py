@@ -68,7 +68,7 @@ class RunConfig(Config):
     most. 0: not tried."""
 
     tracking: str = setting("none")
-    """Other tools that get the rounds as they happen, with commas: jsonl, tensorboard, mlflow, wandb
+    """Other tools that get the rounds as they happen, with commas: jsonl, mlflow
     (docs/howto/track.md)."""
 
     dataset: str = setting("digits", first=True)

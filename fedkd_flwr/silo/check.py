@@ -1,4 +1,4 @@
-"""Readiness: what was found at a silo or a server before a run, why each finding matters, and what to do.
+"""Readiness: what was found at a silo or a server before a run, and what to do.
 
 `fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd doctor`` and
 ``fedkd node run`` print them.
@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.errors import Code, FedkdError
+from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.terminal import one_line
 from fedkd_flwr.stores.files import require_locks
 
 __all__ = [
-    "WHY",
     "Finding",
     "Level",
     "as_json",
@@ -41,54 +40,16 @@ class Level(IntEnum):
     FAULT = 3
 
 
-WHY = {
-    "settings": "A setting that is wrong or missing keeps the whole node, or the whole run, from working.",
-    "public file": "All parties label the same public rows; without them this party has nothing to say.",
-    "fingerprint": "Labels are compared row by row: a party with another public set or schema is left out of each run.",
-    "private file": "The party learns from this file alone; while it cannot be read, the party answers no run.",
-    "encoding": "A file that is read in the wrong encoding holds other categories and class names than the schema.",
-    "classes": "A label that the schema does not name, or none, cannot be learnt; one such row keeps the party out of "
-    "every run without noise.",
-    "values": "A cell of no category that the schema names counts as empty: the party learns nothing from it.",
-    "known rows": "The server judges parties by public rows whose labels it knows; without them the run cannot begin.",
-    "rows": "A model of very few rows votes nearly at random, and harms the result for everybody.",
-    "shift": "Labels of public rows that are unlike the private ones teach nobody anything: the first reason why "
-    "such a federation fails.",
-    "model": "A model that fails here fails in the run, and the server is told no more than one word of it.",
-    "time": "A visit that takes longer or more memory than this node allows is ended, and the party is left out.",
-    "run": "What this party refuses in the first round, the run has to do without.",
-    "extras": "A model whose library is not installed answers nothing.",
-    "address": "Without a way to the SuperLink this node is in no run.",
-    "certificate": "The certificate shows that the server is the one you agreed on; Flower connects to no other.",
-    "key": "A SuperLink that knows its nodes turns away a key that its operator has not registered.",
-    "clock": "Requests are signed with the time, and a server refuses those from a clock that is off. Ledgers, "
-    "certificates and records are dated by it, too.",
-    "disk": "The charge and the reply are written before the reply leaves. On a full disk the party answers nothing, "
-    "and without locks two processes could charge the ledger at once.",
-    "ledger": "The ledger says what has been spent on these rows; without it a party must not answer.",
-    "budget": "A party without budget refuses every run that asks its rows anything.",
-    "data": "A simulation deals these rows to its parties.",
-    "nodes": "A run waits for so many nodes, and fails without them.",
-    "bundle": "A silo answers only runs of app bundles that it has approved.",
-}
-"""Why a finding about a subject matters."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing that was looked at."""
 
-    subject: str  # a key of `WHY`
+    subject: str
     level: Level
     what: str  # what was found, in one line
     way_out: str = ""  # what to do: a complete command where there is one; "" where nothing needs to be done
     # whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
     private: bool = False
-
-    @property
-    def why(self) -> str:
-        """Why it matters."""
-        return WHY[self.subject]
 
 
 def ready(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
@@ -107,12 +68,9 @@ def fault(subject: str, what: str, way_out: str = "", *, private: bool = False) 
 
 
 def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bool = False) -> Finding:
-    """Return an error as a fault: what, and its way out where none is given."""
+    """Return an error as a fault. An error of this package says its way out itself, at its end."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, FedkdError):
-        if error.code == Code.MISSING_EXTRA:
-            subject = "extras"
-    else:
+    if not isinstance(error, FedkdError):
         text = f"{type(error).__name__}: {text}"
     return fault(subject, text, way_out=way_out, private=private)
 
@@ -126,7 +84,7 @@ _WORDS = {Level.READY: "ready", Level.WARNING: "warning", Level.FAULT: "NOT READ
 
 
 def as_text(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the findings as lines; warnings and faults with why they matter and what to do.
+    """Yield the findings as lines, with what to do.
 
     >>> print(*as_text([ready("rows", "1,200 rows")]), sep=chr(10))
     ready      rows          1,200 rows
@@ -134,8 +92,6 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     """
     for one in findings:
         lines = [(_WORDS[one.level], one.subject, one.what)]
-        if one.level:
-            lines.append(("", "", f"Why: {one.why}"))
         if one.way_out:
             lines.append(("", "", f"Do: {one.way_out}" if one.level else one.way_out))
         yield from (f"{word:<9}  {subject:<12}  {one_line(' '.join(text.split()))}" for word, subject, text in lines)
@@ -151,20 +107,8 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the findings as plain values, with the exit code."""
-    return {
-        "exit_code": exit_code(findings),
-        "findings": [
-            {
-                "subject": one.subject,
-                "level": one.level.name.lower(),
-                "what": one.what,
-                "why": one.why,
-                "way_out": one.way_out,
-                "private": one.private,
-            }
-            for one in findings
-        ],
-    }
+    known = [asdict(one) | {"level": one.level.name.lower()} for one in findings]
+    return {"exit_code": exit_code(findings), "findings": known}
 
 
 _PROBE_BYTES = 2**20

@@ -1,4 +1,4 @@
-"""Readiness of the way to the SuperLink: its address, its certificate, this node's key, and the two clocks.
+"""Readiness of the way to the SuperLink: its address, its certificate, and the two clocks.
 
 Nothing changes at the server: no node is registered, and none comes online.
 """
@@ -27,6 +27,7 @@ _TIMEOUT_S = 8.0
 _EXPIRES_SOON_DAYS = 14
 # Flower's SuperLink takes signatures that are up to 5 s from the future, or 305 s old
 _AHEAD_S, _BEHIND_S, _NOTED_S = 5.0, 300.0, 2.0
+_EXPIRED, _NOT_YET_VALID = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,7 @@ class Link:
     address: str  # ``host:port``
     insecure: bool = False  # without TLS
     root_certificates: Path | None = None  # the CA's certificate; by default those of the system
-    key: Path | None = None  # the node's private key
-    node: bool = True  # whether a node connects, which may need a key; not where an operator does
+    signed: bool = False  # whether a node's key signs each request
 
 
 class _Parser(argparse.ArgumentParser):
@@ -54,14 +54,14 @@ def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link |
     parser.add_argument("--superlink", default="")
     parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--root-certificates", type=Path)
-    parser.add_argument("--auth-supernode-private-key", type=Path)
+    parser.add_argument("--auth-supernode-private-key")
     parser.add_argument("--node-config", default="")
     given, _ = parser.parse_known_args(list(words))
     link = Link(
         address=given.superlink,
         insecure=given.insecure,
         root_certificates=given.root_certificates,
-        key=given.auth_supernode_private_key,
+        signed=given.auth_supernode_private_key is not None,
     )
     return _node_config(given.node_config), link if given.superlink else None
 
@@ -82,85 +82,61 @@ def _node_config(text: str) -> dict[str, Any]:
 
 
 def check_link(link: Link) -> Iterator[Finding]:
-    """Yield what is found out about a SuperLink's address, its certificate, the clocks, and a node's key."""
+    """Yield what is found out about a SuperLink's address, its certificate, and the clocks."""
     context = None
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
-        way_out = "For more than a trial, use TLS: docs/howto/certificates.md."
-        certificate = warning("certificate", what, way_out)
+        certificate = warning("certificate", what, "For more than a trial, use TLS: docs/howto/certificates.md.")
     else:
         try:
             context = ssl.create_default_context(cafile=link.root_certificates)
         except OSError as error:  # ssl.SSLError is one
             way_out = "Ask the server's operator for the CA's certificate: --root-certificates /path/of/ca.crt"
-            missing = isinstance(error, FileNotFoundError)
-            what = f"{link.root_certificates} {'is not there' if missing else f'is no certificate in PEM: {error}'}"
-            yield fault("certificate", what, way_out)
+            yield fault("certificate", f"{link.root_certificates} is no certificate in PEM: {error}", way_out)
             return
-    host, port = _split(link.address)
+    host, _, port = link.address.removeprefix("https://").removeprefix("http://").rpartition(":")
+    host, proxy = host.strip("[]"), proxy_of(host.strip("[]"))
+    through = f". Flower goes through the proxy of {proxy}; to go directly, start it with NO_PROXY={host}"
     try:
         with contextlib.closing(_connection(host, port, context)) as connection:
             connection.connect()
-            yield ready("address", f"{link.address} answers")
-            if proxy := proxy_of(host):
-                what = f"{link.address} was reached directly here; Flower goes through the proxy of {proxy}"
-                way_out = f"Where that proxy does not let it through, start the node with NO_PROXY={host}."
-                yield warning("address", what, way_out)
-            if context is not None:
-                certificate = _lasting(connection.sock)
-            yield certificate
+            if proxy:
+                yield warning("address", f"{link.address} was reached directly here", f"Check the proxy{through}.")
+            else:
+                yield ready("address", f"{link.address} answers")
+            yield certificate if context is None else _lasting(connection.sock)
             connection.request("GET", "/")
-            answered = connection.getresponse()
-            here = datetime.now(UTC)
-            said = answered.getheader("Date")
-        yield _clock(here, said, signed=link.key is not None)
+            said = connection.getresponse().getheader("Date")
+            yield _clock(datetime.now(UTC), said, signed=link.signed)
     except ssl.SSLCertVerificationError as error:
-        yield ready("address", f"{link.address} answers")
         yield _refused(link, error)
-        return
     except ssl.SSLError as error:
         way_out = "Check host and port with the server's operator; a SuperLink without TLS is reached with --insecure."
         yield fault("address", f"{link.address} answers, but not with TLS: {error.reason or error}", way_out)
-        return
     except (OSError, http.client.HTTPException, ValueError) as error:
-        yield _unreachable(link.address, host, error)
-        if proxy := proxy_of(host):
-            what = f"{link.address} was tried directly; Flower goes through the proxy of {proxy}"
-            yield warning("address", what, "--no-check starts the node.")
-        return
-    if link.node:
-        yield _key(link)
+        what = f"{link.address} cannot be reached: {_why(error)}{through if proxy else ''}"
+        way_out = (
+            "Ask the server's operator for HOST:PORT and whether the SuperLink runs there (with TLS, unless "
+            "--insecure), and let outgoing TCP connections to it through your firewall."
+        )
+        yield fault("address", what, way_out)
 
 
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.removeprefix("https://").removeprefix("http://").rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else -1
-
-
-def _connection(host: str, port: int, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
-    if not host or not 0 < port < 65536:
+def _connection(host: str, port: str, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("it is no host:port")
     if context is None:
-        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
-    return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)
+        return http.client.HTTPConnection(host, int(port), timeout=_TIMEOUT_S)
+    return http.client.HTTPSConnection(host, int(port), timeout=_TIMEOUT_S, context=context)
 
 
-def _unreachable(address: str, host: str, error: Exception) -> Finding:
-    if isinstance(error, socket.gaierror):
-        why, way_out = f"nobody knows the host {host!r}", "Check the name with the server's operator, and this DNS."
-    elif isinstance(error, ConnectionRefusedError):
-        why, way_out = (
-            "nothing listens there",
-            "Ask the server's operator whether the SuperLink runs, and on which port.",
-        )
-    elif isinstance(error, TimeoutError):
-        why, way_out = f"no answer in {_TIMEOUT_S:g} s", "Let outgoing TCP connections to it through your firewall."
-    elif isinstance(error, ConnectionResetError | http.client.HTTPException):
-        why = "it does not speak as a SuperLink does"
-        way_out = "Check host and port; a SuperLink with TLS is reached without --insecure."
-    else:
-        why, way_out = str(error), "Write --superlink HOST:PORT as the server's operator says."
-    return fault("address", f"{address} cannot be reached: {why}", way_out)
+def _why(error: Exception) -> str:
+    known = {
+        socket.gaierror: "nobody knows this host",
+        ConnectionRefusedError: "nothing listens there",
+        TimeoutError: f"no answer in {_TIMEOUT_S:g} s",
+    }
+    return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
 
 
 def _lasting(sock: Any) -> Finding:
@@ -176,22 +152,17 @@ def _lasting(sock: Any) -> Finding:
 
 def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
     """Return why a server's certificate was not believed."""
-    words, subject = error.verify_message, "certificate"
-    ca = f"the CA of {link.root_certificates}" if link.root_certificates else "a CA that this system knows"
-    if error.verify_code in (10, 9):  # X509_V_ERR_CERT_HAS_EXPIRED, _NOT_YET_VALID
+    if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
+        what = f"the server's certificate does not hold today by this machine's clock: {error.verify_message}"
         way_out = "Check this machine's date (`date -u`). If it is right, the server's operator has to renew it."
-        what = f"the server's certificate does not hold today by this machine's clock: {words}"
-        subject = "certificate" if error.verify_code == 10 else "clock"
-    elif error.verify_code in (62, 64):  # X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH
-        what = f"the server's certificate is for another name: {words}"
-        way_out = "Write --superlink with the name that the certificate has, or have it made for this one."
-    else:
-        what = f"the server's certificate was not signed by {ca}: {words}"
-        way_out = (
-            "Ask the server's operator, on another way than this network, for the CA's certificate, and give its file: "
-            "--root-certificates /path/of/ca.crt"
-        )
-    return fault(subject, what, way_out)
+        return fault("certificate" if error.verify_code == _EXPIRED else "clock", what, way_out)
+    ca = f"the CA of {link.root_certificates}" if link.root_certificates else "the CAs that this system knows"
+    way_out = (
+        "Write --superlink with the name that the certificate has, and ask the server's operator, on another way than "
+        "this network, for the CA's certificate: --root-certificates /path/of/ca.crt"
+    )
+    what = f"the server's certificate is not believed, by {ca}: {error.verify_message}"
+    return fault("certificate", what, way_out)
 
 
 def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
@@ -210,80 +181,3 @@ def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
     level = Level.FAULT if refused and (signed or abs(ahead) > _BEHIND_S) else Level.WARNING
     way_out = "Have it set by a time server: timedatectl set-ntp true. If it is right, tell the server's operator."
     return Finding(subject="clock", level=level, what=what, way_out=way_out)
-
-
-def _key(link: Link) -> Finding:
-    """Ask the SuperLink whether it knows this node's key, with a request that it never carries out."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-
-    make = "ssh-keygen -t ecdsa -b 384 -N '' -f st-mary"
-    private: ec.EllipticCurvePrivateKey | None = None
-    if link.key is not None:
-        path = link.key.expanduser()
-        try:
-            loaded = load_ssh_private_key(path.read_bytes(), None)
-            if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-                raise ValueError("another kind of key")
-            private = loaded
-        except OSError as error:
-            what = f"{path} cannot be read: {error.strerror or error}"
-            return fault("key", what, f"Give the path of this node's private key, or make one: {make}")
-        except (ValueError, UnsupportedAlgorithm) as error:
-            way_out = f"Flower takes an ECDSA key without a passphrase: {make}. Send the .pub half to the operator."
-            return fault("key", f"{path}: {error}", way_out)
-    asked = private or ec.generate_private_key(ec.SECP384R1())
-    try:
-        known = _known(link, private, public_key_to_bytes(asked.public_key()))
-    except Exception as error:  # another release of Flower, or a proxy that answers in its own way
-        what = f"whether the server knows it could not be found out: {type(error).__name__}: {error}"
-        return warning("key", what[:400], way_out="Start the node, and read its log.")
-    if private is None:
-        if known == "refused":
-            way_out = (
-                f"Make one ({make}), send the .pub half to the operator, and add --auth-supernode-private-key st-mary"
-            )
-            return fault("key", "this SuperLink takes registered nodes only, and no key was given", way_out)
-        return ready("key", "none is needed: this SuperLink takes any node that reaches it")
-    if known == "registered":
-        return ready("key", f"{link.key} is registered at the SuperLink")
-    way_out = (
-        f"Send the public half to the server's operator (ssh-keygen -y -f {link.key} > node.pub), who registers it: "
-        "flwr supernode register node.pub ops"
-    )
-    if known == "refused":
-        way_out = f"Have the clock set first (timedatectl set-ntp true). Else: {way_out}"
-    return fault("key", f"the SuperLink does not know the key of {link.key}", way_out)
-
-
-def _known(link: Link, private: Any, public: bytes) -> str:
-    """Return whether a SuperLink knows a key: ``registered``, ``unknown`` or ``refused`` (the request itself).
-
-    The request to come online has an interval that no SuperLink accepts; it looks the key up before that.
-    """
-    import httpx
-    from flwr.proto.fleet_pb2 import ActivateNodeRequest
-    from flwr.supercore.error import ApiErrorCode
-    from flwr.supernode.fleet_http_client import FleetHttpClient
-    from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-
-    interceptors = [] if private is None else [NodeAuthHttpInterceptor(private, private.public_key())]
-    roots = link.root_certificates.read_bytes() if link.root_certificates and not link.insecure else None
-    client = FleetHttpClient.from_server_address(link.address, link.insecure, roots, interceptors)
-    try:
-        client.ActivateNode(ActivateNodeRequest(public_key=public, heartbeat_interval=-1.0))
-    except httpx.HTTPStatusError as error:
-        status, body = error.response.status_code, error.response.text
-        if status in (401, 403):
-            return "refused"
-
-        if str(int(ApiErrorCode.FLEET_INVALID_HEARTBEAT_INTERVAL)) in body:
-            return "registered"
-        if str(int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED)) in body:
-            return "unknown"
-        raise
-    finally:
-        client.close()
-    raise ConnectionError("the server took a request that it should refuse")

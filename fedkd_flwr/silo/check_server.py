@@ -1,4 +1,4 @@
-"""Readiness of a server, or of a simulation, for one run: settings, public set, models, SuperLink, disk, ledger."""
+"""Readiness of a server for one run: settings, public set, models, ledger, SuperLink, disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.submit import FlowerError, flower
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.tables import load_public
-from fedkd_flwr.errors import FedkdError, RefusalError
+from fedkd_flwr.errors import ConfigError, FedkdError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.known import draw_known
 from fedkd_flwr.models.zoo import pick_model
@@ -23,8 +23,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.silo.check import Finding, Level, check_disk, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.simulation.rows import check_simulation, lacking, party_name, simulated_pool
-from fedkd_flwr.simulation.watch import DEFAULT_PARTIES
 from fedkd_flwr.stores.ledger import LedgerStore
 
 __all__ = ["check_server"]
@@ -33,7 +31,7 @@ __all__ = ["check_server"]
 def check_server(
     values: Mapping[str, Any], *, superlink: str | None = None, show: Callable[[str], None] = lambda _: None
 ) -> list[Finding]:
-    """Look at what a run needs at the server; a run without ``public-path`` is a simulation on this machine.
+    """Look at what a run with real silos needs at the server.
 
     ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
     default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
@@ -41,37 +39,13 @@ def check_server(
     try:
         config = parse_run_config(values)
         root = output_root(config.output_dir)
+        if not config.public_path:
+            way_out = "A simulation tries its data and models itself before its first round: fedkd simulate"
+            raise ConfigError(explain("public-path", "be given for a check", "", way_out))
     except FedkdError as error:
         return [finding_of("settings", error)]
     what = f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}"
-    findings = [ready("settings", what)]
-    findings += _simulation(config, show) if not config.public_path else _silos(config, superlink, root, show)
-    return [*findings, check_disk(root, "output-dir")]
-
-
-def _simulation(config: RunConfig, show: Callable[[str], None]) -> Iterator[Finding]:
-    from fedkd_flwr.app.try_models import try_models
-    from fedkd_flwr.report.sentences import note_sentence
-
-    parties = config.num_parties or DEFAULT_PARTIES
-    show("the data set")
-    try:
-        pool = simulated_pool(config)
-        what = f"{config.table or config.dataset}: {len(pool.y):,} private and {pool.public.num_rows:,} public rows"
-        yield ready("data", f"{what}, {pool.public.num_classes} classes")
-        show("the parties and their models")
-        check_simulation(config, parties)
-        notes = try_models(config, parties)
-    except FedkdError as error:
-        yield finding_of("data", error)
-        return
-    yield ready("model", f"{parties} parties were dealt, each with its model")
-    if without := {party_name(i, config): lacks for i in range(parties) if (lacks := lacking(config, i))}:
-        told = "; ".join(f"{party} lacks {', '.join(sorted(lacks))}" for party, lacks in without.items())
-        yield ready("values", f"{told}: these learn and vote without")
-    for note in notes:
-        what, way_out = note_sentence(note), "docs/howto/your-model.md says what to change."
-        yield warning("model", what, way_out)
+    return [ready("settings", what), *_silos(config, superlink, root, show), check_disk(root, "output-dir")]
 
 
 def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
@@ -83,7 +57,8 @@ def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[
     else:
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
         yield ready("public file", f"{config.public_path}: {size}")
-        yield from _known_rows(config, public)
+        if count := config.setting("known_rows", 0):
+            yield _known_rows(public, count)
         short = short_fingerprint(public.fingerprint)
         way_out = f'Tell every party these digits by telephone, for its node config: public-fingerprint="{short}"'
         yield ready("fingerprint", short, way_out)
@@ -94,18 +69,14 @@ def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[
         yield from _superlink(config, superlink)
 
 
-def _known_rows(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
-    """Yield whether the public file has the labels that the run is to judge by."""
-    if not (count := config.setting("known_rows", 0)):
-        return
-    truth = public.truth
+def _known_rows(public: PublicSet, count: int) -> Finding:
+    """Return whether the public file has the labels that the run is to judge by."""
     try:
-        draw_known(truth, count, num_classes=public.num_classes, rng=np.random.default_rng(0))
+        draw_known(public.truth, count, num_classes=public.num_classes, rng=np.random.default_rng(0))
     except FedkdError as error:
-        yield finding_of("known rows", error)
-    else:
-        labelled = f"{(truth != ABSTAIN).sum():,} rows have a label, {count:,} of them judge the parties"
-        yield ready("known rows", labelled)
+        return finding_of("known rows", error)
+    labelled = (public.truth != ABSTAIN).sum()
+    return ready("known rows", f"{labelled:,} rows have a label, {count:,} of them judge the parties")
 
 
 def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
@@ -158,7 +129,7 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
         return
     if connection.address:
         roots = Path(connection.root_certificates).expanduser() if connection.root_certificates else None
-        link = Link(address=connection.address, insecure=bool(connection.insecure), root_certificates=roots, node=False)
+        link = Link(address=connection.address, insecure=bool(connection.insecure), root_certificates=roots)
         found = list(check_link(link))
         yield from found
         if any(one.level == Level.FAULT for one in found):
@@ -172,9 +143,6 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     wanted = config.num_parties or config.min_parties
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
     if online < wanted:
-        way_out = (
-            "Ask the missing silos to start their nodes, or lower num-parties. Who is ready: fedkd server rehearse"
-        )
-        yield warning("nodes", what, way_out)
+        yield warning("nodes", what, "Ask the missing silos to start their nodes. Who is ready: fedkd server rehearse")
     else:
         yield ready("nodes", f"{what}. Who is ready for it: fedkd server rehearse")

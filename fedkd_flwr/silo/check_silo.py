@@ -5,11 +5,10 @@ What stands in the private file is read here and goes nowhere: `Finding.private`
 
 from __future__ import annotations
 
-import difflib
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.shift import FEWEST_ROWS, column_differences, find_shift
 from fedkd_flwr.data.tables import load_public, read_table
-from fedkd_flwr.errors import Code, FedkdError, LimitError, RefusalError, cause
+from fedkd_flwr.errors import Code, FedkdError, LimitError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
@@ -33,6 +32,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_c
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
+from fedkd_flwr.silo.egress import door_of
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
@@ -42,13 +42,7 @@ __all__ = ["check_silo", "may_start"]
 _FEW_ROWS = 40
 _ELSEWHERE_AUC, _NO_FIT, _TELLING_AUC, _LITTLE_FIT = 0.98, 0.2, 0.9, 0.5
 _MANY_UNKNOWN = 0.05  # of the cells of a column, of no category of the schema
-_SUBJECTS = {
-    Code.PUBLIC_SET_MISMATCH: "fingerprint",
-    Code.CLASS_OUTSIDE_SCHEMA: "classes",
-    Code.MISSING_EXTRA: "extras",
-    Code.LEDGER_LOST: "ledger",
-    Code.NO_ROWS: "rows",
-}
+_LINK = ("address", "certificate", "clock")
 
 
 def may_start(findings: Sequence[Finding]) -> bool:
@@ -58,8 +52,7 @@ def may_start(findings: Sequence[Finding]) -> bool:
     node that stays away, because a later run may claim privacy for these rows. Nor does a link that fails keep it:
     the node tries again by itself.
     """
-    link = ("address", "certificate", "clock", "key")
-    return exit_code(one for one in findings if not one.private and one.subject not in link) < Level.FAULT
+    return exit_code(one for one in findings if not one.private and one.subject not in _LINK) < Level.FAULT
 
 
 def check_silo(
@@ -77,10 +70,7 @@ def check_silo(
     ``show``: gets a word at each step, for a progress line.
     """
     findings = list(_look(values, run, show))
-    if link is not None:
-        show("the way to the SuperLink")
-        findings += check_link(link)
-    return findings
+    return findings + (list(check_link(link)) if link is not None else [])
 
 
 def _look(
@@ -108,17 +98,16 @@ def _look(
         size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
         yield ready("public file", f"{node.public_path}: {size}")
     except (FedkdError, OSError) as error:
-        missing = isinstance(error, FedkdError) and error.code == Code.MISSING_FILE
         way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
-        yield finding_of("public file", error, way_out=way_out if missing else "")
+        yield finding_of("public file", error, way_out=way_out)
         return
     show("the private file and the model")
     client: PartyClient | None = None
     try:
         require_readable(node.data_path)
         client = make_client(run, node, "check")
-    except Exception as error:
-        yield _why_no_client(node, error)
+    except Exception as error:  # what no private row decides
+        yield finding_of(_subject(error, "model"), error)
     else:
         yield _fingerprint(node, public)
         if lacks := client.party.public.lacks:
@@ -128,18 +117,13 @@ def _look(
     yield check_disk(root, "state-dir")
     yield from _ledger(node, root, client)
     if run_values is not None and client is not None:
-        yield _takes_part(client, run)
+        yield _takes_part(node, client, run)
 
 
-def _why_no_client(node: NodeConfig, error: Exception) -> Finding:
-    """Return why the party cannot be set up, which no private row decides."""
-    if isinstance(error, FedkdError) and error.code == Code.MISSING_FILE:
-        path = Path(node.data_path)
-        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.glob("*")], n=1, cutoff=0.5)
-        hint = f"Correct data-path in the node config{f'; did you mean {near[0]}?' if near else '.'}"
-        return finding_of("private file", error, way_out=hint)
-    subject = _SUBJECTS.get(error.code, "settings") if isinstance(error, FedkdError) else "model"
-    return finding_of("run" if isinstance(error, RefusalError) else subject, error)
+def _subject(error: Exception, otherwise: str) -> str:
+    """Return the code of an error, which the server is told, as words; `finding_of` says what and the way out."""
+    told = isinstance(error, FedkdError) and error.code != Code.WRONG_DATA
+    return error.code.value.replace("-", " ") if told else otherwise  # type: ignore[attr-defined]
 
 
 def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
@@ -155,17 +139,12 @@ def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
 
 def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
     """Yield what the private rows are good for."""
-    schema = public.schema
     if party.fault is not None:
-        subject = _SUBJECTS.get(party.fault.code, "private file") if isinstance(party.fault, FedkdError) else "values"
-        way_out = "" if subject != "rows" else "Export the table once more, with its rows."
-        yield finding_of(subject, party.fault, way_out=way_out, private=True)
+        yield finding_of(_subject(party.fault, "private file"), party.fault, private=True)
     else:
         yield ready("private file", f"{node.data_path}: each row can be used", private=True)
-    counts = np.bincount(party.y, minlength=public.num_classes)
-    held = [(int(count), name) for name, count in zip(schema.classes, counts.tolist(), strict=True) if count]
-    least = f"; fewest of a class it holds: {min(held)[0]:,} ({min(held)[1]})" if held else ""
-    what, level, way_out = f"{len(party.y):,} rows to learn from{least}", Level.READY, ""
+    held = np.unique(party.y)
+    what, level, way_out = f"{len(party.y):,} rows to learn from, of {len(held)} classes", Level.READY, ""
     if node.rows_at_least > len(party.y):
         level, what = Level.FAULT, f"{what}, and rows-at-least says {node.rows_at_least:,}"
         way_out = f"Set rows-at-least={len(party.y) // 10 * 10} in the node config, or less. NFDP's claims rest on it."
@@ -224,12 +203,12 @@ def _model(client: PartyClient) -> Iterator[Finding]:
     name = f"model {client.party.model_name}"
     try:
         try_model(client.party)
-    except LimitError as error:
-        yield finding_of("time", error)
     except Exception as error:
-        extra = isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA
         way_out = 'Name another in the node config, such as model="random-forest", or correct its code.'
-        yield fault("extras" if extra else "model", str(error) if extra else f"{name} fails: {cause(error)}", way_out)
+        if isinstance(error, LimitError) or (isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA):
+            yield finding_of(_subject(error, "model"), error, way_out=way_out)
+        else:
+            yield fault("model", f"{name} fails: {cause(error)}", way_out)
     else:
         yield ready("model", f"{name} learns, and labels public rows")
 
@@ -245,14 +224,9 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
             restore = f"Restore {folder} from a backup, and have a look: fedkd node ledger {shlex.quote(str(root))}"
             yield finding_of("ledger", error, way_out=restore)
             return
-        spent = read.ledger.spent(node.delta_budget, read.rows)
-        words = (
-            f"epsilon {spent_text(spent, 4)} at delta {node.delta_budget:g}" if spent < math.inf else "no finite one"
-        )
-        what = f"{words} spent so far, {sum(entry.server_round > 0 for entry in read.ledger.entries)} charged replies"
-        if late := read.ledger.from_the_future(datetime.now(UTC)):
-            seen = f"{len(late)} entries of the ledger are dated in the future, the last {late[-1].when}"
-            yield warning("clock", seen, "A clock was wrong then, or is wrong now: timedatectl set-ntp true sets it.")
+        spent = spent_text(read.ledger.spent(node.delta_budget, read.rows), 4)
+        replies = sum(entry.server_round > 0 for entry in read.ledger.entries)
+        what = f"epsilon {spent} at delta {node.delta_budget:g} spent so far, {replies} charged replies"
     yield ready("ledger", what)
     if not node.demands_privacy:
         what = "none: runs with and without noise are answered, and nothing bounds what all of them tell"
@@ -261,26 +235,26 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         what = "require-privacy is set without epsilon-budget: any noise is accepted, however little"
         yield warning("budget", what, "Set the most that may ever be spent: epsilon-budget=3.3 delta-budget=1e-5")
     elif client is not None:
-        what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}"
         try:
             client.party.ledger.ask([(PureEvent(1e-3 * node.epsilon_budget), 1)], client.party.budget)
         except FedkdError as error:
-            if error.code != Code.BUDGET_EXCEEDED:
-                yield finding_of("ledger", error)
-                return
-            way_out = (
-                f"Look at what was spent: fedkd node ledger {shlex.quote(str(root))} --epsilon-budget "
-                f"{node.epsilon_budget:g}. Then raise epsilon-budget in the node config, or leave the federation."
-            )
-            yield fault("budget", f"{what} is spent", way_out)
+            yield finding_of("budget" if error.code == Code.BUDGET_EXCEEDED else "ledger", error)
         else:
-            yield ready("budget", f"{what}, of which something is left")
+            what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}, of which something is left"
+            yield ready("budget", what)
 
 
-def _takes_part(client: PartyClient, run: RunConfig) -> Finding:
+def _takes_part(node: NodeConfig, client: PartyClient, run: RunConfig) -> Finding:
+    """Return whether the party, behind the door of its site, would answer the first round of a run."""
     from fedkd_flwr.app.server_app import first_settings
 
-    error = judge(client, {**first_settings(run, client.party.public)})
+    try:
+        door = door_of(run, node, "check")
+        door.check_run()
+        client.party = replace(client.party, door=door)
+        error = judge(client, {**first_settings(run, client.party.public)})
+    except FedkdError as found:
+        error = found
     if error is not None:
-        return finding_of("run", error)
+        return finding_of(_subject(error, "run"), error)
     return ready("run", f"this party would answer its first round ({run.algorithm})")

@@ -111,7 +111,7 @@ def run_node(options: Sequence[str], *, approvals: Approvals, sandbox: Sequence[
 
 
 def _say_why(options: Sequence[str]) -> None:
-    """Log what is wrong on the way to the SuperLink: its address, its certificate, the clocks, this node's key."""
+    """Log what is wrong on the way to the SuperLink: its address, its certificate, the clocks."""
     _, link = read_supernode_options(options)
     for finding in check_link(link) if link is not None else ():
         if finding.level == Level.FAULT:

@@ -1,4 +1,4 @@
-"""The page and the log line that a silo's owner gets at the end of a run."""
+"""What a silo's owner gets at the end of a run: a sentence in the log, and a card beside each of its models."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.settings.config import RunConfig
 
-__all__ = ["owners_page"]
+__all__ = ["owners_word"]
 
 logger = logging.getLogger("flwr.party")
 
 
-def owners_page(
-    config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray, path: Path
+def owners_word(
+    config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray
 ) -> Callable[[Finished, Mapping[str, Path]], None]:
     """Return the function that shows the owner what a run left; `fedkd_flwr.clients.party.Party` calls it at its end.
 
-    ``y`` of shape (num_rows,), integers, are the classes of all private rows, own test rows among them; ``path`` is the
-    page to write.
+    ``y`` of shape (num_rows,), integers, are the classes of all private rows, own test rows among them.
     """
 
     def show(finished: Finished, models: Mapping[str, Path]) -> None:
-        from fedkd_flwr.report.owner_page import owner_advice, write_owner_page
+        from fedkd_flwr.report import results
+        from fedkd_flwr.report.recommendation import recommendation
 
         record = RunRecord(
             run_id=run_id,
@@ -56,10 +56,11 @@ def owners_page(
                 class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
             )
         )
-        if (advice := owner_advice(record)) is not None:
+        advice = recommendation(record.parties[0], classes=record.classes, figure=results.figure_used(record, "own"))
+        if advice is not None:
             logger.info("%s: recommended: %s. %s", party, advice.verdict, advice.why)
-        logger.info("%s: your own page: %s", party, write_owner_page(record, path, models=models))
         for kind, file in models.items():
-            write_card(file, record, party=party, kind=kind, at_silo=True)
+            card = write_card(file, record, party=party, kind=kind, at_silo=True)
+            logger.info("%s: your model, %s, and its card: %s", party, kind, card)
 
     return show

@@ -24,7 +24,7 @@ def certificate_fault(arguments: Sequence[str] | None = None) -> str:
     address, roots = (_given(words, name) for name in ("--runtime-api-address", "--root-certificates"))
     if not address or not roots:  # a simulation, or no TLS
         return ""
-    found = check_link(Link(address=address, root_certificates=Path(roots), node=False))
+    found = check_link(Link(address=address, root_certificates=Path(roots)))
     faults = (one for one in found if one.level == Level.FAULT and one.subject in ("certificate", "clock"))
     return next((f"No node can connect: {one.what}. {one.way_out}" for one in faults), "")
 

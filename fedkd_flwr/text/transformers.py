@@ -155,7 +155,7 @@ class TextTransformer(NetEstimator):
         rng_state = rest.pop("rng", torch.Generator().manual_seed(int(self.seed)).get_state())
         torch.Generator().set_state(rng_state)  # raises unless it is a generator's state
         self._mount(net, rng_state.clone())
-        load_optimizer(self.optimizer_, rest, {"step", "exp_avg", "exp_avg_sq"})
+        load_optimizer(self.optimizer_, rest)
         return self
 
     def _mount(self, net: TextNet, rng_state: Tensor) -> Self:

@@ -71,12 +71,6 @@ class Prints(Commonest):
         return super().predict(X)
 
 
-class Forks(Commonest):
-    def fit(self, X, y):
-        os.fork()
-        return super().fit(X, y)
-
-
 class Random(Commonest):
     def predict(self, X):
         return np.random.default_rng().integers(0, 2, len(X))

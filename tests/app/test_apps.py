@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import stat
 import sys
 import time
 from pathlib import Path
@@ -400,7 +399,7 @@ def test_silos_with_their_own_files_run_and_keep_their_models(tmp_path, silos, c
 
 
 @pytest.mark.parametrize("config", [FAST, FEDKT], ids=["fedct", "fedkt"])
-def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_gets_a_page(tmp_path, silos, config, caplog):
+def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_is_advised(tmp_path, silos, config, caplog):
     for node in silos.values():
         node["share-metrics"] = ""
     with caplog.at_level("INFO", logger="flwr.party"):
@@ -417,22 +416,16 @@ def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_gets_a_pag
         for kind in (name, f"{name}.alone"):
             card = (folder / f"{kind}.card.md").read_text(encoding="utf-8")
             assert "No claim covers this file: it learnt from this silo's private rows." in card
-            assert "| not known at a silo |" in card
-        page = folder / f"{name}.html"
-        assert stat.S_IMODE(page.stat().st_mode) == 0o600
-        text = page.read_text(encoding="utf-8")
-        assert f"{name}.alone.model" in text
-        assert "Recommended: " in text or "do not tell which model is better" in text
-        assert "is sent to nobody" in text
+            assert "What the run claims stands in the server's record" in card
         assert f"{name}: recommended: " in caplog.text
     assert not list((tmp_path / "server").rglob("*.alone.model"))
 
 
-def test_a_page_that_cannot_be_made_changes_nothing_that_leaves(tmp_path, silos, monkeypatch):
+def test_an_owner_who_cannot_be_told_changes_nothing_that_leaves(tmp_path, silos, monkeypatch):
     def broken(*_, **__):
-        raise RuntimeError("no page")
+        raise RuntimeError("no card")
 
-    monkeypatch.setattr("fedkd_flwr.report.owner_page.write_owner_page", broken)
+    monkeypatch.setattr("fedkd_flwr.silo.owner.write_card", broken)
     record = _deploy(tmp_path, silos)
     assert record.status == "completed"
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)

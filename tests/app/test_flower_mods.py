@@ -86,25 +86,6 @@ def test_flower_s_size_mods_and_a_mod_that_reads_settings_and_adds_metrics_chang
     assert all("seconds" in reply.content["metrics"] for reply in grid.replies)
 
 
-def test_a_tensorboard_mod_draws_what_a_party_reports(tmp_path):
-    board = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    writers = pytest.importorskip("torch.utils.tensorboard")
-
-    def mod(message, context, call_next):
-        reply = call_next(message, context)
-        if reply.metadata.message_type == "train" and reply.has_content():
-            with writers.SummaryWriter(tmp_path / str(message.metadata.dst_node_id)) as writer:
-                for name, value in dict(reply.content["metrics"]).items():
-                    writer.add_scalar(name, value, message.content["config"]["server-round"])
-        return reply
-
-    strategy, _ = _run([mod])
-    read = board.EventAccumulator(str(tmp_path / "1000"))
-    read.Reload()
-    drawn = [event.value for event in read.Scalars("accuracy-common")]
-    assert drawn == pytest.approx([one.accuracy["party-000"] for one in strategy.record.rounds])
-
-
 @pytest.mark.parametrize(
     ("mod", "name"),
     [

@@ -143,7 +143,6 @@ FAULTS = {
     "Floats": r"got 0\.5 at row 0 .* Floats\.predict \(faulty_models\.py, line \d+\)",
     "WrongClasses": r"got 77 at row 0 .* WrongClasses\.predict \(faulty_models\.py, line \d+\)",
     "Hangs": r"must end within 1\.5 s \(try-models-s\).* It was at faulty_models\.py, line \d+, in fit",
-    "Forks": r"must go on in one process",
     "Huge": r"(?:MemoryError|ValueError): .*\(faulty_models\.py, line \d+, in fit\)",
     "Unpicklable": r"Unpicklable\.__init__ \(faulty_models\.py, line \d+\) makes must be copied .*lock",
     "Dies": r"ended without an answer",

@@ -1,4 +1,4 @@
-"""Logs and ends of runs: those of `fedkd simulate` by their process, others by their SuperLink."""
+"""Logs and ends of runs of `fedkd simulate`."""
 
 import dataclasses
 import subprocess
@@ -8,7 +8,6 @@ import pytest
 
 from fedkd_flwr.app.find_run import LOG
 from fedkd_flwr.app.runs import log_of, stop_run
-from fedkd_flwr.app.submit import FlowerError
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.processes import alive
 from fedkd_flwr.processes.alive import ProcessRecord, this_process
@@ -60,12 +59,9 @@ def test_a_log_is_read_and_followed_until_the_run_has_ended(saved):
     assert path.exists()
 
 
-def test_no_superlink_is_started_to_ask_it_for_a_run(saved, tmp_path, monkeypatch):
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flwr"))
-    monkeypatch.setattr("flwr.cli.constant.LOCAL_SUPERLINK_HTTP_API_PORT", "9")  # discard: nobody listens
-    with pytest.raises(FlowerError, match="no local SuperLink is running"):
-        next(log_of("7", tmp_path))
-    with pytest.raises(FlowerError, match="no local SuperLink is running"):
-        stop_run(saved(this_process(), log=None))
-    with pytest.raises(FlowerError, match="'elsewhere' not found"):
-        next(log_of("7", tmp_path, superlink="elsewhere"))
+def test_of_a_run_at_a_superlink_flower_s_command_is_named(saved):
+    path = saved(this_process(), log=None)
+    with pytest.raises(ConfigError, match=r"one of fedkd simulate.*flwr log 7 \[SUPERLINK\]"):
+        next(log_of(path))
+    with pytest.raises(ConfigError, match=r"one of fedkd simulate.*flwr stop 7 \[SUPERLINK\]"):
+        stop_run(path)

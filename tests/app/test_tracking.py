@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import types
-from typing import ClassVar
 
 import pytest
 
@@ -59,27 +57,6 @@ def test_the_end_of_a_run_that_failed_or_was_stopped_is_told_with_its_reason(tmp
     assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("stopped", "Ctrl-C")
 
 
-def test_tensorboard_reads_the_events(tmp_path):
-    pytest.importorskip("tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    def read():
-        events = EventAccumulator(str(tmp_path / "tensorboard"))
-        events.Reload()
-        return events
-
-    live = []
-    _run(tmp_path, "tensorboard", after_round=lambda number: live.append(len(read().Tags()["tensors"] + [0])))
-    assert len(live) == 3
-    events = read()
-    agreement = [(one.step, one.value) for one in events.Scalars("round/agreement")]
-    assert agreement == [(1, 0.25), (2, 0.5), (3, 0.75)]
-    assert events.Scalars("final/federated-own-accuracy")[0].value == 0.75
-    texts = [events.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in ("config", "status")]
-    assert "| fedct.quorum | 0.9 |" in texts[0]
-    assert texts[1] == "completed"
-
-
 # MLflow's own code and its migrations warn
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_holds_settings_rounds_and_status(tmp_path, monkeypatch):
@@ -104,27 +81,6 @@ def test_mlflow_holds_settings_rounds_and_status(tmp_path, monkeypatch):
     _run(folder, "mlflow", error=DataError("why"), rounds=1)
     ended = {(run.info.status, run.data.tags.get("reason")) for run in found()}
     assert ended >= {("KILLED", "Ctrl-C"), ("FAILED", "why")}
-
-
-def test_wandb_gets_the_same_through_a_stand_in(tmp_path, monkeypatch):
-    told = []
-
-    class Run:
-        summary: ClassVar[dict] = {}
-
-        def log(self, figures, step):
-            told.append((step, figures["round/agreement"]))
-
-        def finish(self, exit_code):
-            told.append(exit_code)
-
-    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: told.append(given) or Run()))
-    _run(tmp_path, "wandb")
-    given, *rounds, code = told
-    assert given["config"] == {"algorithm": "fedct", "fedct.quorum": 0.9}
-    assert given["dir"] == str(tmp_path)
-    assert (rounds, code) == ([(1, 0.25), (2, 0.5), (3, 0.75)], 0)
-    assert Run.summary["status"] == "completed"
 
 
 @pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"jsonl"}))
@@ -155,8 +111,8 @@ def test_a_tool_that_fails_later_is_left_with_a_note_and_the_run_goes_on(tmp_pat
 
 
 def test_several_tools_are_given_with_commas_and_others_are_refused(tmp_path):
-    assert parse_tools("jsonl,jsonl, tensorboard") == ["jsonl", "tensorboard"]
+    assert parse_tools("jsonl,jsonl, mlflow") == ["jsonl", "mlflow"]
     assert parse_run_config({"tracking": "mlflow,jsonl"}).tracking == "mlflow,jsonl"
-    with pytest.raises(ConfigError, match="tracking must be none or name jsonl, tensorboard, mlflow, wandb"):
+    with pytest.raises(ConfigError, match="tracking must be none or name jsonl, mlflow"):
         parse_run_config({"tracking": "neptune"})
     assert Tracking([], RunRecord(run_id="7", algorithm="fedct"), tmp_path).trackers == {}

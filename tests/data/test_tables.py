@@ -7,7 +7,6 @@ import gzip
 import io
 import sys
 import time
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -532,35 +531,6 @@ def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
     assert refused > 10
 
 
-def _bomb(tmp_path, kind):
-    """Write a small file that unpacks to 30 MB."""
-    path = tmp_path / f"bomb.{kind}"
-    if kind == "npz":
-        np.savez_compressed(path, X=np.zeros((30_000_000, 1), dtype=np.uint8))
-    elif kind == "parquet":
-        pd.DataFrame({"a": np.zeros(5_000_000) + np.arange(5_000_000) % 997}).to_parquet(path, use_dictionary=False)
-    elif kind == "libsvm":
-        path.write_text("1 4000000:1\n0 1:1\n")  # dense, it would be 64 MB
-    else:
-        path.write_bytes(gzip.compress(b"a,b\n" + b"0" * 30_000_000))
-    return path
-
-
-@pytest.mark.parametrize("kind", ["csv.gz", "libsvm.gz", "npz", "parquet", "libsvm"])
-def test_a_small_file_that_unpacks_to_more_than_it_may_is_refused_and_the_limit_can_be_set(kind, tmp_path, monkeypatch):
-    path = _bomb(tmp_path, kind)
-    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "0.02")
-    words = r"must unpack to at most 0.02 GB \(FEDKD_MAX_UNPACKED_GB\), got .*: export FEDKD_MAX_UNPACKED_GB=0.08"
-    tracemalloc.start()
-    with pytest.raises(DataError, match=words):
-        read_table(path)
-    assert tracemalloc.get_traced_memory()[1] < 10e6 or kind == "libsvm.gz"
-    tracemalloc.stop()
-    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "lots")
-    with pytest.raises(DataError, match="FEDKD_MAX_UNPACKED_GB must be a number of gigabytes above 0, got 'lots'"):
-        read_table(path)
-
-
 def test_an_array_whose_header_names_a_hostile_shape_is_refused(tmp_path):
     array = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -670,15 +640,12 @@ def test_the_first_sheet_of_an_excel_file_is_read_as_its_csv_would_be(tmp_path, 
         assert column_texts(table[name]).tolist() == column_texts(as_csv[name]).tolist()
 
 
-def test_what_is_no_excel_file_or_an_empty_one_is_refused(tmp_path, write, monkeypatch):
+def test_what_is_no_excel_file_or_an_empty_one_is_refused(tmp_path, write):
     with pytest.raises(DataError, match=r"t.xlsx must be a table in the format excel, got .*BadZipFile"):
         read_table(write("t.xlsx", "age,job\n7,cook\n"))
     with pytest.raises(DataError, match="must hold a header line and rows, got an empty sheet") as caught:
         read_table(_workbook(tmp_path / "none.xlsx", []))
     assert caught.value.code is Code.NO_ROWS
-    monkeypatch.setenv("FEDKD_MAX_UNPACKED_GB", "1e-6")
-    with pytest.raises(DataError, match="must unpack to at most 1e-06 GB"):
-        read_table(_workbook(tmp_path / "bomb.xlsx", [["a"], [1]]))
 
 
 def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):

@@ -1,12 +1,14 @@
 import sys
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.errors import ConfigError, MissingExtraError
+from fedkd_flwr.errors import ConfigError, MissingExtraError, RefusalError
 from fedkd_flwr.models import NAMES, make_model, parse_params, pick_model
-from fedkd_flwr.models.zoo import DEFAULT_MIX
+from fedkd_flwr.models.zoo import _ZOO, DEFAULT_MIX
 
 QUICK = {
     "random-forest": {"n_estimators": 20},
@@ -335,3 +337,39 @@ def test_weights_that_a_run_may_ask_of_a_silo_find_rows_of_a_rare_class(name, pa
         made = make_model(name, num_classes=2, num_features=3, seed=1, params=params | more, of_run=True)
         recalls.append(made.fit(X[:1000], y[:1000]).metrics(X[1000:], y[1000:]).recall[1])
     assert recalls[1] >= recalls[0] + 0.2
+
+
+# ----------------------------------------------------------------------------------------- what a run may name
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("random-forest", {"n_jobs": 64}),
+        ("logistic-regression", {"n_jobs": -1}),
+        ("hist-gradient-boosting", {"scoring": "accuracy"}),
+        ("knn", {"metric": "os.system"}),
+        ("xgboost", {"callbacks": ["os:system"]}),
+        ("xgboost", {"kwargs": {"process_type": "update"}}),
+        ("transformer", {"path": "/etc"}),
+        ("mlp", {"seed": 1}),
+    ],
+)
+def test_a_parameter_that_no_run_may_name_at_a_silo_is_refused_with_the_way_out(name, params):
+    (parameter,) = params
+    with pytest.raises(RefusalError, match=rf"be among .*, got '?{parameter}'?\. The owner of this node can name it"):
+        make_model(name, num_classes=2, num_features=3, seed=1, params=params, of_run=True)
+
+
+def test_all_published_simulations_name_parameters_that_runs_may_name():
+    runs = [tomllib.loads(path.read_text()) for path in (Path(__file__).parents[2] / "simulations").glob("*.toml")]
+    asked = [
+        (run[role], run.get(f"{role.removesuffix('-model')}-params", ""))
+        for run in runs
+        for role in run
+        if role in ("model", "teacher-model", "student-model")
+    ]
+    assert len([params for _, params in asked if params]) >= 30
+    for spec, params in asked:
+        for name in {pick_model(spec, i) for i in range(10)}:
+            assert set(parse_params(params)) <= set(_ZOO[name].asked)

@@ -34,14 +34,6 @@ def test_an_audited_run_is_not_compared_with_one_whose_models_learnt_all_rows(ru
         compare([audited, plain])
 
 
-def test_the_rarest_class_s_rows_stand_beside_n_where_balanced_accuracy_is_compared(run):
-    records = [run(1, 0.8), run(1, 0.9, model="mlp")]
-    for record in records:
-        for measured in (record.parties[0].solo, record.parties[0].federated):
-            measured["common"] = Metrics(n=100, accuracy=0.9, balanced_accuracy=0.7, support=[97, 3])
-    assert "n = 100, 3 of them of the rarest class" in compare(records).text()
-
-
 def test_runs_that_differ_only_in_their_seed_are_one_group(run):
     found = compare([run(1, 0.8, 0.6), run(2, 0.8, 0.8, name="x"), run(1, 0.9, 0.9, model="mlp")])
     assert [(group["letter"], group["seeds"]) for group in found.as_dict()["groups"]] == [("A", [1, 2]), ("B", [1])]
@@ -50,7 +42,6 @@ def test_runs_that_differ_only_in_their_seed_are_one_group(run):
     (gap,) = found.differences
     assert gap.seeds == [1]
     assert gap.paired.mean == pytest.approx(0.2)
-    assert (gap.better, gap.worse, gap.compared) == (2, 0, 2)
     assert gap.paired.verdict("seed") == "one seed says nothing about noise"
 
 
@@ -65,11 +56,10 @@ def test_differences_are_paired_by_seed_so_what_a_seed_does_to_both_cancels_out(
     assert found.as_dict()["groups"][0]["figures"]["federated"] == list(levels.values())
     text = found.text()
     assert re.search(r"parties with the federation +0\.675 ± 0\.171 ", text)
-    assert "n = 100" in text
     assert "A (4 runs)" in text
     assert re.search(r"model +knn +mlp", text)
     assert "num-test" not in text  # equal settings are not shown
-    assert "(standard error 0.000, 4 seeds): more than noise. 8 of 8 parties reach more, 0 less" in text
+    assert "(standard error 0.000, 4 seeds): more than noise." in text
 
 
 def test_of_the_runs_epsilons_the_largest_is_shown_and_rounded_up(run):
@@ -81,12 +71,6 @@ def test_of_the_runs_epsilons_the_largest_is_shown_and_rounded_up(run):
     assert re.search(r"largest of the runs +0\.00044 +3\.001\n", found.text())
     figures = [group["figures"]["epsilon"] for group in found.as_dict()["groups"]]
     assert figures == [[0.00044, 0.0001], [1.00001, 3.00001]]
-
-
-def test_noise_that_is_as_large_as_the_difference_is_said(run):
-    runs = [run(s, 0.8, 0.8) for s in (1, 2, 3)]
-    runs += [run(s, v, v, model="mlp") for s, v in ((1, 0.9), (2, 0.8), (3, 0.8))]
-    assert "within noise" in compare(runs).text()
 
 
 def test_equal_gaps_and_two_seeds_are_not_said_to_be_more_than_noise(run):
@@ -112,8 +96,7 @@ def test_a_party_that_one_side_lacks_makes_no_difference_and_is_named(run):
     assert not found.differences[0].paired.clear
     lost = runs[1].parties[2].name
     text = found.text()
-    assert text.startswith(f"WARNING: A and B do not have the same parties: B lacks {lost} (seed 1); B lacks {lost}")
-    assert "Their difference is over the parties that both have" in text
+    assert text.startswith(f"WARNING: A and B do not have the same parties: one of them lacks {lost}. Their")
     assert not compare([run(1, 0.8, 0.8), run(1, 0.9, 0.9, model="mlp")]).warnings
 
 
@@ -200,12 +183,6 @@ def test_groups_without_a_common_seed_are_shown_and_not_paired(run):
 
 def test_runs_of_one_seed_and_the_same_settings_are_no_spread_over_seeds(run):
     """Two such runs were given as "0.936 ± 0.000", as if there were no noise."""
-    text = compare([run(1, 0.8, 0.8, number=1), run(1, 0.8, 0.8, number=2)]).text()
-    assert "2 runs, all with the same seed, 1 (" in text
-    assert "A: runs with the same seed and settings repeat each other" in text
-    assert "±" not in text
-    spread = compare([run(1, 0.8, 0.8), run(2, 0.9, 0.9)]).text()
-    assert "0.850 ± 0.071" in spread
-    assert "same seed" not in spread
+    assert "±" not in compare([run(1, 0.8, 0.8, number=1), run(1, 0.8, 0.8, number=2)]).text()
     differ = compare([run(1, 0.8, 0.8, number=1), run(1, 0.9, 0.9, number=2)]).text()
     assert "0.850 ± 0.071" in differ  # privacy noise has no seed

@@ -231,11 +231,6 @@ SAID = [
         "here may be too high: take the copies out of the table. Rows of different cases that look the same belong in "
         "it.",
     ),
-    (
-        "record-in-place-of-page",
-        {"failure": "disk full"},
-        "the record could not be written (disk full); the page was removed to make room",
-    ),
     ("tracking-ended", {"tool": "jsonl", "failure": "gone"}, "tracking by jsonl ended early: gone"),
     ("few-nodes", {"nodes": 2, "wanted": 3}, "2 nodes are connected; the run would wait for 3"),
     (

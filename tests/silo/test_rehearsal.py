@@ -1,8 +1,8 @@
 """Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
 
 import json
-import logging
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -213,14 +213,16 @@ def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorit
     assert not list(tmp_path.glob("*/ledgers"))
 
 
-def test_the_command_rehearses_a_simulation_and_says_how_it_went(capsys):
-    words = ["dataset=synthetic", "synthetic-rows=200", "model=decision-tree", "--parties", "2"]
-    with pytest.raises(SystemExit) as ended:
-        main(["server", "rehearse", *words, "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert ended.value.code == 0
-    assert (told["answered"], told["missing"], told["reason"]) == (["party-000", "party-001"], [], "")
-    with pytest.raises(SystemExit) as ended:
-        main(["server", "rehearse", *words, "min-parties=2", "model=nowhere:Model", "try-models-s=0"])
-    assert ended.value.code == 2
-    assert logging.getLogger("flwr").handlers  # the log is as it was
+def test_the_command_says_who_answers_and_who_would_be_missing(monkeypatch, capsys):
+    log = ["rehearsal: north answers", "rehearsal: south would be missing: no-rows. Give it rows.", "other words"]
+    monkeypatch.setattr("fedkd_flwr.app.submit.submit", lambda values, superlink: SimpleNamespace(run_id="7"))
+    monkeypatch.setattr("fedkd_flwr.app.submit.follow", lambda *_: log)
+    for how, code in (("finished:completed", 1), ("finished:failed", 2)):
+        monkeypatch.setattr("fedkd_flwr.app.submit.status", lambda *_, how=how: (how, "too  few"))
+        with pytest.raises(SystemExit) as ended:
+            main(["server", "rehearse", "public-path=/srv/public.csv", "--json"])
+        told = json.loads(capsys.readouterr().out)
+        assert ended.value.code == told["exit_code"] == code
+        missing = {"party": "south", "code": "no-rows", "what_to_do": "Give it rows."}
+        assert (told["answered"], told["missing"]) == (["north"], [missing])
+        assert told["reason"] == ("" if code == 1 else "too few")

@@ -10,10 +10,9 @@ import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, print_json
-from fedkd_flwr.cli.simulate import RunSettings
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = ["approve", "dry_run", "log", "pending", "reject", "verify"]
+__all__ = ["approve", "log", "pending", "reject", "verify"]
 
 StateDir = Annotated[Path, typer.Argument(metavar="[STATE_DIR]", help="The party's state-dir.")]
 State = Annotated[Path, typer.Option("--state-dir", help="The party's state-dir.")]
@@ -30,80 +29,6 @@ Digest = Annotated[
 ]
 By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged in.")]
 Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
-
-
-def dry_run(
-    settings: RunSettings = None,
-    node: Annotated[
-        list[str] | None, typer.Option("--node", metavar="KEY=VALUE", help="A setting of the silo's node config.")
-    ] = None,
-    node_config: Annotated[
-        str, typer.Option("--node-config", metavar="TEXT", help="The node config in one text, as a SuperNode takes it.")
-    ] = "",
-    rows: Rows = 10,
-    to_csv: Annotated[Path | None, typer.Option("--csv", help="Write the whole table into this file.")] = None,
-    to_bytes: Annotated[
-        Path | None, typer.Option("--bytes", help="Write each array's bytes into a file in this folder.")
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Show what a run would send; nothing leaves.
-
-    It is exactly what would leave this silo in the first round. Settings of the run are given as to `fedkd server run`,
-    those of the silo as its SuperNode has them. The real code computes the answer from the silo's file; its ledger is
-    charged nothing. Where the run has noise at the party, the answer shown has a draw of its own: keep it in the house,
-    because nothing was charged for it. Exit code 1: a code would leave instead of an answer.
-
-    Examples
-    --------
-    fedkd node egress dry-run study.toml --node-config "$(cat /etc/fedkd/node-config)"
-    fedkd node egress dry-run model=knn --node party=st-mary --node data-path=private.csv --node public-path=public.csv
-    """
-    from fedkd_flwr.settings.run_settings import read_settings
-    from fedkd_flwr.silo.dry_run import dry_run as computed
-    from fedkd_flwr.silo.review import answer_lines
-
-    found = computed(read_settings(settings or []), _node_settings(node or [], node_config))
-    if to_csv is not None and found.table:
-        import csv
-
-        from fedkd_flwr.files import for_spreadsheets
-
-        with to_csv.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(for_spreadsheets(found.table))
-    if to_bytes is not None:
-        to_bytes.mkdir(parents=True, exist_ok=True)
-        for name, array in found.reply.arrays.items():
-            (to_bytes / f"{name}.bin").write_bytes(array.tobytes())
-    if as_json:
-        table = found.table if to_csv is None else []
-        print_json(
-            {"code": found.code, "noisy": found.noisy, "fingerprint": found.fingerprint, **found.facts, "table": table}
-        )
-        return 1 if found.code else 0
-    typer.echo(f"public set {found.fingerprint}")
-    if found.code:
-        typer.echo(f"answer     none: only the code {found.code} would leave. This party's own log would say:")
-        typer.echo(found.why)
-        return 1
-    for line in answer_lines({**found.facts, "run": "none: a dry run"}, found.table, rows=rows):
-        typer.echo(line)
-    if found.noisy:
-        typer.echo("\nNoise: this draw is the dry run's own, and no ledger was charged for it. The run draws anew.")
-    typer.echo("\nNothing left, and nothing was charged.")
-    return 0
-
-
-def _node_settings(words: list[str], text: str) -> dict[str, Any]:
-    """Return a node config, with paths that do not depend on where a process runs."""
-    from flwr.common.config import parse_config_args
-
-    from fedkd_flwr.settings.node_config import NodeConfig
-    from fedkd_flwr.settings.run_settings import read_words
-
-    given = (dict(parse_config_args([text])) if text else {}) | read_words(words)
-    paths = {key: given[key] for key in NodeConfig.paths() & given.keys() if given[key]}
-    return given | {key: str(Path(str(path)).expanduser().absolute()) for key, path in paths.items()}
 
 
 def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = False) -> None:

@@ -21,43 +21,44 @@ def rehearse(
     superlink: Annotated[
         str, typer.Option(help="The SuperLink's name in Flower's configuration; by default its default.")
     ] = "",
-    parties: Annotated[int | None, typer.Option(help="In simulation: how many parties.", min=1)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Rehearse a run: one round of constant labels.
+    """Rehearse a run at a SuperLink: one round of constant labels.
 
     Every party answers through the real network. Says who would be missing, and why. Nothing private leaves a party,
-    and no privacy ledger is charged. Settings are those of the run. With public-path the nodes of a SuperLink are
-    asked; without it, simulated parties here. Ends with 0 if everybody answers, 1 if somebody would be missing, 2 if
-    the run would fail for too few answers.
+    and no privacy ledger is charged. Settings are those of the run. Ends with 0 if everybody answers, 1 if somebody
+    would be missing, 2 if the run would fail for too few answers.
 
     Examples
     --------
     fedkd server rehearse public-path=/srv/public.csv num-parties=3 --superlink ops
     fedkd server rehearse my-run.toml --superlink ops --json
-    fedkd server rehearse table=patients.csv label=outcome --parties 5
     """
     from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.app.submit import follow, status, submit
     from fedkd_flwr.errors import FedkdError
     from fedkd_flwr.settings.run_settings import read_settings
-    from fedkd_flwr.silo.rehearse_run import rehearse_at, rehearse_here
+    from fedkd_flwr.silo.rehearsal import WORD
 
-    values = read_settings(settings or [], num_parties=parties) | {"rehearsal": True}
+    values = read_settings(settings or []) | {"rehearsal": True}
     line = ProgressLine()
     line.show("waiting for the parties")
-    said = rehearse_at(values, superlink) if values.get("public-path") else rehearse_here(values)
+    made = submit(values, superlink=superlink)
+    said = [one.partition(WORD)[2].strip() for one in follow(made.run_id, superlink) if WORD in one]
+    how, details = status(made.run_id, superlink)
+    reason = "" if how == "finished:completed" else " ".join(details.split()) or how
     line.clear()
-    answered = [found[1] for one in said.lines if (found := _ANSWERS.fullmatch(one))]
-    missing = [found.groups() for one in said.lines if (found := _MISSING.fullmatch(one))]
+    answered = [found[1] for one in said if (found := _ANSWERS.fullmatch(one))]
+    missing = [found.groups() for one in said if (found := _MISSING.fullmatch(one))]
     if not answered and not missing:
-        raise FedkdError(said.reason or "The rehearsal ended without a word: see the log of the SuperLink.")
-    code = 2 if said.reason else int(bool(missing))
+        raise FedkdError(reason or "The rehearsal ended without a word: see the log of the SuperLink.")
+    code = 2 if reason else int(bool(missing))
     if as_json:
         parts = [{"party": name, "code": word, "what_to_do": text} for name, word, text in missing]
-        print_json({"exit_code": code, "answered": answered, "missing": parts, "reason": said.reason})
+        print_json({"exit_code": code, "answered": answered, "missing": parts, "reason": reason})
         return code
-    for text in said.lines:
+    for text in said:
         typer.echo(text)
-    if said.reason:
-        typer.echo(f"error: the run would fail: {said.reason}", err=True)
+    if reason:
+        typer.echo(f"error: the run would fail: {reason}", err=True)
     return code

@@ -1,0 +1,133 @@
+"""A model's card says what its file and the run's record say, and no more."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sample_claims import AT_SERVER, RECORD
+from sklearn.tree import DecisionTreeClassifier
+
+from fedkd_flwr.app.model_cards import model_card, write_cards
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.models import Classifier
+from fedkd_flwr.record.notes import Note
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
+from fedkd_flwr.report.claims import claim_meaning
+from fedkd_flwr.stores.saved_model import save
+
+COLUMNS = (
+    Column(name="day", kind="numeric", reading=Reading(dates="day-first")),
+    Column(name="job", kind="categorical", categories=("clerk", "smith")),
+)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    schema = Schema(columns=COLUMNS, classes=("low", "high|<b>"), label="income")
+    public = make_public_set(pd.DataFrame({"day": ["12.03.2021", "13.03.2021"], "job": ["clerk", "smith"]}), schema)
+    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1]))
+    path = tmp_path_factory.mktemp("model") / "model.fedkd"
+    save(model, public, path)
+    return path
+
+
+def _record(**changes):
+    record = RunRecord(
+        run_id="7",
+        algorithm="fedkt",
+        sends="labels",
+        status="completed",
+        simulation=True,
+        config={"algorithm": "fedkt", "num-rounds": 1, "table": "/home/ann/people.csv", "noise": "gaussian"},
+        classes=["low", "high"],
+        num_public=60,
+        num_classes=2,
+        fingerprint="cd" * 32,
+        rounds=[RoundRecord(server_round=1, asked=1, answered=["ann"])],
+        server={"common": Metrics(n=50, accuracy=0.875)},
+        claims=[AT_SERVER],
+        notes=[Note("own", {"text": "party ann says one class"})],
+        versions={"flwr": "1.41.0"},
+    )
+    record.party("ann").class_counts = [4, 6]
+    record.party("ann").solo["own"] = Metrics(n=9, accuracy=0.625)
+    for name, value in changes.items():
+        setattr(record, name, value)
+    return record
+
+
+def _card(file, record, *, party="", kind="federated", at_silo=False):
+    return model_card(file, record, party=party, kind=kind, at_silo=at_silo)
+
+
+def test_the_server_s_card_has_the_claims_in_the_record_s_words_and_metrics_with_their_n(file):
+    text = _card(file, _record())
+    assert claim_meaning(AT_SERVER) in text
+    assert "| epsilon |" in text
+    assert "| n | 50 |" in text
+    assert "| accuracy | 0.8750 |" in text
+    assert f"| file | model.fedkd, {file.stat().st_size:,} bytes, SHA-256" in text
+    assert "/home/ann" not in text
+    assert "| job | categorical clerk, smith |" in text
+    assert "| day | numeric: dates (12.03.2021), the day first, as days since 1970-01-01 |" in text
+    assert "| what leaves a party | labels" in text
+    assert "| model | DecisionTreeClassifier |" in text
+    assert "| flwr | 1.41.0 |\n| fedkd-flwr |" in text
+
+
+def test_foreign_text_stays_in_its_cell(file):
+    text = _card(file, _record())
+    assert "high\\|&lt;b>" in text
+    assert "<b>" not in text
+
+
+def test_a_useless_model_s_card_says_so_before_its_figures(file):
+    y = np.repeat([0, 1], [468, 32])
+    never = measure(y, np.ones(500, int), np.tile([0.4, 0.6], (500, 1)), num_classes=2)
+    record = _record(server={"common": never})
+    text = _card(file, record)
+    warning = "The server's model is useless: it gives class 'high' to all 500 common test rows and finds none of class"
+    assert text.index(f"- WARNING: {warning} 'low' (468 rows).") < text.index("| accuracy |")
+    record.party("ann").federated["own"] = never
+    assert "- WARNING: This model is useless: it gives class 'high' to all 500 own" in _card(file, record, party="ann")
+
+
+def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone(file):
+    before, after = _card(file, _record(), party="ann", kind="alone").split("## Evaluation")
+    inside, elsewhere = after.split("## Versions")
+    for told in ("party ann says one class", "0.6250", "low: 4, high: 6", "Leave this section out of a card that"):
+        assert told in inside
+        assert told not in before + elsewhere
+
+
+def test_a_claim_whose_numbers_are_the_operator_s_has_none_on_the_card(file):
+    card = _card(file, _record(claims=[{**AT_SERVER, "publishable": False, "epsilon": 0.123456}]))
+    assert "0.1234" not in card
+    assert "The operator knows them; they are not published." in card
+
+
+def test_without_a_claim_the_card_says_so(file):
+    text = _card(file, _record(claims=[]))
+    assert "No privacy guarantee: labels are shared as they are (no noise)." in text
+    assert "epsilon" not in text
+
+
+@pytest.mark.parametrize("at_silo", [False, True])
+def test_a_party_s_file_is_covered_by_no_claim_and_a_silo_knows_of_none(file, at_silo):
+    record = _record(claims=[] if at_silo else [RECORD])
+    text = _card(file, record, party="ann", kind="alone", at_silo=at_silo)
+    assert "No claim covers this file" in text
+    assert "| n | 9 |" in text
+    assert ("What the run claims stands in the server's record" in text) == at_silo
+    assert "| learnt from | private rows of ann alone |" in text
+
+
+def test_a_run_s_folder_gets_a_card_beside_each_model(file, tmp_path):
+    (tmp_path / "parties").mkdir()
+    for name in ("model.fedkd", "parties/ann.model", "parties/ann.alone.model"):
+        (tmp_path / name).write_bytes(file.read_bytes())
+    write_cards(_record(), tmp_path)
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.card.md")}
+    assert found == {"model.card.md", "parties/ann.card.md", "parties/ann.alone.card.md"}
