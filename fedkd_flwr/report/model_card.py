@@ -158,7 +158,7 @@ def _limits(record: RunRecord, facts: Mapping[str, Any], party: str) -> list[str
         if facts["kind"] != "transformer" and any(column["kind"] == "text" for column in facts["columns"])
         else "",
         "It learnt from labels of public rows that other parties' models made: some of them are wrong."
-        if record.sends not in ("weights", "sums")
+        if record.sends not in ("weights", "trees", "sums")
         else "",
         "How raw rows are encoded (medians, scales, categories, words) was learnt from the public rows alone.",
         "Probabilities are the model's own and were not calibrated afterwards.",
@@ -181,6 +181,7 @@ def _training_data(record: RunRecord, party: str, kind: str) -> list[tuple[str, 
         text = ", ".join(f"{name}: {n}" for name, n in named) or "not known"
         found.append((f"private rows of {party} by class (for the operator, its own test rows among them)", text))
     others = {"weights": "the parties' weights, averaged", "scores": "public rows with scores that parties sent"}
+    others["trees"] = "trees that parties grew on their rows"
     others["sums"] = "counts of the parties' rows, with noise"
     sent = others.get(record.sends, "public rows with labels that parties sent")
     whose = "private rows of this party alone" if kind == "alone" else f"private rows of this party, and {sent}"
