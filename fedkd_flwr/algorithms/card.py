@@ -349,11 +349,11 @@ class Card:
         Its settings: a subclass of `ExchangeConfig`.
     strategy, client : str
         The server's and the party's class, as ``package.module:Class``: only what runs is imported.
-    sends : {"labels", "scores", "sums", "weights"}
+    sends : {"labels", "scores", "sums", "trees", "weights"}
         What leaves a party.
     default_rounds : int
         Rounds where the run names no number.
-    returns : {"", "labels", "scores", "weights"}
+    returns : {"", "labels", "scores", "trees", "weights"}
         What parties get at the end; "" becomes the same as what leaves. ``weights``: the server's net.
     one_shot : bool
         Whether it has one round and no more.
@@ -378,9 +378,9 @@ class Card:
     config: type[ExchangeConfig]
     strategy: str
     client: str
-    sends: Literal["labels", "scores", "sums", "weights"]
+    sends: Literal["labels", "scores", "sums", "trees", "weights"]
     default_rounds: int
-    returns: Literal["", "labels", "scores", "weights"] = ""
+    returns: Literal["", "labels", "scores", "trees", "weights"] = ""
     one_shot: bool = False
     noise: tuple[Literal["server", "party"], ...] = ()
     allowed: bool = False

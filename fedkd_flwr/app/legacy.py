@@ -67,7 +67,7 @@ class LegacyStrategy(Strategy):
         num_rounds: int,
         when_done: Callable[[ExchangeStrategy], None] | None = None,
     ) -> None:
-        if not isinstance(strategy, ExchangeStrategy) or strategy.exchange.card.sends == "weights":
+        if not isinstance(strategy, ExchangeStrategy) or strategy.exchange.card.sends in ("weights", "trees"):
             way_out = "Use flwr.server.strategy.FedProx in such a project, or a ServerApp of the present API."
             rule = "be one of this package's that exchange labels or probabilities"
             raise ConfigError(explain("strategy", rule, type(strategy).__name__, way_out))

@@ -27,6 +27,7 @@ __all__ = ["model_card", "write_card", "write_cards"]
 _SENT = {
     "weights": "the parties' weights, averaged",
     "scores": "public rows with scores that parties sent",
+    "trees": "trees that parties grew on their rows",
     "sums": "counts of the parties' rows, with noise",
 }
 

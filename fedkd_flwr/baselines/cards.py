@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, ExchangeConfig, Privacy, fit, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
@@ -17,13 +17,16 @@ __all__ = [
     "FEDDF",
     "FEDKT_PROX",
     "FEDPROX",
+    "FEDXGB_BAGGING",
     "PFNM",
+    "POOLED_FOREST",
     "SCAFFOLD",
     "DPFedAvgConfig",
     "FedAvgConfig",
     "FedDFConfig",
     "FedKTProxConfig",
     "FedProxConfig",
+    "FedXGBBaggingConfig",
     "PFNMConfig",
     "SCAFFOLDConfig",
 ]
@@ -68,6 +71,16 @@ class PFNMConfig(LocalEpochsConfig):
     """PFNM's sigma_0^2: the variance of the weights of the server's units around zero."""
     passes: int = setting(5, ge=1, le=1000, section=PAPER)
     """PFNM: how often each party's units are matched anew."""
+
+
+class FedXGBBaggingConfig(ExchangeConfig):
+    """Settings of FedXGB-Bagging."""
+
+    section: ClassVar[str] = "fedxgb-bagging"
+
+    leaves: Literal["mean", "sum"] = setting("mean")
+    """How the parties' new trees of a round count. mean: each leaf divided by the number of parties that answered, as
+    if the learning rate were. sum: as they are, which overshoots where many parties are alike."""
 
 
 class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
@@ -142,7 +155,7 @@ def _but_the_first_round(
     return epochs_on_pooled(model, X, y, config=config, rounds=rounds - 1, num_public=num_public)
 
 
-def _card(title: str, config: type[LocalEpochsConfig], paper: str, **more: Any) -> Card:
+def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> Card:
     """Return the card of a baseline; its file and its two classes are named after its title."""
     name = title.lower()
     strategy = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
@@ -178,6 +191,24 @@ DP_FEDAVG = _card(
     DPFedAvgConfig,
     'McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018',
     noise=("server",),
+)
+FEDXGB_BAGGING = _card(
+    "FedXGB-Bagging",
+    FedXGBBaggingConfig,
+    "flwr.serverapp.strategy.FedXgbBagging, and Flower's XGBoost example",
+    sends="trees",
+    default_rounds=50,
+    train_pooled=fit,
+)
+POOLED_FOREST = _card(
+    "Pooled-Forest",
+    ExchangeConfig,
+    "the trees of all parties' forests in one forest",
+    sends="trees",
+    default_rounds=1,
+    one_shot=True,
+    samples=False,
+    train_pooled=fit,
 )
 FEDKT_PROX = _card(
     "FedKT-Prox",

@@ -55,6 +55,7 @@ class NoteCode(StrEnum):
     WIDTHS = "widths", "How wide the net is that PFNM made."
     FEDKT_FIRST = "fedkt-first", "Round 1 is FedKT's; the others average weights."
     WEIGHTS_LEFT = "weights-left", "Weights of nets left the parties without noise."
+    TREES_LEFT = "trees-left", "Trees left the parties without noise."
     WEIGHTS_AT_SERVER = "weights-at-server", "Weights of nets reached the server without noise; it adds the noise."
     # ------------------------------------------------------------ data and surroundings
     LOOK_AT_COLUMNS = "look-at-columns", "Columns of the table were left out, or say little."

@@ -90,7 +90,7 @@ class RunRecord:
 
     run_id: str  # the name of its folder
     algorithm: str  # the card's name
-    sends: str = ""  # what leaves a party: "labels", "scores" or "weights"
+    sends: str = ""  # what leaves a party: "labels", "scores", "sums", "trees" or "weights"
     returns: str = ""  # what parties get at the end, likewise; "": not known
     one_shot: bool = False  # the algorithm has one round, whatever the votes are
     schema_version: int = SCHEMA_VERSION  # of these fields; other versions are refused

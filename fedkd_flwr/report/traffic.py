@@ -64,7 +64,7 @@ def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
     FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights. The size
     is None if it is not known, and where weights are what the parties send: that is no alternative then.
     """
-    if record.sends == "weights":
+    if record.sends in ("weights", "trees"):
         return None, False
     sizes = spread(p.model_bytes for p in record.parties)
     kinds = {p.model.lower() for p in record.parties}
@@ -79,7 +79,9 @@ def final_result(record: RunRecord) -> str:
     >>> final_result(RunRecord(run_id="7", algorithm="fedmd", returns="scores"))
     'averages'
     """
-    return {"labels": "labels", "scores": "averages", "weights": "model"}.get(record.returns, "result")
+    return {"labels": "labels", "scores": "averages", "weights": "model", "trees": "trees"}.get(
+        record.returns, "result"
+    )
 
 
 @dataclass(kw_only=True)

@@ -9,19 +9,23 @@ from fedkd_flwr.algorithms.exchange import epochs_on_pooled
 
 BASELINES = {name: card for name, card in cards().items() if ".baselines." in card.strategy}
 
+TREES = {"fedxgb-bagging", "pooled-forest"}
+
 
 def test_these_are_the_baselines():
-    assert set(BASELINES) == {"fedavg", "fedprox", "scaffold", "feddf", "pfnm", "dp-fedavg", "fedkt-prox"}
+    nets = {"fedavg", "fedprox", "scaffold", "feddf", "pfnm", "dp-fedavg", "fedkt-prox"}
+    assert set(BASELINES) == nets | TREES
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_its_card_says_that_weights_leave_and_no_silo_lets_them_by_default(name):
-    card = BASELINES[name]
-    assert (card.name, card.title.lower(), card.sends, card.allowed) == (name, name, "weights", False)
-    assert (card.samples, card.one_shot) == (name != "pfnm", name == "pfnm")
+def test_its_card_says_that_weights_or_trees_leave_and_no_silo_lets_them_by_default(name):
+    card, one_shot = BASELINES[name], name in ("pfnm", "pooled-forest")
+    sends = "trees" if name in TREES else "weights"
+    assert (card.name, card.title.lower(), card.sends, card.allowed) == (name, name, sends, False)
+    assert (card.samples, card.one_shot, card.one_net) == (not one_shot, one_shot, name not in TREES)
     assert card.noise == (("server",) if name == "dp-fedavg" else ())
     assert card.roles == (("teacher", "student") if name == "fedkt-prox" else ())
-    assert (card.train_pooled is epochs_on_pooled) is (name != "fedkt-prox")
+    assert (card.train_pooled is epochs_on_pooled) is (name not in {"fedkt-prox", *TREES})
 
 
 @pytest.mark.parametrize("name", BASELINES)

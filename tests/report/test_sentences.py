@@ -214,6 +214,12 @@ SAID = [
         "parties as they are, without noise.",
     ),
     (
+        "trees-left",
+        {},
+        "Trees grown on private rows left the parties as they are, without noise: thresholds lie between values of "
+        "private rows, and leaves tell the classes of few of them.",
+    ),
+    (
         "weights-at-server",
         {"beside": "rows"},
         "Weights of nets trained on private rows, and numbers of rows, reached the server as they are; noise is added "

@@ -1,0 +1,137 @@
+"""FedXGB-Bagging: the arithmetic of XGBoost itself, and of Flower's own strategy."""
+
+import numpy as np
+import pytest
+from federation import SCHEMA, model, party, rows
+from flwr.serverapp.strategy.strategy_utils import aggregate_bagging
+from tree_parties import MODELS, TEST, members, run, sent
+
+from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.stores.party_state import PartyState
+
+xgb = pytest.importorskip("xgboost")
+ALLOW = frozenset({"fedxgb-bagging"})
+
+
+def margins(trees_of, X):
+    """Add up what XGBoost says of rows, without its base score."""
+    rows_ = xgb.DMatrix(X, base_margin=np.zeros(3 * len(X)))
+    return sum(booster.predict(rows_, output_margin=True) for booster in trees_of)
+
+
+def test_two_rounds_are_steps_of_xgboost_from_the_common_margins():
+    held = members("fedxgb-bagging")
+    strategy, _ = run("fedxgb-bagging", rounds=2, held=held)
+    boosters = []
+    for server_round in (1, 2):
+        new = []
+        for one in held:
+            seed = derive_seed(derive_seed(1, one.name), "train", server_round)
+            params = MODELS["fedxgb-bagging"](seed=seed).template.get_xgb_params()
+            params = {k: v for k, v in params.items() if v is not None}
+            params |= {"objective": "multi:softprob", "num_class": 3, "base_score": 0.5}
+            base = margins(boosters, one.X) / len(held) if boosters else np.zeros((len(one.y), 3))
+            new.append(xgb.train(params, xgb.DMatrix(one.X, one.y, base_margin=base), num_boost_round=1))
+        boosters += new
+    wanted = margins(boosters, TEST[0]) / len(held)
+    probs = np.exp(wanted) / np.exp(wanted).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(strategy.model.predict_proba(TEST[0]), probs, atol=1e-5)
+    found = strategy.record.server["common"]
+    assert found == strategy.model.metrics(*TEST)
+    assert [r.server_accuracy for r in strategy.record.rounds][-1] == found.accuracy
+
+
+def two_classes():
+    schema = type(SCHEMA)(columns=SCHEMA.columns, classes=("red", "green"))
+    X, y = rows(60, seed=99, classes=(0, 1))
+    return PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=None, y=y)
+
+
+def binary_model(*, seed):
+    return type(model(seed=0))(model(seed=seed, name="xgboost", max_depth=3).template, num_classes=2)
+
+
+def test_the_sum_is_what_flower_s_own_strategy_puts_together():
+    public, held = two_classes(), []
+    for i, classes in enumerate([(0, 1), (0, 1), (1,)]):
+        X, y = rows(40, seed=i, classes=classes)
+        held.append(party(f"party-{i}", X, y, public=public, model=binary_model, tests={}, allow=ALLOW))
+    test = rows(80, seed=8, classes=(0, 1))
+    strategy, _ = run("fedxgb-bagging", rounds=3, held=held, public=public, test=test, leaves="sum")
+    common = b""
+    for server_round in range(3):  # as Flower's example does, with one base score for all
+        replies = []
+        for one in held:
+            params = {k: v for k, v in binary_model(seed=1).template.get_xgb_params().items() if v is not None}
+            rows_ = xgb.DMatrix(one.X, one.y)
+            if server_round == 0:
+                booster = xgb.train({**params, "base_score": 0.5}, rows_, num_boost_round=1)
+            else:
+                booster = xgb.Booster(params)
+                booster.load_model(bytearray(common))
+                booster.update(rows_, booster.num_boosted_rounds())
+                booster = booster[booster.num_boosted_rounds() - 1 : booster.num_boosted_rounds()]
+            replies.append(bytes(booster.save_raw("json")))
+        for reply in replies:
+            common = aggregate_bagging(common, reply)
+    flowers = xgb.Booster()
+    flowers.load_model(bytearray(common))
+    np.testing.assert_allclose(
+        strategy.model.predict_proba(test[0])[:, 1], flowers.predict(xgb.DMatrix(test[0])), atol=1e-5
+    )
+
+
+def test_what_a_party_keeps_of_earlier_rounds_changes_nothing(tmp_path):
+    kept = [
+        type(one)(**{**vars(one), "state": PartyState(tmp_path, run_id="1", party=one.name)})
+        for one in members("fedxgb-bagging")
+    ]
+    with_state, _ = run("fedxgb-bagging", rounds=3, held=kept)
+    without, _ = run("fedxgb-bagging", rounds=3)
+    np.testing.assert_allclose(with_state.model.predict_proba(TEST[0]), without.model.predict_proba(TEST[0]), atol=1e-6)
+
+
+def test_a_party_that_does_not_allow_it_sends_no_tree():
+    refusing = [type(one)(**{**vars(one), "allow": frozenset({"fedct"})}) for one in members("fedxgb-bagging", 2)]
+    with pytest.raises(TooFewPartiesError, match="not-allowed"):
+        run("fedxgb-bagging", held=refusing)
+
+
+def test_another_model_is_refused_by_name():
+    held = members("fedxgb-bagging", model=model)
+    with pytest.raises(TooFewPartiesError, match="wrong-config"):
+        run("fedxgb-bagging", held=held)
+
+
+def test_trees_that_lead_nowhere_are_left_out_and_the_others_count():
+    def spoil(node, reply):
+        if node == 0 and reply.content.array_records:
+            arrays = reply.content["arrays"]
+            columns = arrays["columns"].numpy().copy()
+            columns[0] = 200
+            arrays["columns"] = type(arrays["columns"])(columns)
+        return reply
+
+    strategy, _ = run("fedxgb-bagging", tamper=spoil)
+    (left_out,) = strategy.record.rounds[0].rejected
+    assert (left_out.party, left_out.code) == ("party-000", "wrong-weights")
+    honest = run("fedxgb-bagging", held=members("fedxgb-bagging")[1:])[0]
+    assert np.array_equal(strategy.model.predict_proba(TEST[0]), honest.model.predict_proba(TEST[0]))
+
+
+def test_parties_get_the_model_and_splits_and_leaves_alone_leave():
+    strategy, grid = run("fedxgb-bagging", rounds=2)
+    assert all(list(one) == ["sizes", "columns", "thresholds", "left", "right", "values"] for one in sent(grid))
+    found = strategy.record.party("party-000").federated["common"]
+    assert found.accuracy == pytest.approx(strategy.exchange.model.metrics(*rows(50, seed=7)).accuracy)
+    assert "trees-left" in [note.code for note in strategy.record.notes]
+
+
+def test_a_continued_run_takes_its_trees_up():
+    whole, _ = run("fedxgb-bagging", rounds=2)
+    other, _ = run("fedxgb-bagging", rounds=1)
+    other.exchange.restore(whole.exchange.trees, {}, {})
+    other.exchange.measure()
+    assert other.record.server["common"] == whole.record.server["common"]
