@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.audit.membership import Answers, log_odds
 from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.labels.probabilities import BITS
+from fedkd_flwr.labels.scores import quantise
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
@@ -108,7 +110,10 @@ class Transcript:
         """Return the answers of one payload as numbers: (count, num_classes)."""
         spec = self.spec.rows(count)
         if name in KINDS:
-            return decode_scores(payload, public=spec, server_round=at, kind=name)
+            said = decode_scores(payload, public=spec, server_round=at, kind=name, base=self._base.get(name))
+            if name == "probs" and count == self.spec.num_public:  # a later answer may give changes to it
+                self._base[name] = quantise(said, BITS)
+            return said
         if name not in ("labels", "bits"):
             raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
         base = self._base.get(name)

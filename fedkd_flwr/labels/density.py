@@ -194,6 +194,10 @@ class DensityVote:
         confidence[labelled] = probs[labelled].max(axis=1)
         return labels, confidence
 
+    def densities(self) -> NDArray[np.float64]:
+        """Return S_c of each row: (num_public, num_classes) float64, 0 or more, about 1 on average."""
+        return self._found()[0]
+
     def probabilities(self) -> NDArray[np.float64]:
         """Return the density of each class over the sum of all, once each has what is due to it: a row's sum is 1.
 
