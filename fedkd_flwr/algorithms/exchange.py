@@ -119,10 +119,12 @@ class VotersConfig(TiesConfig):
         consensus = getattr(self, "consensus", "")
         if self.noisy and self.send != "labels":
             way_out = "No noise on probabilities is proven: drop it, or the noise."
-            raise ConfigError(explain(self.keys()["send"], "be labels beside noise", self.send, way_out))
+            raise ConfigError(explain(self.keys()["send"], 'be "labels" beside noise', self.send, way_out))
         if self.known_rows and (self.noisy or self.vote_rule != "auto"):
-            rule = "be 0 beside noise" if self.noisy else f"be 0 with {self.vote_rule!r}, which would ignore it"
-            way_out = "A claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto", and send "labels".'
+            beside = f"consensus {consensus!r}" if consensus != "auto" else f"send {self.send!r}"
+            rule = "be 0 beside noise" if self.noisy else f"be 0 with {beside}, which would ignore it"
+            way_out = 'Use consensus "auto" and send "labels".'
+            way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.noisy and consensus in RULES and RULES[consensus].needs:
             key = self.keys()["consensus"]

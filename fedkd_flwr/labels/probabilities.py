@@ -29,7 +29,7 @@ from fedkd_flwr.labels.ratios import ratios_of
 from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.trust import label_trusts
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import Labels, is_informative
 
 __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps"]
 
@@ -141,8 +141,8 @@ class Probabilities(ConsensusRule):
             shares = class_shares(counts.sum(axis=0))
             heard = [(one * shares).argmax(axis=1).astype(np.int16) for one in likelihoods]
             trusts = label_trusts(heard, num_classes=len(shares))
-        if trusts is not None and (counts * trusts[:, None]).any():
-            counts *= trusts[:, None]
+        if trusts is not None:  # who gives one class to all rows cannot be judged, and tells nothing but its counts
+            counts *= np.where([is_informative(one) for one in heard], trusts, 1.0)[:, None]
         vote = DensityVote(num_public=len(ballot.votes), num_classes=counts.shape[1], robust=config.robust_sum)
         for one in said.values():
             if "ratios" in one:
