@@ -2,8 +2,8 @@
 
 A payload is the envelope's header of an answer, whose own number is the bits per number (low byte) and the kind (high
 byte), and the body: little-endian float16 or float32, row by row; or, with 8 bits or fewer, probabilities in steps
-(`fedkd_flwr.labels.scores.quantise`), class by class without the last, which has the steps that are left. A payload of changes (flag 2) names its base by 16 bytes before
-the body, and holds the differences of steps, modulo ``2^bits``.
+(`fedkd_flwr.labels.scores.quantise`), class by class without the last, which has the steps that are left. A payload of
+changes (flag 2) names its base by 16 bytes before the body, and holds the differences of steps, modulo ``2^bits``.
 
 | kind | a row is |
 |---|---|

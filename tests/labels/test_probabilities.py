@@ -79,7 +79,7 @@ def test_a_class_that_a_party_lacks_is_left_to_the_others():
 
 
 def test_uneven_parties_give_the_posterior_of_all_rows_together():
-    """Each answers for other shares, one knows two classes and one a single one: shares are divided out and put back."""
+    """Each answers for other shares, one knows two classes, one a single one: shares are divided out and put back."""
     held = np.array([[900, 90, 10], [20, 500, 480], [300, 0, 300], [0, 700, 0]])
     shares = held.sum(axis=0) / held.sum()
     rows, y = _rows(shares, 4000)
@@ -123,7 +123,9 @@ def test_where_no_party_holds_two_classes_density_ratios_tell_them_apart():
         ratios = np.zeros((len(rows), 3))
         ratios[:, c] = np.minimum(3 * _posterior(rows, np.ones(3) / 3)[:, c], 6)
         beside[str(c)] = {**_said(rows, counts.tolist()), "ratios": ratio_codes(ratios)}
-    alone = _combined({name: {k: v for k, v in one.items() if k != "ratios"} for name, one in beside.items()}, len(rows))
+    alone = _combined(
+        {name: {k: v for k, v in one.items() if k != "ratios"} for name, one in beside.items()}, len(rows)
+    )
     assert np.ptp(alone.probs, axis=0).max() < 1e-9  # only the shares are known
     best = (_posterior(rows, np.ones(3) / 3).argmax(axis=1) == y).mean()
     assert (_combined(beside, len(rows)).labels == y).mean() > best - 0.02
@@ -148,7 +150,7 @@ def test_where_most_parties_send_labels_alone_these_vote():
     ],
 )
 def test_it_is_refused_by_name_beside_every_noise(config, settings):
-    with pytest.raises(ConfigError, match='send must be "labels" beside noise, got \'probabilities\''):
+    with pytest.raises(ConfigError, match="send must be \"labels\" beside noise, got 'probabilities'"):
         config(send="probabilities", **settings)
 
 

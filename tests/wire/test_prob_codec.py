@@ -52,11 +52,12 @@ def test_two_classes_take_four_bits_a_row_and_an_answer_that_did_not_change_next
 
 
 @pytest.mark.parametrize(
-    "counts", [np.zeros(3, int), np.array([1, -1, 2]), np.array([1.0, 2.0, 3.0]), np.array([1, 2]), np.array([2**31, 0, 0])]
+    "counts",
+    [np.zeros(3, int), np.array([1, -1, 2]), np.array([1.0, 2.0, 3.0]), np.array([1, 2]), np.array([2**31, 0, 0])],
 )
 def test_counts_that_nobody_has_are_turned_away(counts):
     arrays = {**_encoded(_said()), "class-counts": counts}
-    with pytest.raises(PayloadError, match="class counts must be 3 whole numbers within 0.."):
+    with pytest.raises(PayloadError, match=r"class counts must be 3 whole numbers within 0\.\."):
         _decoded(arrays)
 
 
