@@ -30,7 +30,7 @@ import pandas as pd
 from fedkd_flwr import simulate
 from fedkd_flwr.data.published import read_published
 
-ROWS, PUBLIC, TEST, PARTIES = 3000, 750, 750, 5
+ROWS, PARTIES = 3000, 5  # a quarter of the rows is public, a quarter for common tests
 SEEDS = (11, 12, 13, 14, 15)  # no choice was made on them
 DEALS = ("iid", "0.1")
 MODELS = {"xgboost": "n_estimators=20", "random-forest": "n_estimators=20", "mlp": ""}
@@ -47,6 +47,7 @@ SENDS = {
     "default": {},
     "probabilities": {"send": "probabilities"},
 }
+UNEVEN = (6000, tuple(range(11, 21)))  # rows and seeds of --uneven
 FIGURES = ("accuracy", "roc_auc", "log_loss")
 
 
@@ -92,22 +93,28 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--part", default="0/1", help="which of so many parts of the federations, such as 1/2")
+    parser.add_argument(
+        "--uneven", action="store_true", help="Adult at Dirichlet .1 alone, XGBoost's defaults, ten seeds"
+    )
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-    kept |= {"command": shlex.join(["python", "benchmarks/soft_targets.py"]), "cores": os.cpu_count()}
+    words = ["python", "benchmarks/soft_targets.py", *(["--uneven"] if options.uneven else [])]
+    kept |= {"command": shlex.join(words), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
-    tables = {name: table_of(name, options.data_root) for name, _, _ in CASES}
-    cases = itertools.product(SEEDS, DEALS, CASES)
+    rows, seeds = UNEVEN if options.uneven else (ROWS, SEEDS)
+    tables = {name: table_of(name, options.data_root, rows) for name, _, _ in CASES}
+    deals, firsts, others = (DEALS[1:], CASES[:3:2], []) if options.uneven else (DEALS, CASES[:3], CASES[3:])
+    cases = [one for some in (firsts, others) for one in itertools.product(seeds, deals, some)]  # nets last
     for seed, deal, (name, algorithm, model) in itertools.islice(cases, part, None, parts):
         key = f"{name}, {algorithm}, {model}, {deal}"
         for send, settings in SENDS.items():
-            if (send, deal) == ("default", "iid"):
+            if (send, deal) == ("default", "iid") or (options.uneven and send == "labels"):
                 continue  # it is the majority there
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
-            of_model = {"model": model, "model_params": MODELS[model]}
-            told = {"parties": PARTIES, "num_public": PUBLIC, "num_test": TEST, "algorithm": algorithm}
+            of_model = {"model": model, **({} if options.uneven else {"model_params": MODELS[model]})}
+            told = {"parties": PARTIES, "num_public": rows // 4, "num_test": rows // 4, "algorithm": algorithm}
             made = federation(tables[name], seed=seed, deal=deal, **of_model, **told, **settings)
             found.setdefault(key, {}).setdefault(send, {})[str(seed)] = made
             print(key, send, seed, made, flush=True)

@@ -12,6 +12,7 @@ from fedkd_flwr.audit.membership import Answers, log_odds
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels.probabilities import BITS
 from fedkd_flwr.labels.scores import quantise
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
@@ -100,7 +101,8 @@ class Transcript:
         base = (self._base["ratios"], self._base["labels"][0]) if "ratios" in self._base else None
         said = decode_ratios(payload, public=self.spec, server_round=at, base=base)
         self._base |= {"ratios": said.codes, "labels": said.labels[None]}
-        self.kinds.add("labels")
+        if (said.labels != ABSTAIN).any():  # beside probabilities none come with them
+            self.kinds.add("labels")
         if said.class_counts is not None:
             self.kinds.add("class-counts")
             self._count(said.class_counts)

@@ -111,7 +111,7 @@ def joined(
 
 
 def _likelihoods(steps: NDArray[np.integer]) -> NDArray[np.float64]:
-    return np.maximum(dequantise(steps, BITS).astype(np.float64), _LEAST / (2**BITS - 1))
+    return np.asarray(np.maximum(dequantise(steps, BITS).astype(np.float64), _LEAST / (2**BITS - 1)))
 
 
 class Probabilities(ConsensusRule):

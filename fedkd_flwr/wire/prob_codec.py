@@ -49,7 +49,7 @@ def decode(
         raise envelope.reject("bad-payload", "class counts", rule, "others")
     counts = counts.astype(np.int64)
     labels = np.repeat(home_labels(steps, counts)[None], num_arrays or 1, axis=0)
-    values = {"labels": labels, "probs": steps, "class-counts": counts}
+    values: dict[str, NDArray[Any]] = {"labels": labels, "probs": steps, "class-counts": counts}
     if "ratios" in arrays:
         values["ratios"] = decode_ratios(arrays["ratios"], base=_codes(base, public), **at).codes
     return values
