@@ -18,7 +18,7 @@ LIMITS = {
     "baselines": 1_504,
     "checks": 141,
     "cli": 1_460,
-    "clients": 3_491,
+    "clients": 3_492,
     "data": 5_628,
     "errors": 257,
     "files": 229,

@@ -47,8 +47,9 @@ def say(
         said = likelihood_steps(own_probs, taught=learnt.get("taught", even), class_counts=counts)
     students = getattr(instruction.config, "students", 1)
     labels = np.repeat(home_labels(said, counts)[None], students, axis=0)
-    found, kept_now = {"labels": labels, "probs": said, "class-counts": counts}, {"probs": said}
+    found: Arrays = {"labels": labels, "probs": said, "class-counts": counts}
+    keeps: Arrays = {"probs": said}
     if DensityRatio.name in party.allow:  # what its owner lets out in a run on labels too
         more, more_kept = density.say(party, instruction, make=make, steps=steps, own_probs=own_probs)
-        found, kept_now = {**more, **found}, {**more_kept, **kept_now}
-    return found, kept_now
+        found, keeps = {**more, **found}, {**more_kept, **keeps}
+    return found, keeps
