@@ -30,7 +30,9 @@ from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
 from fedkd_flwr.data.schema import Column
+from fedkd_flwr.data.target import ask_about_numbers, look_at_target
 from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.labels.target import Target
 
 __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", "note_lines"]
 
@@ -67,6 +69,7 @@ class Look:
     shape: tuple[int, ...] | None = None
     header: str = ""
     encoding: str = ""
+    target: Target | None = None  # what the classes stand for, where they have an order
 
 
 def _spell(key: str, value: str) -> str:
@@ -94,10 +97,15 @@ def look(
     _refuse_unknown(names, label, rules)
     classes: tuple[str, ...] = ()
     notes: list[ColumnNote] = []
+    target: Target | None = None
     if label in names:
         known = rules.of_column(label, names)
         _ask_about_label(table[label], label, rules, known, command)
-        classes, note = _look_at_label(table[label], label, known, rare, needs_label)
+        ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | words))
+        if (found := look_at_target(table[label], label, known)) is not None:
+            target, classes, note = found[0], found[1], ColumnNote(name=label, **found[2])
+        else:
+            classes, note = _look_at_label(table[label], label, known, rare, needs_label)
         notes.append(note)
     left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
     notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
@@ -123,6 +131,7 @@ def look(
         id_column=changes.get("id-column"),
         notes=tuple(sorted(notes, key=lambda note: order[note.name])),
         command=command(following) if following != rules.words() else "",
+        target=target,
     )
 
 
@@ -236,7 +245,8 @@ def _look_at_label(
     codes, distinct = factorize(texts)
     counts = dict(zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True))
     classes, known = sorted_texts(distinct), sum(counts.values())
-    _refuse_no_classes(classes, known, label)
+    if rules.target != "classes":
+        _refuse_no_classes(classes, known, label)
     emptied = column_texts(values)[codes < 0]
     words = sorted({text for text in emptied if text is not None})
     said = []

@@ -19,9 +19,11 @@ from fedkd_flwr.data.columns import column_name, column_texts, counted, short_li
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
+from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.labels.target import Target
 from fedkd_flwr.seeds import derive_seed
 
 __all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "source_of_table", "synthetic", "with_tables"]
@@ -49,6 +51,14 @@ class Source:
     looked: Look | None = None  # what was found in a user's table
     rows_left_out: int = 0  # rows of a user's table without a label
     parties: NDArray[np.object_] | None = None  # the party that each row of ``table`` is of, where the data say so
+    numbers: NDArray[np.float64] | None = None  # what the label column held, where classes are bins of it
+    test_numbers: NDArray[np.float64] | None = None
+
+    @property
+    def target(self) -> Target | None:
+        """What the classes stand for, where they have an order."""
+        of = self.schema or self.looked
+        return None if of is None else of.target
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema; its categories come from the public rows only."""
@@ -206,7 +216,11 @@ def source_of_table(
         parties = parties[labelled] if parties is not None else None
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    y = labels_of(frame.pop(label), classes, label)
+    target = (schema or looked).target
+    values, numbers = frame.pop(label), None
+    if target is not None and target.is_number:
+        values = numbers = label_numbers(values, label, rules)
+    y = labels_of(values, classes, label, target)
     return Source(
         table=frame,
         y=y,
@@ -217,6 +231,7 @@ def source_of_table(
         looked=looked,
         rows_left_out=left_out,
         parties=parties,
+        numbers=numbers,
     )
 
 
@@ -257,7 +272,12 @@ def with_tables(source: Source, *, public_table: str, test_table: str, rules: Ru
             if not labelled.any():
                 raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
             rows = rows[labelled].reset_index(drop=True)
-        y = labels_of(rows[label], source.classes, label) if part == "test" or labelled.all() else None
+        values, y = rows.get(label), None
+        if part == "test" or labelled.all():
+            if source.numbers is not None:
+                values = label_numbers(values, label, rules)
+                found |= {"test_numbers": values} if part == "test" else {}
+            y = labels_of(values, source.classes, label, source.target)
         found |= {f"{part}_table": rows.drop(columns=[label], errors="ignore"), f"{part}_y": y}
     return replace(source, **found)
 

@@ -113,4 +113,5 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
         shape=found.shape,
         header=found.header,
         encoding=found.encoding,
+        target=found.target,
     )

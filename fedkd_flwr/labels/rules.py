@@ -8,13 +8,14 @@ from fedkd_flwr.labels.auto import Auto
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.majority import Majority
+from fedkd_flwr.labels.median import Mean, Median
 from fedkd_flwr.labels.quorum import QualifiedMajority
 from fedkd_flwr.labels.rule import ConsensusRule
 
 __all__ = ["RULES", "LastRuleName", "RuleName"]
 
 RULES: dict[str, ConsensusRule] = {
-    rule.name: rule for rule in (Auto(), Majority(), QualifiedMajority(), DawidSkene(), DensityRatio())
+    rule.name: rule for rule in (Auto(), Majority(), Median(), Mean(), QualifiedMajority(), DawidSkene(), DensityRatio())
 }
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ MAX_MEMBERS = 200_000  # limit of a skops payload; a forest of 1,000 trees has a
 PLAIN = frozenset(
     {
         "fedkd_flwr.models.binned.BinnedLinear",
+        "fedkd_flwr.models.by_values.ByValues",
         "fedkd_flwr.models.estimators.NumberScaler",
         "fedkd_flwr.models.estimators.RuleFit",
         "sklearn.decomposition._pca.PCA",
