@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["BINS", "GRID", "MOST_CLASSES", "NAMES", "RARE", "SCORE_BINS", "Metrics", "check_names", "imbalanced", "measure"]
+__all__ = [
+    "BINS",
+    "GRID",
+    "MOST_CLASSES",
+    "NAMES",
+    "RARE",
+    "SCORE_BINS",
+    "Metrics",
+    "check_names",
+    "imbalanced",
+    "measure",
+]
 
 RARE = 1 / 3  # of an equal share: a class with less is rare
 GRID = 25  # steps in which true and predicted numbers are counted

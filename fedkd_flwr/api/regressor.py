@@ -45,7 +45,9 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]  # sc
         except (TypeError, ValueError) as error:
             raise DataError(explain("y", "hold numbers", f"{type_of_target(y)} labels")) from error
         if len(np.unique(numbers)) < 2:
-            raise DataError(explain("y", "hold two different numbers or more", f"n_samples={len(y)}, all of them alike"))
+            raise DataError(
+                explain("y", "hold two different numbers or more", f"n_samples={len(y)}, all of them alike")
+            )
         return numbers
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -101,7 +101,7 @@ def look(
     if label in names:
         known = rules.of_column(label, names)
         _ask_about_label(table[label], label, rules, known, command)
-        ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | words))
+        ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | dict(words)))
         if (found := look_at_target(table[label], label, known)) is not None:
             target, classes, note = found[0], found[1], ColumnNote(name=label, **found[2])
         else:

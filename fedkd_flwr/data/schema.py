@@ -159,8 +159,9 @@ class Schema:
             lines.append(f"shape = {_toml(list(self.shape))}")
         lines += [f"{key} = {_toml(value)}" for key in ("header", "encoding") if (value := getattr(self, key))]
         if self.target is not None:
-            told = {"values": list(self.target.values), "edges": list(self.target.edges), "unit": self.target.unit}
-            lines += ["", "[target]", *(f"{key} = {_toml(value)}" for key, value in told.items() if value)]
+            values, edges, unit = list(self.target.values), list(self.target.edges), self.target.unit
+            told = [f"{key} = {_toml(value)}" for key, value in (("edges", edges), ("unit", unit)) if value]
+            lines += ["", "[target]", f"values = {_toml(values)}", *told]
         for column in self.columns:
             lines += ["", "[[columns]]", f"name = {_toml(column.name)}", f"kind = {_toml(column.kind)}"]
             if column.kind == "categorical":
@@ -207,9 +208,7 @@ class Schema:
         return _from_dict(data, path)
 
 
-def labels_of(
-    values: Any, classes: tuple[str, ...], label: str, target: Target | None = None
-) -> NDArray[np.int16]:
+def labels_of(values: Any, classes: tuple[str, ...], label: str, target: Target | None = None) -> NDArray[np.int16]:
     """Return positions in ``classes`` for raw labels, as `Schema.encode_labels` does."""
     return Schema(columns=(), classes=classes, label=label, shape=(1,), target=target).encode_labels(values)
 

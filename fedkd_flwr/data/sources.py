@@ -19,8 +19,8 @@ from fedkd_flwr.data.columns import column_name, column_texts, counted, short_li
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables
+from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.target import Target
@@ -196,6 +196,7 @@ def source_of_table(
         If a column is missing, has too few classes or parties, or a value does not fit.
     """
     looked, left_out = None, 0
+    own_rules = rules.of_column(label, frame.columns)
     if partition_column:
         parties = _parties_of(frame, partition_column, label, name)
         note = ColumnNote(name=partition_column, read_as="left out: it says whose row it is")
@@ -209,21 +210,17 @@ def source_of_table(
         if partition_column:
             looked = replace(looked, notes=(*looked.notes, note))
         classes, shape = looked.classes, looked.shape
-        words = rules.of_column(label, frame.columns).missing
-        labelled = np.array([text is not None for text in column_texts(frame[label], words)])
+        labelled = np.array([text is not None for text in column_texts(frame[label], own_rules.missing)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
         parties = parties[labelled] if parties is not None else None
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    target = (schema or looked).target
-    values, numbers = frame.pop(label), None
-    if target is not None and target.is_number:
-        values = numbers = label_numbers(values, label, rules)
-    y = labels_of(values, classes, label, target)
+    values, target = frame.pop(label), (schema or looked).target  # type: ignore[union-attr]  # one of the two is there
+    numbers = label_numbers(values, label, own_rules) if target is not None and target.is_number else None
     return Source(
         table=frame,
-        y=y,
+        y=labels_of(values if numbers is None else numbers, classes, label, target),
         classes=classes,
         label=label,
         shape=shape,
@@ -272,13 +269,13 @@ def with_tables(source: Source, *, public_table: str, test_table: str, rules: Ru
             if not labelled.any():
                 raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
             rows = rows[labelled].reset_index(drop=True)
-        values, y = rows.get(label), None
+        y, numbers = None, None
         if part == "test" or labelled.all():
             if source.numbers is not None:
-                values = label_numbers(values, label, rules)
-                found |= {"test_numbers": values} if part == "test" else {}
-            y = labels_of(values, source.classes, label, source.target)
+                numbers = label_numbers(rows[label], label, rules.of_column(label, rows.columns))
+            y = labels_of(rows[label] if numbers is None else numbers, source.classes, label, source.target)
         found |= {f"{part}_table": rows.drop(columns=[label], errors="ignore"), f"{part}_y": y}
+        found |= {"test_numbers": numbers} if part == "test" else {}
     return replace(source, **found)
 
 

@@ -294,8 +294,9 @@ def load_party_table(
 ) -> tuple[NDArray[Any], ...]:
     """Read a party's own file as features (n, num_features) and labels (n,), int16, encoded by the public schema.
 
-    Where labels are bins of a number, the numbers (n,), float64, come third. ``preprocessor`` is that of the public set, as the party's model reads it. Raises `DataError` if a column or a label
-    is missing, a label is not a class of the schema, or a value does not fit its column.
+    Where labels are bins of a number, the numbers (n,), float64, come third. ``preprocessor`` is that of the public
+    set, as the party's model reads it. Raises `DataError` if a column or a label is missing, a label is not a class of
+    the schema, or a value does not fit its column.
     """
     table = read_table(path, schema)
     if schema.label not in table.columns:
@@ -329,7 +330,9 @@ def load_public(
 
 def _truth(values: pd.Series[Any], schema: Schema) -> NDArray[np.int16] | None:
     """Return the labels of the public rows, `ABSTAIN` where a row has none; None where they are not the schema's."""
-    none = {None, "-1"} - {*schema.classes} if schema.label_numbers([]) is None else {None}  # NPZ and LIBSVM files cannot leave a label out
+    none = (
+        {None, "-1"} - {*schema.classes} if schema.label_numbers([]) is None else {None}
+    )  # NPZ and LIBSVM files cannot leave a label out
     labelled = np.array([text not in none for text in column_texts(values)])
     found = np.full(len(labelled), ABSTAIN, dtype=np.int16)
     try:

@@ -25,9 +25,7 @@ def label_numbers(values: Any, label: str, rules: Rules) -> NDArray[np.float64]:
     return column_numbers(values, label, reading)
 
 
-def ask_about_numbers(
-    values: Any, label: str, rules: Rules, command: Callable[[Mapping[str, str]], str]
-) -> None:
+def ask_about_numbers(values: Any, label: str, rules: Rules, command: Callable[[Mapping[str, str]], str]) -> None:
     """Refuse a label of many different numbers until it is said what they are; ``command`` is the next one."""
     texts = {text for text in column_texts(values, rules.missing) if text is not None}
     if rules.target or len(texts) <= _MOST_CLASSES or Reading(decimal=rules.decimal or ".").distinct([*texts])[1].any():
@@ -56,7 +54,9 @@ def look_at_target(values: Any, label: str, rules: Rules) -> tuple[Target, tuple
         if bad.any() and not rules.target_order:
             way_out = "Give target-order=mild,moderate,severe, the lowest grade first."
             raise DataError(explain("grades without target-order", "be numbers", short_list(classes, 6), way_out))
-        target = Target(values=tuple(range(1, len(classes) + 1) if bad.any() else numbers.tolist()), unit=rules.target_unit)
+        target = Target(
+            values=tuple(range(1, len(classes) + 1) if bad.any() else numbers.tolist()), unit=rules.target_unit
+        )
         missing, read_as = sum(text is None for text in texts), f"label, {len(classes)} grades"
         return target, classes, {"read_as": read_as, "missing": missing, "note": short_list(classes, 12)}
     numbers = label_numbers(values, label, rules)

@@ -48,15 +48,6 @@ class Median(ConsensusRule):
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the median of the votes without what noise adds."""
-        return Consensus(median(ballot.true_votes, ties=config.ties, rng=rng))
-
-
-class Mean(ConsensusRule):
-    name: ClassVar[str] = "mean"
-
-    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        reason = "Half of the votes are for this class or a lower one, half for it or a higher one."
         labels = median(ballot.true_votes, ties=config.ties, rng=rng)
-        votes = np.maximum(ballot.true_votes, 0).astype(float)
-        total = votes.sum(axis=1, keepdims=True)
-        probs = np.where(total > 0, votes / np.where(total > 0, total, 1), 1 / votes.shape[1])
-        return Consensus(labels, probs=probs, by_votes=False)
+        return Consensus(labels, rule=self.name, reason=reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Target:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the bins, as classes."""
-        return tuple(f"{a:.12g} to {b:.12g}" for a, b in zip(self.edges, self.edges[1:], strict=False))
+        return tuple(f"{a:.12g} to {b:.12g}" for a, b in pairwise(self.edges))
 
     def encode(self, numbers: NDArray[np.floating]) -> NDArray[np.int16]:
         """Return the bin of each number: from its lower bound on; what is outside all belongs to the nearest."""
@@ -110,7 +111,7 @@ def bins_at(edges: Sequence[float], *, unit: str = "") -> Target:
     >>> bins_at([0, 10, 30]).values
     (5.0, 20.0)
     """
-    return Target(values=tuple((a + b) / 2 for a, b in zip(edges, edges[1:], strict=False)), edges=tuple(edges), unit=unit)
+    return Target(values=tuple((a + b) / 2 for a, b in pairwise(edges)), edges=tuple(edges), unit=unit)
 
 
 def bins_of(numbers: NDArray[np.floating], count: int, *, unit: str = "") -> Target:

@@ -50,9 +50,7 @@ class Answering:
         """Return the label of each row; rows, shapes and errors as `Classifier.predict`."""
         return self.predict_proba(X).argmax(axis=1).astype(np.int16) if self.moves else self.model.predict(X)
 
-    def metrics(
-        self, X: NDArray[Any], y: NDArray[np.integer], numbers: NDArray[np.floating] | None = None
-    ) -> Metrics:
+    def metrics(self, X: NDArray[Any], y: NDArray[np.integer], numbers: NDArray[np.floating] | None = None) -> Metrics:
         """Return how good the answers are on labelled rows, as `Classifier.metrics`.
 
         ``numbers``, (num_rows,), are those that stood in the label column, where classes are bins of a number.

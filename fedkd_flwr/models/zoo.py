@@ -165,8 +165,8 @@ def make_model(
     of_run : bool
         Whether a run names them at a silo: then those of a zoo's model must be within `fedkd_flwr.models.ranges`.
     values : sequence of float
-        What classes stand for that are bins of a number. Then trees, forests and boosting of the zoo are regressors, and
-        what a factory returns may be one (`fedkd_flwr.models.by_values`).
+        What classes stand for that are bins of a number. Then trees, forests and boosting of the zoo are regressors,
+        and what a factory returns may be one (`fedkd_flwr.models.by_values`).
 
     Raises
     ------

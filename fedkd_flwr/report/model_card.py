@@ -109,7 +109,11 @@ def _listed(names: Sequence[Any]) -> str:
 def _figures(measured: Sequence[Metrics]) -> list[tuple[str, list[str]]]:
     """Return the number of rows and each figure that is known, for each kind of test rows."""
     rows = [("n", [str(m.n) for m in measured])]
-    rows += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in measured]) for name in FIGURES]
+    rows += [
+        (name.replace("_", " "), [share(getattr(m, name), 4) for m in measured])
+        for name in FIGURES
+        if any(getattr(m, name) is not None for m in measured)
+    ]
     return [(name, cells) for name, cells in rows if set(cells) != {"–"}]
 
 

@@ -255,7 +255,11 @@ class RunConfig(Config):
         if self.target == "number" and self.own.noisy and not self.target_edges:
             way_out = "Name bounds that are public: target-edges=0,18,40,65,100."
             raise ConfigError(explain("target-edges", "be given in a run with noise", "", way_out))
-        told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name) != self.default(name)]
+        told = [
+            key
+            for name, key in self.keys().items()
+            if name in TABLE_RULES and getattr(self, name) != self.default(name)
+        ]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))

@@ -130,8 +130,8 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return what `predict` answers for probabilities, (n, classes): classes, grades in the middle, or numbers."""
         target = self.encoder.schema.target
         if target is None:
-            return self.classes_[probs.argmax(axis=1)]
-        return target.numbers(probs) if target.is_number else self.classes_[target.grades(probs)]
+            return np.asarray(self.classes_[probs.argmax(axis=1)])
+        return target.numbers(probs) if target.is_number else np.asarray(self.classes_[target.grades(probs)])
 
     @property
     def columns(self) -> tuple[str, ...]:
