@@ -18,21 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "BINS",
-    "GRID",
-    "MOST_CLASSES",
-    "NAMES",
-    "RARE",
-    "SCORE_BINS",
-    "Metrics",
-    "check_names",
-    "imbalanced",
-    "measure",
-]
+__all__ = ["BINS", "MOST_CLASSES", "NAMES", "RARE", "SCORE_BINS", "Metrics", "check_names", "imbalanced", "measure"]
 
 RARE = 1 / 3  # of an equal share: a class with less is rare
-GRID = 25  # steps in which true and predicted numbers are counted
 BINS = 15  # of equal width, for calibration, as in Guo et al.
 SCORE_BINS = 50  # of equal width, for the probability of class 1 where there are two classes
 MOST_CLASSES = 100  # of more classes no confusion matrix is kept
@@ -194,7 +182,7 @@ class Metrics:
         >>> Metrics.opened(b'{"accuracy": 0.5}', num_classes=2) is Metrics.opened(b'{"n": 4, "f1": [2]}', num_classes=2)
         True
         """
-        cells = 4 * GRID**2 + (num_classes**2 if num_classes <= MOST_CLASSES else 0)
+        cells = 2500 + (num_classes**2 if num_classes <= MOST_CLASSES else 0)  # pairs are of a grid, 625 at most
         if not isinstance(data, bytes) or len(data) > 4096 + 128 * num_classes + 12 * cells:
             return None
         try:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.median import median
-from fedkd_flwr.metrics import GRID
 
 __all__ = ["Target", "bins_at", "bins_of"]
 
+_GRID = 25  # steps in which true and predicted numbers are counted
 _DIGITS = 4  # of bounds that are found
 
 
@@ -93,7 +93,7 @@ class Target:
         error = answers - truth
         spread = float(((truth - truth.mean()) ** 2).sum())
         ends = (self.edges or self.values)[0], (self.edges or self.values)[-1]
-        step = (ends[1] - ends[0]) / (GRID - 1)
+        step = (ends[1] - ends[0]) / (_GRID - 1)
         cells = [np.rint((np.clip(one, *ends) - ends[0]) / step) * step + ends[0] for one in (truth, answers)]
         pairs, counts = np.unique(np.stack(cells, axis=1), axis=0, return_counts=True)
         rounded = [[float(f"{one:.6g}") for one in pair] for pair in pairs]

@@ -103,8 +103,7 @@ class RunConfig(Config):
     target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})
     """Bins of a number, of equally many rows of the whole table."""
     target_edges: str = setting("", only={"target": ("number",)})
-    """Their bounds instead, with commas: 0,18,40,65,100. In a run with noise they must be given, for it claims nothing
-    for what bounds of a table's rows tell."""
+    """Their bounds instead, with commas: 0,18,40,65,100. A run with noise needs them: no claim covers quantiles."""
     target_order: str = setting("", only={"target": ("grades",)})
     """Grades with commas, the lowest first: mild,moderate,severe. Empty: they are numbers."""
     target_unit: str = setting("", only={"target": ("grades", "number")})
@@ -253,13 +252,8 @@ class RunConfig(Config):
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
         self._check_parties()
         if self.target == "number" and self.own.noisy and not self.target_edges:
-            way_out = "Name bounds that are public: target-edges=0,18,40,65,100."
-            raise ConfigError(explain("target-edges", "be given in a run with noise", "", way_out))
-        told = [
-            key
-            for name, key in self.keys().items()
-            if name in TABLE_RULES and getattr(self, name) != self.default(name)
-        ]
+            raise ConfigError(explain("target-edges", "be given with noise", "", "Name public bounds: 0,18,40,65,100."))
+        told = [key for key in self.changed_keys() if key in {self.keys()[name] for name in TABLE_RULES}]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
@@ -304,10 +298,8 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = (
-    *("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding"),
-    *("target", "target_bins", "target_edges", "target_order", "target_unit"),
-)
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding")
+TABLE_RULES += ("target", "target_bins", "target_edges", "target_order", "target_unit")
 """Settings that say how a user's table is read."""
 
 
