@@ -102,11 +102,13 @@ def look(
         known = rules.of_column(label, names)
         _ask_about_label(table[label], label, rules, known, command)
         ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | dict(words)))
-        if (found := look_at_target(table[label], label, known)) is not None:
-            target, classes, note = found[0], found[1], ColumnNote(name=label, **found[2])
-        else:
+        if not known.target or known.target == "classes":
             classes, note = _look_at_label(table[label], label, known, rare, needs_label)
-        notes.append(note)
+            notes.append(note)
+    if rules.target in ("grades", "number"):
+        values = table.get(label, ())  # bounds and an order say all, also without a label
+        target, classes, said = look_at_target(values, label, rules.of_column(label, names))
+        notes.append(ColumnNote(name=label, **said))
     left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
     notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
     rules_of = {name: rules.of_column(name, names) for name in names if name != label and name not in left_out}
@@ -123,7 +125,7 @@ def look(
         _say_missing_words(one, table[one.name], rules_of[one.name])
     notes += [_note_of(one, spell) for one in seen]
     notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
-    order = {"": -1, **{name: i for i, name in enumerate(names)}}
+    order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, useless=True)
     return Look(
         columns=_features(seen, names),

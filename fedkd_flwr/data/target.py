@@ -36,13 +36,11 @@ def ask_about_numbers(values: Any, label: str, rules: Rules, command: Callable[[
     raise DataError("\n".join([explain(f"label column {label!r}", "be said what it is", seen), *lines]))
 
 
-def look_at_target(values: Any, label: str, rules: Rules) -> tuple[Target, tuple[str, ...], dict[str, Any]] | None:
-    """Return what a label's classes stand for, their names, and what a note says of it; None of classes.
+def look_at_target(values: Any, label: str, rules: Rules) -> tuple[Target, tuple[str, ...], dict[str, Any]]:
+    """Return what the classes of grades or a number stand for, their names, and what a note says of them.
 
     Raises `DataError` if a label is neither a number nor a named grade, or there are too few of them.
     """
-    if rules.target not in ("grades", "number"):
-        return None
     if rules.target == "grades":
         texts = column_texts(values, rules.missing)
         classes = tuple(text for one in rules.target_order if (text := canonical(one)) is not None)
@@ -61,7 +59,7 @@ def look_at_target(values: Any, label: str, rules: Rules) -> tuple[Target, tuple
         return target, classes, {"read_as": read_as, "missing": missing, "note": short_list(classes, 12)}
     numbers = label_numbers(values, label, rules)
     known = numbers[~np.isnan(numbers)]
-    if len(np.unique(known)) < 2:
+    if not rules.target_edges and len(np.unique(known)) < 2:
         raise DataError(explain(f"label column {label!r}", "hold two numbers or more", counted(len(known), "row")))
     how = "at the bounds given, each stands for its middle"
     if rules.target_edges:

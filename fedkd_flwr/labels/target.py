@@ -117,18 +117,22 @@ def bins_at(edges: Sequence[float], *, unit: str = "") -> Target:
 def bins_of(numbers: NDArray[np.floating], count: int, *, unit: str = "") -> Target:
     """Return at most ``count`` bins of equally many of these numbers; each stands for the mean of its own.
 
-    Of few different numbers there are fewer bins.
+    Of few different numbers there are fewer bins; two there must be.
 
     >>> bins_of(np.array([1.0, 1.0, 2.0, 8.0]), 2)
     Target(values=(1.0, 5.0), edges=(1.0, 1.5, 8.0), unit='')
     """
-    least, *inner, most = np.quantile(numbers, np.linspace(0.0, 1.0, count + 1))
-    scale = 10.0 ** (_DIGITS - 1 - math.floor(math.log10(most - least))) if most > least else 1.0
-    rounded = sorted({float(np.rint(edge * scale) / scale) for edge in inner})
-    cuts = np.array([edge for edge in rounded if least < edge <= most])
+    least, *inner, most = np.quantile(numbers, np.linspace(0.0, 1.0, count + 1)).tolist()
+    above = float(numbers[numbers > least].min())  # where the lowest number fills all quantiles
+    exact = sorted({edge for edge in inner if least < edge <= most}) or [above]
+    scale = 10.0 ** (_DIGITS - 1 - math.floor(math.log10(most - least)))
+    rounded = sorted({edge for edge in (round(edge * scale) / scale for edge in exact) if least < edge <= most})
+    cuts = np.array(rounded if len(rounded) == len(exact) else exact)
     bins = np.searchsorted(cuts, numbers, side="right")
     held = np.unique(bins)  # rounding may leave a bin without a number
-    edges = [float(least), *(float(cuts[k - 1]) for k in held[1:]), float(most)]
+    edges = [least, *(float(cuts[k - 1]) for k in held[1:]), most]
     if edges[-1] == edges[-2]:  # the highest number is so common that it is a bin of its own
-        edges[-1] = float(np.nextafter(edges[-1], np.inf))
-    return Target(values=tuple(float(numbers[bins == k].mean()) for k in held), edges=tuple(edges), unit=unit)
+        edges[-1] = math.nextafter(edges[-1], math.inf)
+    means = [float(numbers[bins == k].mean()) for k in held]
+    values = [min(max(mean, low), high) for mean, low, high in zip(means, edges, edges[1:], strict=False)]
+    return Target(values=tuple(values), edges=tuple(edges), unit=unit)

@@ -189,9 +189,9 @@ def written(value: object, figure: str) -> str:
     """Return a figure as text: errors are in the label's unit, and have four digits.
 
     >>> written(12345.6, "rmse"), written(0.5, "r2")
-    ('1.235e+04', '0.500')
+    ('12,350', '0.500')
     """
-    return f"{value:.4g}" if figure in ("rmse", "mae") and is_number(value) else share(value)
+    return f"{float(f'{value:.4g}'):,g}" if figure in ("rmse", "mae") and is_number(value) else share(value)
 
 
 def baseline(record: RunRecord, rows: str) -> float | None:

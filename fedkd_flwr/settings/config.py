@@ -298,8 +298,8 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding")
-TABLE_RULES += ("target", "target_bins", "target_edges", "target_order", "target_unit")
+TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
+TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
 """Settings that say how a user's table is read."""
 
 
