@@ -16,6 +16,7 @@ import argparse
 import gzip
 import json
 import os
+import shlex
 import statistics
 import sys
 import tempfile
@@ -80,6 +81,7 @@ def main() -> None:
     """Parse the command line, run, and tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    parser.add_argument("--only", default="", help="the cases whose names hold this text; other results stay")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     data = tables(Path(os.environ["FEDKD_DATA"]))
@@ -89,15 +91,15 @@ def main() -> None:
         for split in SPLITS
         for rule in ("median", "majority")
     ]
-    found: dict[str, Any] = {}
-    for name, table, split, settings in cases:
+    command = " ".join(["FEDKD_DATA=... python", *map(shlex.quote, sys.argv)])
+    for name, table, split, settings in cases if not options.only else [one for one in cases if options.only in one[0]]:
         runs = [run(table, seed, split, **settings) for seed in options.seeds]
-        found[name] = {"rows": len(table), "runs": runs}
         means = {key: statistics.fmean(one[key] for one in runs) for key in runs[0]}
         print(name, {key: round(value, 3) for key, value in means.items()}, flush=True)
         if options.out:
-            words = ["FEDKD_DATA=... python", *map(str, [Path(sys.argv[0]), *sys.argv[1:]])]
-            options.out.write_text(json.dumps({"command": " ".join(words), "found": found}, indent=1) + "\n")
+            found = json.loads(options.out.read_text()) if options.out.exists() else {}
+            found[name] = {"command": command, "rows": len(table), "runs": runs}
+            options.out.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n")
 
 
 if __name__ == "__main__":

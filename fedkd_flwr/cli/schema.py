@@ -28,8 +28,7 @@ def schema(
     ] = "",
     encoding: Annotated[str, typer.Option(help="Of lines that are no UTF-8. Default: windows-1252.")] = "",
     target: Annotated[str, typer.Option(help="What the label is: classes, grades or number. Default: classes.")] = "",
-    target_bins: Annotated[int, typer.Option(help="Bins of a number, of equally many of these rows.")] = 10,
-    target_edges: Annotated[str, typer.Option(help="Their bounds instead, with commas: 0,18,40,65,100.")] = "",
+    target_edges: Annotated[str, typer.Option(help="Bounds of a number's bins, with commas: 0,18,40,65,100.")] = "",
     target_order: Annotated[str, typer.Option(help="Grades, the lowest first. Default: numbers.")] = "",
     target_unit: Annotated[str, typer.Option(help="Of a number, for people.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
@@ -65,7 +64,6 @@ def schema(
         header=header,
         encoding=encoding,
         target=target,
-        target_bins=target_bins,
         target_edges=_names(target_edges),
         target_order=_names(target_order),
         target_unit=target_unit,
@@ -83,8 +81,7 @@ def schema(
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
-    typer.echo(f"wrote {path.absolute()}")
-    typer.echo("Read it, correct it by hand where needed, and give every party the same file.")
+    typer.echo(f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file.")
 
 
 def _names(text: str) -> tuple[str, ...]:

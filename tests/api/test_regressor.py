@@ -64,6 +64,17 @@ def test_page_table_and_summary_show_errors_and_no_accuracy(done, tmp_path):
     assert done.models[["rmse", "mae", "r2"]].notna().all(axis=None)
 
 
+def test_the_command_writes_numbers_also_of_several_models_together(done):
+    from fedkd_flwr.app.predict import predictions
+
+    one, two = (done.model(party.name) for party in done.record.parties[:2])
+    both = predictions([one, two], TEST)
+    assert both["prediction"].to_numpy() == pytest.approx((one.predict(TEST) + two.predict(TEST)) / 2)
+    assert predictions([one], TEST, probabilities=False)["prediction"].tolist() == one.predict(TEST).tolist()
+    with pytest.raises(ValueError, match="column 'price' must hold numbers"):
+        predictions([one], TEST.assign(price="dear"))
+
+
 def test_grades_are_answered_by_the_middle_grade_and_measured_by_their_distance(tmp_path):
     rows = ROWS.drop(columns="price").assign(grade=np.digitize(ROWS.price, [300, 600, 900]) + 3)
     found = fk.simulate(
