@@ -9,7 +9,16 @@ from typing import Any
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 
-__all__ = ["claim_table", "liar_rows", "liar_table", "share_table", "sum_tables", "vote_rows", "vote_table"]
+__all__ = [
+    "claim_table",
+    "error_tables",
+    "liar_rows",
+    "liar_table",
+    "share_table",
+    "sum_tables",
+    "vote_rows",
+    "vote_table",
+]
 
 _FEDERATIONS = (
     ("digits, iid", "density-votes", "digits:iid:forest300"),
@@ -225,3 +234,25 @@ def _federation(case: str) -> str:
     table, algorithm, model, deal = case.split(", ")
     names = {"fedkt": "FedKT", "fedct": "FedCT"}
     return f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {deal if deal == 'iid' else f'Dirichlet {deal}'}"
+
+
+def error_tables(root: Path) -> str:
+    """Return how far numbers and grades are from the truth: alone, with the federation, and of all rows pooled."""
+    found = json.loads((root / "benchmarks" / "results" / "regression.json").read_text())
+    whose = ("solo", "federated", "server", "centralised", "exact")
+    head = ["RMSE", "rows", "alone", "with the federation", "server's model", "pooled", "pooled, exact"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, case in found.items():
+        if "grades" not in name:
+            cells = [_errors([run[f"rmse, {one}"] for run in case["runs"]]) for one in whose]
+            lines.append(f"| {name} | {case['rows']:,} | {' | '.join(cells)} |")
+    lines += ["", "| MAE of wine's grades | alone | with the federation | server's model |", "|---|---|---|---|"]
+    for name, case in found.items():
+        if "grades" in name:
+            cells = [_errors([run[f"mae, {one}"] for run in case["runs"]]) for one in whose[:3]]
+            lines.append(f"| {name.removeprefix('wine grades ')} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _errors(values: list[float]) -> str:
+    return f"{statistics.fmean(values):.3g} ({statistics.stdev(values):.2g})"

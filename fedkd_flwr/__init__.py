@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkd_flwr.api.classifier import FederatedClassifier
+    from fedkd_flwr.api.regressor import FederatedRegressor
     from fedkd_flwr.api.result import FederationResult
     from fedkd_flwr.api.simulate import simulate
     from fedkd_flwr.api.tables import choose, compare, runs
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
     from fedkd_flwr.stores.saved_model import SavedModel, load
 
 __all__ = ["FederatedClassifier", "FederationResult", "SavedModel", "choose", "compare", "load", "runs", "simulate"]
-__all__ += ["make_public"]
+__all__ += ["FederatedRegressor", "make_public"]
 __version__ = "0.2.0"
 
 _ROOMS = {"FederatedClassifier": "api.classifier", "FederationResult": "api.result", "simulate": "api.simulate"}
+_ROOMS["FederatedRegressor"] = "api.regressor"
 _ROOMS |= dict.fromkeys(("choose", "compare", "runs"), "api.tables")
 _ROOMS |= {**dict.fromkeys(("SavedModel", "load"), "stores.saved_model"), "make_public": "app.public_rows"}
 

@@ -35,11 +35,14 @@ _FIGURES = {  # figure -> its range
     "log_loss": (0.0, 50.0),
     "brier": (0.0, 2.0),
     "calibration_error": (0.0, 1.0),
+    "rmse": (0.0, 1e300),
+    "mae": (0.0, 1e300),
+    "r2": (-1e300, 1.0),
 }
 _BY_CLASS = ("precision", "recall", "f1")
 
 NAMES = (
-    *(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability", "score_counts")),
+    *(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability", "score_counts", "pairs")),
     "model",
 )
 """What a node may name in ``share-metrics``; ``model`` stands for its model's name and size."""
@@ -83,6 +86,12 @@ class Metrics:
     score_counts : list of [bin, rows of class 0, rows of class 1]
         Of two classes: test rows by the probability of class 1, in bins [k/50, (k+1)/50) that hold rows, the last with
         1. ROC and precision-recall curves and what a threshold does follow from them.
+    rmse, mae : float
+        Of a label with an order: root of the mean squared, and mean absolute error of the numbers, in their unit.
+    r2 : float
+        Share of the numbers' variance that is explained, at most 1.
+    pairs : list of [true number, predicted number, rows]
+        The same numbers on a grid.
     no_probabilities : bool
         The model gives no finite probabilities, so that what needs them is not known.
     """
@@ -97,6 +106,9 @@ class Metrics:
     log_loss: float | None = None
     brier: float | None = None
     calibration_error: float | None = None
+    rmse: float | None = None
+    mae: float | None = None
+    r2: float | None = None
     precision: list[float | None] = field(default_factory=list)
     recall: list[float | None] = field(default_factory=list)
     f1: list[float | None] = field(default_factory=list)
@@ -104,6 +116,7 @@ class Metrics:
     confusion: list[list[int] | None] = field(default_factory=list)
     reliability: list[list[float]] = field(default_factory=list)
     score_counts: list[list[int]] = field(default_factory=list)
+    pairs: list[list[float]] = field(default_factory=list)
     no_probabilities: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,6 +156,8 @@ class Metrics:
         for name in (*_BY_CLASS, "support", "confusion"):
             if name in kept:
                 kept[name] = [None if c in held else value for c, value in enumerate(kept[name])]
+        if "pairs" in kept:  # a pair of few rows would show single ones
+            kept["pairs"] = [one for one in self.pairs if one[2] >= min_support]
         found = Metrics(n=self.n, **kept)
         return None if len(found.as_dict()) == 1 else dataclasses.replace(found, no_probabilities=self.no_probabilities)
 
@@ -167,7 +182,7 @@ class Metrics:
         >>> Metrics.opened(b'{"accuracy": 0.5}', num_classes=2) is Metrics.opened(b'{"n": 4, "f1": [2]}', num_classes=2)
         True
         """
-        cells = num_classes**2 if num_classes <= MOST_CLASSES else 0
+        cells = 2500 + (num_classes**2 if num_classes <= MOST_CLASSES else 0)  # pairs are of a grid, 625 at most
         if not isinstance(data, bytes) or len(data) > 4096 + 128 * num_classes + 12 * cells:
             return None
         try:
@@ -338,6 +353,7 @@ def _valid(found: dict[str, Any], num_classes: int) -> bool:
         and all(row is None or _counts(row, num_classes, n) for row in confusion)
         and _bins(found.get("reliability", []), n)
         and _scores(found.get("score_counts", []), n if num_classes == 2 else 0)
+        and _pairs(found.get("pairs", []), n)
     )
 
 
@@ -376,3 +392,9 @@ def _scores(entries: object, n: int) -> bool:
         and sum(e[1] + e[2] for e in entries) in (0, n)
         and all(e[1] + e[2] for e in entries)
     )
+
+
+def _pairs(entries: object, n: int) -> bool:
+    if not (isinstance(entries, list) and all(isinstance(e, list) and len(e) == 3 for e in entries)):
+        return False
+    return all(_whole(e[2], 1, n) and all(_number(x, -1e300, 1e300) for x in e[:2]) for e in entries)

@@ -43,6 +43,7 @@ RUN_ELSEWHERE = {
     "docs/howto/your-model.md": "app/test_own_models.py",
 }
 HERE = {
+    "docs/howto/numbers.md": "numbers",
     "docs/howto/rare-classes.md": "rare_classes",
     "docs/howto/resume.md": "resume",
     "docs/howto/track.md": "track",
@@ -188,6 +189,14 @@ def test_python_of_rare_classes():
     names["TunedThresholdClassifierCV"] = partial(names["TunedThresholdClassifierCV"], thresholds=5)
     X, y = make_classification(120, weights=[0.9], random_state=1)
     assert set(names["Tuned"](random_state=1).fit(X, y).predict(X)) == {0, 1}
+
+
+def test_python_of_numbers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = {}
+    exec(_python("numbers"), names)
+    assert names["result"].record.server["common"].r2 > 0.7
+    assert "rmse" in capsys.readouterr().out
 
 
 def test_python_of_record(tmp_path, monkeypatch):

@@ -126,6 +126,9 @@ class VotersConfig(TiesConfig):
             way_out = 'Use consensus "auto" and send "labels".'
             way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
+        if self.privacy == "server" and consensus in RULES and RULES[consensus].of_order:
+            way_out = 'Noise at the server finds the class with most votes: use "auto", or noise at the parties.'
+            raise ConfigError(explain(self.keys()["consensus"], "be auto with noise at the server", consensus, way_out))
         if self.noisy and consensus in RULES and RULES[consensus].needs:
             key = self.keys()["consensus"]
             way_out = 'It needs more than labels, and no noise on that is proven: use "auto", or a run without noise.'

@@ -34,7 +34,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     """How the parties' answers become the server's labels, in FedKT and PATE. density-ratio also needs the parties'
     ratios and class counts, which a node sends only if its allow-vote-rules names density-ratio. auto: density-ratio
     where the public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose
-    between that rule, the vote by known rows and the server's own forest."""
+    between that rule, the vote by known rows and the server's own forest. median and mean are for grades and numbers,
+    and what auto is there."""
     party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)

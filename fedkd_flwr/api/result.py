@@ -103,7 +103,7 @@ class FederationResult:
 
     @property
     def classes(self) -> list[Any]:
-        """The classes, as the user's label column holds them."""
+        """The classes, as the user's label column holds them; of a number its bins."""
         return [self.values.get(name, name) for name in self.record.classes]
 
     def model(self, party: str | None = None) -> SavedModel:
@@ -125,7 +125,7 @@ class FederationResult:
         return opened[name]
 
     def predict(self, data: Any, party: str | None = None) -> pd.Series[Any]:
-        """Return the class of each raw row, as the label column held it, under the index of the rows.
+        """Return the class, grade or number of each raw row, as the label column held it, under the index of the rows.
 
         Parameters
         ----------
@@ -141,10 +141,7 @@ class FederationResult:
             If columns are missing, a value is no number where numbers are wanted, or there is no such model.
         """
         models, table = self._asked(party), table_of(data)
-        if len(models) == 1:
-            answers = models[0].predict(table)
-        else:
-            answers = models[0].classes_[_mean(models, table).argmax(axis=1)]
+        answers = models[0].predict(table) if len(models) == 1 else models[0].answers(_mean(models, table))
         label = str(self.record.config.get("label") or "prediction")
         return pd.Series(answers, index=_index(data, table), name=label)
 

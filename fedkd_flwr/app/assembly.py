@@ -136,6 +136,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
     spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
     public, kept = read.public.without(lacking(config, index))
+    common = read.common[0][:, kept], *read.common[1:]
     positions = dealt(config, node.num_partitions)[index]
     train, own = hold_out(config.seed, name, positions, config.party_test_fraction)
     if config.setting("subset_rows", 0):  # a subset is of all rows, in an order no run's seed changes
@@ -159,7 +160,7 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
             "public": public,
             "model": model_factory(spec, params, public),
             "model_name": spec,
-            "tests": {"common": (read.X_test[:, kept], pool.y_test), "own": (read.X[own][:, kept], pool.y[own])},
+            "tests": {"common": common, "own": (read.X[own][:, kept], pool.y[own], *pool.numbers_of(own))},
             "state": PartyState(root, run_id=run_id, party=name),
             "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
             "apart": _simulated_limits(config),
@@ -197,7 +198,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "public": public,
         "model": model_factory(spec, params, public),
         "model_name": spec,
-        "tests": {"own": (held.X[measured], held.y[measured])},
+        "tests": {"own": (held.X[measured], held.y[measured], *(one[measured] for one in held.numbers))},
         "state": state,
         "ledger": LedgerStore(root, party=name, data_digest=digest, rows=rows, apart=True),
         "apart": limits_of(node.round_limit_s, node.memory_limit_gb),

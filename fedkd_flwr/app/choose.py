@@ -359,7 +359,7 @@ def _note_missing(outcome: Outcome, record: RunRecord, beside: Sequence[RunRecor
 
 
 def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
-    for figure in FIGURES:
+    for figure in (*FIGURES, "r2"):
         means = record.mean_accuracies(figure)
         server = results.known(record.server, "common", figure) if kind == "federated" else None
         for whose, value in (

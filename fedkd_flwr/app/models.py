@@ -33,6 +33,7 @@ def model_factory(spec: str, params: str, public: PublicSet, *, of_run: bool = F
         shape=public.shape,
         params=parse_params(params),
         of_run=of_run,
+        values=target.values if (target := public.schema.target) is not None and target.is_number else (),
     )
 
 

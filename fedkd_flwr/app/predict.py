@@ -109,7 +109,7 @@ def predictions(
     Returns
     -------
     DataFrame
-        Columns: the id column, if any; ``prediction``, class names; the probabilities, float64.
+        Columns: the id column, if any; ``prediction``, class names or numbers; the probabilities, float64.
 
     Raises
     ------
@@ -134,6 +134,8 @@ def predictions(
     else:
         labels = known.argmax(axis=1) if others else model.answering.predict(features[0])
     answers = pd.DataFrame({"prediction": np.array(schema.classes)[labels]})
+    if schema.target is not None and threshold is None:
+        answers = pd.DataFrame({"prediction": model.answers(known)})
     if probabilities:
         names = [f"probability_{name}" for name in schema.classes]
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)
@@ -181,6 +183,9 @@ def _refuse_other_classes(model: SavedModel, table: pd.DataFrame) -> None:
     """Refuse rows whose own labels are of another problem than the model's."""
     schema = model.encoder.schema
     if schema.label not in table.columns or schema.label in model.columns:
+        return
+    if schema.target is not None and schema.target.is_number:
+        schema.label_numbers(table[schema.label])
         return
     known = {canonical(name) for name in schema.classes}
     others = [text for text in column_texts(table[schema.label]) if text is not None and text not in known]

@@ -31,6 +31,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
@@ -328,4 +329,5 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
 def _measured(model: Classifier, config: RunConfig, num_parties: int) -> dict[str, Metrics]:
     """Return how good a model is on the test rows of a simulation."""
     found = held_out_rows(config, num_parties, simulated_pool(config).as_read_by(model))
-    return {rows: model.metrics(X, y) for rows, (X, y) in found.items() if len(y)}
+    answering = Answering(model, None, simulated_pool(config).public.schema.target)
+    return {rows: answering.metrics(X, y, *numbers) for rows, (X, y, *numbers) in found.items() if len(y)}

@@ -27,6 +27,10 @@ def schema(
         str, typer.Option(help="none: the file has no line of names. yes: it has. Otherwise that line.")
     ] = "",
     encoding: Annotated[str, typer.Option(help="Of lines that are no UTF-8. Default: windows-1252.")] = "",
+    target: Annotated[str, typer.Option(help="What the label is: classes, grades or number. Default: classes.")] = "",
+    target_edges: Annotated[str, typer.Option(help="Bounds of a number's bins, with commas: 0,18,40,65,100.")] = "",
+    target_order: Annotated[str, typer.Option(help="Grades, the lowest first. Default: numbers.")] = "",
+    target_unit: Annotated[str, typer.Option(help="Of a number, for people.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -38,6 +42,7 @@ def schema(
     Examples
     --------
     fedkd server schema public.csv --label outcome
+    fedkd server schema public.csv --label age --target number --target-edges 0,18,40,65,100
     fedkd server schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
     """
     from dataclasses import asdict
@@ -58,6 +63,10 @@ def schema(
         ranges_as=ranges_as,
         header=header,
         encoding=encoding,
+        target=target,
+        target_edges=_names(target_edges),
+        target_order=_names(target_order),
+        target_unit=target_unit,
     )
     found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)
     path = output or table.expanduser().parent / "schema.toml"
@@ -72,8 +81,9 @@ def schema(
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
-    typer.echo(f"wrote {path.absolute()}")
-    typer.echo("Read it, correct it by hand where needed, and give every party the same file.")
+    typer.echo(
+        f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file."
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

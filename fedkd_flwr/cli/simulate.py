@@ -153,7 +153,7 @@ def _print(ended: list[Ended], name: str) -> None:
     balanced = bool(done) and all(one.balanced for one in done)
     found = [one.balanced if balanced else one.figures for one in done]
     if len(ended) > 1 and done:
-        which = f"{'balanced ' if balanced else ''}accuracy"
+        which = f"{'balanced ' if balanced else ''}{done[0].figure}"
         fixed = _fixed_answer(done, [one.balanced_baseline if balanced else one.baseline for one in done])
         for label, texts in (("WARNING", [one.warnings for one in done]), ("note", [one.notes for one in done])):
             for line in once([(one.seed, text) for one, text in zip(done, texts, strict=True)]):

@@ -30,8 +30,8 @@ from fedkd_flwr.wire.envelope import PublicSpec
 
 __all__ = ["Apart", "ModelFactory", "Party"]
 
-Rows = tuple[NDArray[np.floating[Any]], NDArray[np.integer[Any]]]
-"""Features (n, d) and class labels (n,)."""
+Rows = tuple[NDArray[Any], ...]
+"""Features (n, d) and class labels (n,); where these are bins of a number also the numbers (n,), float64."""
 
 
 TEST_ROWS = ("own", "common")
@@ -121,7 +121,7 @@ class Party:
 
     def __post_init__(self) -> None:
         # a table's rows would be looked up by its index and not by their places
-        tests = {name: (np.asarray(X), np.asarray(y)) for name, (X, y) in self.tests.items()}
+        tests = {name: tuple(map(np.asarray, rows)) for name, rows in self.tests.items()}
         for name, value in (("X", np.asarray(self.X)), ("y", np.asarray(self.y)), ("tests", tests)):
             object.__setattr__(self, name, value)
         least = 1 if self.fault is None else 0
@@ -143,7 +143,7 @@ class Party:
             raise ConfigError(explain("model", "be a function that makes a fresh model from a seed", seen, way_out))
         object.__setattr__(self, "model", classifiers(self.model, self.public.num_classes))
         check_classes(f"y of {self.name}", self.y, self.public.schema.classes)
-        for name, (X, y) in self.tests.items():
+        for name, (X, y, *_) in self.tests.items():
             self._check_test(name, X, y)
         if self.budget.epsilon < math.inf and not self.ledger.keeps:
             way_out = "Give this party a ledger (a state-dir): a budget that nobody remembers protects nothing."
@@ -203,16 +203,17 @@ class Party:
         On the party's own rows it answers for the party's class shares, on common ones for the federation's.
         """
         found = {}
-        for name, (X, y) in self.tests.items():
+        for name, (X, y, *numbers) in self.tests.items():
             if len(y):
                 with _named(f"{name!r} test rows of {self.name}"):
-                    found[name] = Answering(model, model.shares.get(name)).metrics(X, y)
+                    answering = Answering(model, model.shares.get(name), self.public.schema.target)
+                    found[name] = answering.metrics(X, y, *numbers)
         return found
 
     def progress(self, model: Classifier) -> dict[str, float]:
         """Return the model's accuracy on each set of test rows, with their number: the metrics of a round's answer."""
         found: dict[str, float] = {}
-        for name, (X, y) in self.tests.items():
+        for name, (X, y, *_) in self.tests.items():
             if len(y):
                 with _named(f"{name!r} test rows of {self.name}"):
                     found |= {f"accuracy-{name}": model.accuracy(X, y), f"rows-{name}": len(y)}

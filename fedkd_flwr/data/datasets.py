@@ -48,7 +48,18 @@ class Pool:
     party_names: tuple[str, ...] = ()  # of the real parties whose rows these are; empty: rows are dealt at random
     party_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # of each private row
     lacks: Mapping[str, Collection[str]] = field(default_factory=dict)  # columns that parties' tables do not have
+    numbers: NDArray[np.float64] | None = None  # what the label column held in `X`, where classes are bins of it
+    test_numbers: NDArray[np.float64] | None = None
     next_command: str = ""  # the complete command that follows what they suggest
+
+    def numbers_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
+        """Return the numbers that stood in the label column in these rows of `X`; nothing where it holds classes."""
+        return () if self.numbers is None else (self.numbers[rows],)
+
+    @property
+    def common(self) -> tuple[NDArray[Any], ...]:
+        """The common test rows: features, classes and, where classes are bins of a number, the numbers."""
+        return (self.X_test, self.y_test, *(() if self.test_numbers is None else (self.test_numbers,)))
 
     def as_read_by(self, model: Any) -> Pool:
         """Return the pool with raw texts or features, as `PublicSet.as_read_by` does."""
@@ -172,9 +183,9 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
 
 
 def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from: str) -> Pool:
-    test_table, test_y = source.test_table, source.test_y
+    test_table, test_y, test_numbers = source.test_table, source.test_y, source.test_numbers
     if test_table is None or test_y is None:
-        test_table, test_y = source.table, source.y
+        test_table, test_y, test_numbers = source.table, source.y, source.numbers
     public_table: Table
     truth: NDArray[np.int16] | None
     public_table, truth = (test_table, test_y) if public_from == "test" else (source.table, source.y)
@@ -198,6 +209,8 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
         rows=split["private"],
         texts=reader.transform(private) if reader else None,
         test_texts=reader.transform(test) if reader else None,
+        numbers=None if source.numbers is None else source.numbers[split["private"]],
+        test_numbers=None if test_numbers is None else test_numbers[split["test"]],
         columns=source.looked.notes if source.looked is not None else (),
         next_command=source.looked.command if source.looked is not None else "",
     )

@@ -30,7 +30,9 @@ from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
 from fedkd_flwr.data.schema import Column
+from fedkd_flwr.data.target import ask_about_numbers, look_at_target
 from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.labels.target import Target
 
 __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", "note_lines"]
 
@@ -67,6 +69,7 @@ class Look:
     shape: tuple[int, ...] | None = None
     header: str = ""
     encoding: str = ""
+    target: Target | None = None  # what the classes stand for, where they have an order
 
 
 def _spell(key: str, value: str) -> str:
@@ -94,11 +97,18 @@ def look(
     _refuse_unknown(names, label, rules)
     classes: tuple[str, ...] = ()
     notes: list[ColumnNote] = []
+    target: Target | None = None
     if label in names:
         known = rules.of_column(label, names)
         _ask_about_label(table[label], label, rules, known, command)
-        classes, note = _look_at_label(table[label], label, known, rare, needs_label)
-        notes.append(note)
+        ask_about_numbers(table[label], label, known, lambda words: command(rules.words() | dict(words)))
+        if not known.target or known.target == "classes":
+            classes, note = _look_at_label(table[label], label, known, rare, needs_label)
+            notes.append(note)
+    if rules.target in ("grades", "number"):
+        values = table.get(label, ())  # bounds and an order say all, also without a label
+        target, classes, said = look_at_target(values, label, rules.of_column(label, names))
+        notes.append(ColumnNote(name=label, **said))
     left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
     notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
     rules_of = {name: rules.of_column(name, names) for name in names if name != label and name not in left_out}
@@ -115,7 +125,7 @@ def look(
         _say_missing_words(one, table[one.name], rules_of[one.name])
     notes += [_note_of(one, spell) for one in seen]
     notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
-    order = {"": -1, **{name: i for i, name in enumerate(names)}}
+    order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, useless=True)
     return Look(
         columns=_features(seen, names),
@@ -123,6 +133,7 @@ def look(
         id_column=changes.get("id-column"),
         notes=tuple(sorted(notes, key=lambda note: order[note.name])),
         command=command(following) if following != rules.words() else "",
+        target=target,
     )
 
 
@@ -236,7 +247,8 @@ def _look_at_label(
     codes, distinct = factorize(texts)
     counts = dict(zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True))
     classes, known = sorted_texts(distinct), sum(counts.values())
-    _refuse_no_classes(classes, known, label)
+    if rules.target != "classes":
+        _refuse_no_classes(classes, known, label)
     emptied = column_texts(values)[codes < 0]
     words = sorted({text for text in emptied if text is not None})
     said = []

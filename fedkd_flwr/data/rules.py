@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fedkd_flwr.checks import check_choice
+from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import column_name
 from fedkd_flwr.errors import DataError
 
-__all__ = ["NO_RULES", "Rules", "mark", "spelt"]
+__all__ = ["NO_RULES", "TARGETS", "Rules", "mark", "spelt"]
+
+TARGETS = ("", "classes", "grades", "number")
+"""What a label may be said to be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +29,18 @@ class Rules:
     ranges_as: str = ""  # as in `Reading`; empty: the number 0.5 of <0.5, and where 30-39 is found the middle of both
     header: str = ""  # this and `encoding` are as for `fedkd_flwr.data.csv_table.csv_table`
     encoding: str = ""
+    target: str = ""  # what the label is: one of `TARGETS`; empty: classes, but many numbers are asked about
+    target_bins: int = 10  # of a number
+    target_edges: tuple[str, ...] = ()  # their bounds, ascending; empty: found so that bins hold equally many rows
+    target_order: tuple[str, ...] = ()  # grades, the lowest first; empty: they are numbers
+    target_unit: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_column", column_name(self.id_column))
         for key in ("drop", "text", "missing"):
             object.__setattr__(self, key, tuple(map(column_name, getattr(self, key))))
+        check_choice("target", self.target, TARGETS, error=DataError)
+        check_whole("target-bins", self.target_bins, 2, error=DataError)
         check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
         check_choice("date-order", self.date_order, ("", "day-first", "month-first"), error=DataError)
         check_choice("ranges-as", self.ranges_as, ("", "number", "middle", "missing"), error=DataError)
@@ -38,6 +48,7 @@ class Rules:
     def words(self) -> dict[str, str]:
         """Return the rules that are set, as they stand in a command: ``{"id-column": "id", "drop": "a,b"}``."""
         values = {key.replace("_", "-"): getattr(self, key) for key in self.__dataclass_fields__}
+        values["target-bins"] = "" if self.target_bins == Rules.target_bins else str(self.target_bins)
         return {key: value if isinstance(value, str) else ",".join(value) for key, value in values.items() if value}
 
     def of_column(self, name: str, names: Iterable[str]) -> Rules:

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, require_distinct, short_list
-from fedkd_flwr.data.reading import PLAIN, Reading
+from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers, readable_numbers
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
+from fedkd_flwr.labels.target import Target, bins_at
 
 __all__ = ["Column", "Schema", "labels_of"]
 
@@ -72,6 +73,7 @@ class Schema:
     shape: tuple[int, ...] | None = None  # (channels, height, width) of images: pixel-0, ... hold 0 to 255
     header: str = ""  # the line of names that CSV files lack
     encoding: str = ""  # of lines of CSV files that are no UTF-8; empty: Windows-1252
+    target: Target | None = None  # what classes with an order stand for: grades, or bins of a number
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
@@ -84,6 +86,8 @@ class Schema:
             raise DataError(explain("classes", "not be texts that mean a missing value", ", ".join(self.classes)))
         require_distinct("classes", [text for text in texts if text is not None])
         require_distinct("columns", [column.name for column in self.columns])
+        if self.target is not None and len(self.target.values) != len(self.classes):
+            raise DataError(explain("values of the target", "be one a class", f"{len(self.target.values)} values"))
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
 
@@ -118,12 +122,12 @@ class Schema:
 
         `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
         """
+        if self.target is not None and (numbers := self.label_numbers(values)) is not None:
+            self._require_labels(np.isnan(numbers))
+            return self.target.encode(numbers)
         texts, known = column_texts(values), self._class_numbers
         codes = np.array([known.get(text, -1) for text in texts], dtype=np.int16)
-        if len(rows := np.flatnonzero(texts == None)):  # noqa: E711 - elementwise
-            seen = f"{len(rows)} of {len(texts)} rows without one (first: row {rows[0] + 1})"
-            way_out = "Leave out rows without a label."
-            raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
+        self._require_labels(texts == None)  # noqa: E711 - elementwise
         if unknown := sorted(set(texts[codes < 0])):
             rule = f"hold only the schema's classes ({short_list(self.classes)})"
             seen = f"{short_list(list(map(repr, unknown)), 5)} as value"
@@ -132,10 +136,24 @@ class Schema:
             raise DataError(message, code=Code.CLASS_OUTSIDE_SCHEMA)
         return codes
 
+    def _require_labels(self, missing: NDArray[np.bool_]) -> None:
+        if len(rows := np.flatnonzero(missing)):
+            seen = f"{len(rows)} of {len(missing)} rows without one (first: row {rows[0] + 1})"
+            way_out = "Leave out rows without a label."
+            raise DataError(explain(f"label column {self.label!r}", "hold a label in every row", seen, way_out))
+
     def known_labels(self, values: Any) -> NDArray[np.bool_]:
         """Tell of each raw label whether `encode_labels` takes it."""
+        if self.target is not None and self.target.is_number:
+            return readable_numbers(values) & ~np.isnan(PLAIN.parse(values)[0])
         known = self._class_numbers
         return np.array([text in known for text in column_texts(values)], dtype=bool)
+
+    def label_numbers(self, values: Any) -> NDArray[np.float64] | None:
+        """Return raw labels as numbers, NaN where there is none; None where classes are no bins of a number."""
+        if self.target is None or not self.target.is_number:
+            return None
+        return column_numbers(values, self.label)
 
     @property
     def _class_numbers(self) -> dict[str | None, int]:
@@ -150,6 +168,10 @@ class Schema:
         if self.shape is not None:
             lines.append(f"shape = {_toml(list(self.shape))}")
         lines += [f"{key} = {_toml(value)}" for key in ("header", "encoding") if (value := getattr(self, key))]
+        if self.target is not None:
+            values, edges, unit = list(self.target.values), list(self.target.edges), self.target.unit
+            told = [f"{key} = {_toml(value)}" for key, value in (("edges", edges), ("unit", unit)) if value]
+            lines += ["", "[target]", f"values = {_toml(values)}", *told]
         for column in self.columns:
             lines += ["", "[[columns]]", f"name = {_toml(column.name)}", f"kind = {_toml(column.kind)}"]
             if column.kind == "categorical":
@@ -196,13 +218,13 @@ class Schema:
         return _from_dict(data, path)
 
 
-def labels_of(values: Any, classes: tuple[str, ...], label: str) -> NDArray[np.int16]:
+def labels_of(values: Any, classes: tuple[str, ...], label: str, target: Target | None = None) -> NDArray[np.int16]:
     """Return positions in ``classes`` for raw labels, as `Schema.encode_labels` does."""
-    return Schema(columns=(), classes=classes, label=label, shape=(1,)).encode_labels(values)
+    return Schema(columns=(), classes=classes, label=label, shape=(1,), target=target).encode_labels(values)
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
-    known = {"version", "label", "id-column", "classes", "shape", "columns", "header", "encoding"}
+    known = {"version", "label", "id-column", "classes", "shape", "columns", "header", "encoding", "target"}
     if unknown := sorted(data.keys() - known):
         raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     try:
@@ -217,9 +239,12 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
             )
             for item in data.get("columns", [])
         )
+        target = _target(data["target"], path) if "target" in data else None
+        bins = {"classes": list(target.names)} if target is not None and target.is_number else {}
         return Schema(
             columns=columns,
-            classes=_texts(data["classes"], f"classes in {path}"),
+            classes=_texts((bins | data)["classes"], f"classes in {path}"),
+            target=target,
             label=_name(data.get("label", "label"), f"label in {path}"),
             id_column=_name(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
             shape=_shape(data["shape"], path) if "shape" in data else None,
@@ -269,6 +294,15 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
         raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
     return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
+
+
+def _target(item: Any, path: Path) -> Target:
+    """Return what classes stand for: bins of a number by their edges, each its middle unless values say otherwise."""
+    if not isinstance(item, dict) or item.keys() - {"values", "edges", "unit"}:
+        raise DataError(explain(f"target in {path}", "have values, edges and unit, and no more", item))
+    unit = _text(item.get("unit", ""), f"unit of the target in {path}")
+    edges, values = (_numbers(item.get(name, []), f"{name} of the target in {path}") for name in ("edges", "values"))
+    return Target(values=values, edges=edges, unit=unit) if values else bins_at(edges, unit=unit)
 
 
 def _toml(value: str | list[Any]) -> str:

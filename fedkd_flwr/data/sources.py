@@ -21,8 +21,10 @@ from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables, truth
+from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.labels.target import Target
 from fedkd_flwr.seeds import derive_seed
 
 __all__ = [
@@ -60,6 +62,14 @@ class Source:
     rows_left_out: int = 0  # rows of a user's table without a label
     parties: NDArray[np.object_] | None = None  # the party that each row of ``table`` is of, where the data say so
     lacks: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns that parties' own tables do not have
+    numbers: NDArray[np.float64] | None = None  # what the label column held, where classes are bins of it
+    test_numbers: NDArray[np.float64] | None = None
+
+    @property
+    def target(self) -> Target | None:
+        """What the classes stand for, where they have an order."""
+        of = self.schema or self.looked
+        return None if of is None else of.target
 
     def schema_of(self, public_rows: Table) -> Schema:
         """Return the schema; its categories come from the public rows only."""
@@ -200,6 +210,7 @@ def source_of_table(
         If a column is missing, has too few classes or parties, or a value does not fit.
     """
     looked, left_out, lacks = None, 0, frame.attrs.get("lacks", {})
+    own_rules = rules.of_column(label, frame.columns)
     if partition_column:
         parties = _parties_of(frame, partition_column, label, name)
         note = ColumnNote(name=partition_column, read_as="left out: it says whose row it is")
@@ -213,17 +224,17 @@ def source_of_table(
         if partition_column:
             looked = replace(looked, notes=(*looked.notes, note))
         classes, shape = looked.classes, looked.shape
-        words = rules.of_column(label, frame.columns).missing
-        labelled = np.array([text is not None for text in column_texts(frame[label], words)])
+        labelled = np.array([text is not None for text in column_texts(frame[label], own_rules.missing)])
         left_out = int((~labelled).sum())
         frame = frame[labelled].reset_index(drop=True) if left_out else frame
         parties = parties[labelled] if parties is not None else None
     if len(classes) < 2:
         raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    y = labels_of(frame.pop(label), classes, label)
+    values, target = frame.pop(label), (schema or looked).target  # type: ignore[union-attr]  # one of the two is there
+    numbers = label_numbers(values, label, own_rules) if target is not None and target.is_number else None
     return Source(
         table=frame,
-        y=y,
+        y=labels_of(values if numbers is None else numbers, classes, label, target),
         classes=classes,
         label=label,
         shape=shape,
@@ -232,6 +243,7 @@ def source_of_table(
         rows_left_out=left_out,
         parties=parties,
         lacks=lacks,
+        numbers=numbers,
     )
 
 
@@ -265,7 +277,11 @@ def with_test(source: Source, path: str, rules: Rules = NO_RULES) -> Source:
     if not labelled.any():
         raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
     rows = rows[labelled].reset_index(drop=True)
-    return replace(source, test_y=labels_of(rows.pop(label), source.classes, label), test_table=rows)
+    values, numbers = rows.pop(label), None
+    if source.numbers is not None:
+        values = numbers = label_numbers(values, label, rules.of_column(label, [*rows.columns, label]))
+    y = labels_of(values, source.classes, label, source.target)
+    return replace(source, test_y=y, test_table=rows, test_numbers=numbers)
 
 
 def with_public(source: Source, path: str, *, schema_path: str = "", rules: Rules = NO_RULES) -> Source:

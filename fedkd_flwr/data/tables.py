@@ -240,6 +240,7 @@ class UsableRows:
 
     X: NDArray[Any]  # all rows of the file, zeros (or empty texts) where a row cannot be used
     y: NDArray[np.int16]  # their labels, -1 where a row cannot be used
+    numbers: tuple[NDArray[np.float64], ...] = ()  # the numbers that `y` are bins of, where it is such
     fault: Exception | None = None  # why some rows cannot be used, or all
 
     @property
@@ -262,8 +263,8 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     if kind == "excel":
         formats.require_openpyxl(Path(path))
     try:
-        X, y = load_party_table(path, schema, public.preprocessor)
-        return UsableRows(X=X, y=y)
+        X, y, *numbers = load_party_table(path, schema, public.preprocessor)
+        return UsableRows(X=X, y=y, numbers=tuple(numbers))
     except Exception as error:  # anything in the file may have caused it
         fault = error
     try:
@@ -271,11 +272,14 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     except Exception:
         return UsableRows(X=public.X[:0], y=np.zeros(0, dtype=np.int16), fault=fault)
     X, y = np.zeros((len(table), public.num_features), dtype=public.X.dtype), np.full(len(table), -1, dtype=np.int16)
+    target = np.full(len(table) if schema.label_numbers([]) is not None else 0, np.nan)
 
     def take(rows: formats.Rows) -> None:
         labels = schema.encode_labels(table[schema.label].iloc[rows])
         X[rows] = public.features(table.iloc[rows])
         y[rows] = labels
+        if len(target):
+            target[rows] = schema.label_numbers(table[schema.label].iloc[rows])
 
     def readable(rows: formats.Rows) -> NDArray[np.bool_]:
         part = table.iloc[rows]
@@ -283,7 +287,7 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
 
     if {schema.label, *schema.column_names} <= set(table.columns):
         formats.in_usable_parts(take, readable, len(table))
-    return UsableRows(X=X, y=y, fault=fault)
+    return UsableRows(X=X, y=y, numbers=(target,) if len(target) else (), fault=fault)
 
 
 def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
@@ -299,18 +303,20 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 
 def load_party_table(
     path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
-) -> tuple[NDArray[Any], NDArray[np.int16]]:
+) -> tuple[NDArray[Any], ...]:
     """Read a party's own file as features (n, num_features) and labels (n,), int16, encoded by the public schema.
 
-    ``preprocessor`` is that of the public set, as the party's model reads it. Raises `DataError` if a column or a label
-    is missing, a label is not a class of the schema, or a value does not fit its column.
+    Where labels are bins of a number, the numbers (n,), float64, come third. ``preprocessor`` is that of the public
+    set, as the party's model reads it. Raises `DataError` if a column or a label is missing, a label is not a class of
+    the schema, or a value does not fit its column.
     """
     table = read_table(path, schema)
     if schema.label not in table.columns:
         rule, way_out = f"have the schema's label column {schema.label!r}", "Rename the column that holds the class."
         raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
-    return features_of(table, schema, preprocessor), y
+    numbers = schema.label_numbers(table[schema.label])
+    return features_of(table, schema, preprocessor), y, *(() if numbers is None else (numbers,))
 
 
 def load_public(
@@ -337,7 +343,8 @@ def truth(table: pd.DataFrame, schema: Schema) -> NDArray[np.int16] | None:
     if schema.label not in table.columns:
         return None
     values = table[schema.label]
-    none = {None, "-1"} - {*schema.classes}  # NPZ and LIBSVM files cannot leave a label out
+    # NPZ and LIBSVM files cannot leave a label out
+    none = {None, "-1"} - {*schema.classes} if schema.label_numbers([]) is None else {None}
     labelled = np.array([text not in none for text in column_texts(values)])
     found = np.full(len(labelled), ABSTAIN, dtype=np.int16)
     try:

@@ -99,7 +99,7 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
 
     ``classes`` replace the values of its label column; without both, `DataError`.
     """
-    if not (classes or label in table.columns):
+    if not (classes or found.classes or label in table.columns):
         rule = f"be named, as the public file has no label column {label!r}"
         way_out = label_way_out(label, [str(name) for name in table.columns])
         way_out += ' Or name the label column with --label, or all classes, e.g. --classes "no,yes".'
@@ -113,4 +113,5 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
         shape=found.shape,
         header=found.header,
         encoding=found.encoding,
+        target=found.target,
     )

@@ -106,6 +106,8 @@ class ConsensusRule(ABC):
     """Whether the setting ``send`` of its name takes it, and ``consensus`` does not name it."""
     abstains: ClassVar[bool] = False
     """Whether it leaves rows for a later round, so that algorithms of one round do not take it."""
+    of_order: ClassVar[bool] = False
+    """Whether it reads classes as ordered, the lowest first."""
     reads_labels: ClassVar[bool] = False
     """Whether it needs each party's labels, and not only how many votes a class has."""
 

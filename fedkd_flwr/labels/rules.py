@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.auto import Auto
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.probabilities import Probabilities
+from fedkd_flwr.labels.mean import Mean
+from fedkd_flwr.labels.median import Median
 from fedkd_flwr.labels.quorum import QualifiedMajority
 from fedkd_flwr.labels.rule import ConsensusRule
+from fedkd_flwr.labels.target import Target
 
-__all__ = ["RULES", "LastRuleName", "RuleName"]
+__all__ = ["RULES", "LastRuleName", "RuleName", "rule_for"]
 
 RULES: dict[str, ConsensusRule] = {
-    rule.name: rule for rule in (Auto(), Majority(), QualifiedMajority(), DawidSkene(), DensityRatio(), Probabilities())
+    rule.name: rule
+    for rule in (
+        Auto(),
+        Majority(),
+        QualifiedMajority(),
+        Median(),
+        Mean(),
+        DawidSkene(),
+        DensityRatio(),
+        Probabilities(),
+    )
 }
 
 if TYPE_CHECKING:
@@ -26,3 +40,16 @@ else:
     """The rules that a run config may name."""
     LastRuleName = Literal[tuple(name for name, rule in RULES.items() if not (rule.abstains or rule.by_send))]
     """Those of algorithms in which no round follows."""
+
+
+def rule_for(name: str, target: Target | None) -> ConsensusRule:
+    """Return the rule of a name for what classes stand for: auto is the mean for a number, the median for grades.
+
+    Raises `ConfigError` if the rule needs an order that the classes do not have.
+    """
+    if RULES[name].of_order and target is None:
+        way_out = "Say what the label is, in simulation target=grades or number, at silos in schema.toml; or drop it."
+        raise ConfigError(explain("consensus", "be given for classes with an order", name, way_out))
+    if name == Auto.name and target is not None:
+        return RULES[Mean.name if target.is_number else Median.name]
+    return RULES[name]

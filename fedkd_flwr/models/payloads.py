@@ -33,6 +33,7 @@ KINDS = ("sklearn", "skorch", *_KIND_OF.values())
 PLAIN = frozenset(
     {
         "fedkd_flwr.models.binned.BinnedLinear",
+        "fedkd_flwr.models.by_values.ByValues",
         "fedkd_flwr.models.estimators.NumberScaler",
         "fedkd_flwr.models.estimators.RuleFit",
         "sklearn.decomposition._pca.PCA",

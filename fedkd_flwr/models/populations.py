@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.priors import class_shares, posteriors
+from fedkd_flwr.labels.target import Target
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.metrics import Metrics, measure
+from fedkd_flwr.models.by_values import ByValues
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["POPULATIONS", "Answering", "learnt_shares", "weighs_classes"]
@@ -25,10 +27,12 @@ class Answering:
 
     It cannot where it does not carry the shares it was taught with, gives no probabilities, or knows one class only.
     ``shares``, (num_classes,) float64, are > 0 only for classes that the model carries a share of; None: as taught.
+    ``target`` says what classes stand for that have an order.
     """
 
     model: Classifier
     shares: NDArray[np.float64] | None
+    target: Target | None = None
 
     @property
     def moves(self) -> bool:
@@ -46,13 +50,22 @@ class Answering:
         """Return the label of each row; rows, shapes and errors as `Classifier.predict`."""
         return self.predict_proba(X).argmax(axis=1).astype(np.int16) if self.moves else self.model.predict(X)
 
-    def metrics(self, X: NDArray[Any], y: NDArray[np.integer]) -> Metrics:
-        """Return how good the answers are on labelled rows, as `Classifier.metrics`."""
+    def metrics(self, X: NDArray[Any], y: NDArray[np.integer], numbers: NDArray[np.floating] | None = None) -> Metrics:
+        """Return how good the answers are on labelled rows, as `Classifier.metrics`.
+
+        ``numbers``, (num_rows,), are those that stood in the label column, where classes are bins of a number.
+        """
+        target = self.target
         if not self.moves:
-            return self.model.metrics(X, y)
-        probs = self.predict_proba(X)
-        labels = probs.argmax(axis=1).astype(np.int16)
-        return measure(np.asarray(y), labels, probs, num_classes=self.model.num_classes)
+            found = self.model.metrics(X, y)
+        else:
+            probs = self.predict_proba(X)
+            labels = probs.argmax(axis=1).astype(np.int16)
+            found = measure(np.asarray(y), labels, probs, num_classes=self.model.num_classes)
+        if target is None or (target.is_number and numbers is None):
+            return found
+        truth = np.array(target.values)[y] if numbers is None else numbers
+        return replace(found, **target.figures(truth, target.numbers(self.predict_proba(X))))
 
 
 def learnt_shares(
@@ -91,8 +104,10 @@ def learnt_shares(
 
 
 def weighs_classes(model: Classifier) -> bool:
-    """Tell whether the estimator weighs its classes, as ``class_weight="balanced"`` does."""
+    """Tell whether probabilities are of other class shares than the rows': of weighed classes, or made of numbers."""
     estimator = model.template
+    if isinstance(estimator, ByValues):
+        return True
     params = estimator.get_params() if callable(getattr(estimator, "get_params", None)) else {}
     weights = (params[name] for name in params if name.rpartition("__")[2] in ("class_weight", "scale_pos_weight"))
     return any(not (weight is None or (isinstance(weight, int | float) and weight == 1)) for weight in weights)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sklearn.base import is_regressor
 from sklearn.pipeline import make_pipeline
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
+from fedkd_flwr.models.by_values import ByValues
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import NumberScaler, require_extra
 from fedkd_flwr.registry import TEXT_MODEL
@@ -37,6 +39,7 @@ class _Entry:
     scaled: bool = False  # whether a NumberScaler comes first
     hidden: tuple[str, ...] = ("random_state",)  # parameters that the user cannot set
     net: str = ""  # the architecture, if its name differs
+    regressor: str = ""  # the class that learns numbers, where classes are bins of one
 
 
 # What a run may name at a silo: nothing that reads a file, runs code, or uses more than one thread. The node's own
@@ -87,13 +90,26 @@ _FEDMD: tuple[tuple[tuple[int, ...], float], ...] = (
     ((128, 128, 192), 0.3),
 )
 _ZOO: dict[str, _Entry] = {
-    "decision-tree": _Entry(path="sklearn.tree:DecisionTreeClassifier", asked=_names(f"{_TREE} splitter")),
-    "random-forest": _Entry(
-        path="sklearn.ensemble:RandomForestClassifier", asked=_names(_FOREST), defaults={"n_jobs": 1}
+    "decision-tree": _Entry(
+        path="sklearn.tree:DecisionTreeClassifier",
+        regressor="sklearn.tree:DecisionTreeRegressor",
+        asked=_names(f"{_TREE} splitter"),
     ),
-    "extra-trees": _Entry(path="sklearn.ensemble:ExtraTreesClassifier", asked=_names(_FOREST), defaults={"n_jobs": 1}),
+    "random-forest": _Entry(
+        path="sklearn.ensemble:RandomForestClassifier",
+        regressor="sklearn.ensemble:RandomForestRegressor",
+        asked=_names(_FOREST),
+        defaults={"n_jobs": 1},
+    ),
+    "extra-trees": _Entry(
+        path="sklearn.ensemble:ExtraTreesClassifier",
+        regressor="sklearn.ensemble:ExtraTreesRegressor",
+        asked=_names(_FOREST),
+        defaults={"n_jobs": 1},
+    ),
     "hist-gradient-boosting": _Entry(
         path="sklearn.ensemble:HistGradientBoostingClassifier",
+        regressor="sklearn.ensemble:HistGradientBoostingRegressor",
         asked=_names(_BOOSTING),
         defaults={"early_stopping": False},
     ),
@@ -159,6 +175,7 @@ def make_model(
     seed: int,
     params: Mapping[str, object] | None = None,
     of_run: bool = False,
+    values: Sequence[float] = (),
 ) -> Classifier:
     """Make an unfitted classifier from its name or import string.
 
@@ -178,6 +195,9 @@ def make_model(
         The model's own parameters, such as ``{"max_depth": 6}``.
     of_run : bool
         Whether a run names them at a silo: then those of a zoo's model must be among those listed for runs.
+    values : sequence of float
+        What classes stand for that are bins of a number. Then trees, forests and boosting of the zoo are regressors,
+        and what a factory returns may be one (`fedkd_flwr.models.by_values`).
 
     Raises
     ------
@@ -207,10 +227,17 @@ def make_model(
     if ":" in spec:
         estimator, origin = _own(spec, context, params), {"spec": spec, **context, "params": params}
     elif spec in _ZOO:
-        estimator = _build(spec, _ZOO[spec], context, params, of_run=of_run)
+        entry = _ZOO[spec]
+        entry = replace(entry, path=entry.regressor) if values and entry.regressor else entry
+        estimator = _build(spec, entry, context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
         raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
+    if is_regressor(estimator):
+        if not values:
+            way_out = 'Give a classifier, or say that the label is a number: target="number".'
+            raise ConfigError(explain("model", "be a classifier where the label holds classes", spec, way_out))
+        estimator = ByValues(estimator, tuple(values))
     return Classifier(estimator, num_classes=num_classes, origin=origin)
 
 

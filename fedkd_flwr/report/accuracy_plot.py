@@ -83,6 +83,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     if central is not None:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
     what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
+    what = "share of the variance explained" if figure == "r2" else what
     words = f"{name}: {what}, on {results.ROWS[rows]}"
     svg = _svg(both, rows, words, server=server, central=central, prefix=prefix)
     return Plot(title=title, svg=svg, caption=caption)
@@ -149,7 +150,8 @@ def _draw(
                 continue
             found = paired(values, [0.0] * len(values))
             half = found.half if math.isfinite(found.half) else 0.0
-            bar = [[min(half, found.mean)], [min(half, 1.0 - found.mean)]]  # no accuracy is below 0 or above 1
+            low = half if found.mean < 0 else min(half, found.mean)  # only R2 is below 0
+            bar = [[low], [min(half, 1.0 - found.mean)]]  # no figure is above 1
             at, error = ((found.mean, mean), "xerr") if named else ((mean, found.mean), "yerr")
             axes.errorbar(*at, **{error: bar}, fmt="D", markersize=5.5, capsize=3, elinewidth=1.4, zorder=4, **look)
     if named:

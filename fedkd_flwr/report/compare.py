@@ -158,9 +158,9 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     ----------
     records : sequence of RunRecord
         Two or more. The first one's group is what the others are compared with.
-    figure : {"", "accuracy", "balanced_accuracy", ...}
-        A key of `fedkd_flwr.report.results.FIGURES`; by default balanced accuracy where the classes of any run are
-        imbalanced, else accuracy.
+    figure : {"", "accuracy", "balanced_accuracy", "r2", ...}
+        A key of `fedkd_flwr.report.results.FIGURES`; by default R2 of numbers and grades, balanced accuracy
+        where the classes of any run are imbalanced, else accuracy.
 
     Raises
     ------
@@ -178,7 +178,8 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     for problem in _problems(chosen, rows):
         raise DataError(f"These runs cannot be compared: {problem}. `fedkd runs list` lists what each reached.")
     used = {results.figure_used(record, rows) for record in chosen}
-    figure = figure or ("balanced_accuracy" if "balanced_accuracy" in used else "accuracy")
+    leading = next((one for one in ("r2", "balanced_accuracy") if one in used), "accuracy")
+    figure = figure or leading
     groups = _groups(chosen)
     values = pd.DataFrame(
         [

@@ -47,6 +47,10 @@ def warnings_of(
 
 
 def _warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
+    if m.r2 is not None:
+        if m.r2 <= 0:
+            yield f"{who} not above the mean", f"{who}'s R2 {m.r2:.3f} is not above that of always answering the mean."
+        return
     missed = _missed(m)
     if (only := _only_class(m)) is not None:
         yield (
@@ -67,6 +71,10 @@ def _warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator
 
 
 def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where: str) -> Iterator[tuple[str, str]]:
+    if known := [m.r2 for m in models if m.r2 is not None]:
+        if (mean := statistics.fmean(known)) <= 0:
+            yield "not above the mean", f"Mean R2 {where}: {mean:.3f}, not above that of always answering the mean."
+        return
     fixed = [m for m in models if _only_class(m) is not None]
     if fixed:
         models_in_all = count(len(models), "model", "models")

@@ -15,6 +15,7 @@ from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliab
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_warnings import model_warnings
+from fedkd_flwr.report.numbers_plot import numbers_plot
 from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.recommendation import LEAST_ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
@@ -26,7 +27,16 @@ from fedkd_flwr.report.thresholds import curves_plot, threshold_table, threshold
 __all__ = ["boxes", "headline", "write_page"]
 
 _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
-_PLOTS = (accuracy_plot, own_rows_plot, class_mix_plot, confusion_plot, curves_plot, reliability_plot, rounds_plot)
+_PLOTS = (
+    accuracy_plot,
+    own_rows_plot,
+    numbers_plot,
+    class_mix_plot,
+    confusion_plot,
+    curves_plot,
+    reliability_plot,
+    rounds_plot,
+)
 
 
 def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> Path:
@@ -157,6 +167,9 @@ def headline(record: RunRecord) -> str:
         average = "" if len(both) == 1 else " on average"
         found = f"With the federation {len(both)} {verb} {what}{after:.2f}{average}; alone {alone:.2f}"
         found += results.rarest_in_brackets(record, rows)
+        if figure == "r2" and (errors := results.pairs(record, rows, "rmse")):
+            before, with_it = (results.written(one, "rmse") for one in results.means(errors))
+            found += f" (RMSE {with_it}, alone {before})"
         home = own_rows_finding(record) if rows == "common" else ""
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):

@@ -100,12 +100,12 @@ def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accu
     """Return the difference of a figure between two models on the same rows; None where its error is not known.
 
     ``alone``, ``after``: of the model trained alone and of the one trained with the federation, on the same rows.
-    ``figure`` (one of "accuracy", "balanced_accuracy"): of balanced accuracy the recalls of all classes must be known.
+    ``figure``: of balanced accuracy the recalls of all classes must be known; of "r2" no error is.
 
     >>> difference(Metrics(n=100, accuracy=0.9), Metrics(n=100, accuracy=0.6)).clear()
     True
     """
-    if alone is None or after is None or alone.n != after.n:
+    if alone is None or after is None or alone.n != after.n or figure == "r2":
         return None
     values = getattr(alone, figure), getattr(after, figure)
     if None in values:
@@ -149,7 +149,7 @@ def recommendation(
     """
     alone, after = party.solo.get("own"), party.federated.get("own")
     found = difference(alone, after, figure)
-    if found is None:
+    if found is None and figure != "r2":
         found, figure = difference(alone, after), "accuracy"
     if found is None or alone is None or after is None:
         return None

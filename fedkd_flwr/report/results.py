@@ -9,10 +9,11 @@ from typing import TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
-from fedkd_flwr.report.formatting import count, is_number, plain
+from fedkd_flwr.report.formatting import count, is_number, plain, share
 
 __all__ = [
     "FIGURES",
+    "OF_NUMBERS",
     "ROWS",
     "SIMULATION_ONLY",
     "Figures",
@@ -22,6 +23,7 @@ __all__ = [
     "consensus_rows",
     "figure_used",
     "figures",
+    "figures_shown",
     "fixed_answer",
     "known",
     "means",
@@ -39,6 +41,7 @@ __all__ = [
     "simulation_only",
     "spread",
     "test_rows",
+    "written",
 ]
 
 _Made = TypeVar("_Made")
@@ -53,8 +56,13 @@ FIGURES = {
     "log_loss": "log loss",
     "brier": "Brier",
     "calibration_error": "ECE",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R2",
 }
 """Figures of `Metrics` that are one number, with their names in a table (docs/reference/metrics.md explains them)."""
+OF_NUMBERS = ("r2", "rmse", "mae")
+"""Those of a label with an order: numbers, or grades. The first is compared, because more of it is better."""
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 
@@ -155,12 +163,15 @@ def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object],
 
 
 def figure_used(record: RunRecord, rows: str) -> str:
-    """Return the figure to report first on these test rows: ``"balanced_accuracy"`` or ``"accuracy"``.
+    """Return the figure to report first on these test rows: ``"r2"``, ``"balanced_accuracy"`` or ``"accuracy"``.
 
-    It is balanced accuracy where the classes of all test rows are `imbalanced`, or where nobody reports an accuracy. A
-    figure that half as many models have as the other one, or fewer, does not lead: it would hide the rest.
+    It is R2 where models answer with numbers or grades, and balanced accuracy where the classes of all test rows are
+    `imbalanced`, or where nobody reports an accuracy. A figure that half as many models have as the other one, or
+    fewer, does not lead: it would hide the rest.
     """
     found = [m for _, measured in models(record) for one in measured if (m := one.get(rows))]
+    if any(m.r2 is not None for m in found):
+        return "r2"
     supports = [m.support for m in found if m.support and None not in m.support]
     rare = imbalanced(sum(c or 0 for c in counts) for counts in zip(*supports, strict=True))
     having = {name: sum(getattr(m, name) is not None for m in found) for name in ("accuracy", "balanced_accuracy")}
@@ -168,12 +179,28 @@ def figure_used(record: RunRecord, rows: str) -> str:
     return "balanced_accuracy" if "balanced_accuracy" in has and (rare or "accuracy" not in has) else "accuracy"
 
 
+def figures_shown(record: RunRecord) -> dict[str, str]:
+    """Return the figures that a table of this run shows, with their names: those of numbers, or those of classes."""
+    numbers = any(m.rmse is not None for _, measured in models(record) for one in measured for m in one.values())
+    return {name: text for name, text in FIGURES.items() if (name in OF_NUMBERS) is numbers}
+
+
+def written(value: object, figure: str) -> str:
+    """Return a figure as text: errors are in the label's unit, and have four digits.
+
+    >>> written(12345.6, "rmse"), written(0.5, "r2")
+    ('12,350', '0.500')
+    """
+    return f"{float(f'{value:.4g}'):,g}" if figure in ("rmse", "mae") and is_number(value) else share(value)
+
+
 def baseline(record: RunRecord, rows: str) -> float | None:
     """Return the accuracy of always answering the commonest class of these test rows; None where it is not known.
 
+    It is not told where models answer with numbers or grades.
     Of each party's own test rows: the mean over the parties, each with the commonest class of its own rows.
     """
-    for _, measured in models(record):
+    for _, measured in models(record) if figure_used(record, rows) != "r2" else ():
         if found := spread(known(one, rows, "baseline") for one in measured):
             return found.mean
     return None

@@ -48,7 +48,8 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
         name = f"{plain(record.centralised_model)} on " if record.centralised_model else "on "
         pooled = f"({name}all private rows pooled: simulation only)"
         yield Line("centralised", _reached(record, record.centralised), pooled)
-    if (fixed := results.figures(record)) and "baseline" in fixed[0].means:
+    numbers = results.figure_used(record, results.rows_used(record)) == "r2"
+    if (fixed := results.figures(record)) and "baseline" in fixed[0].means and not numbers:
         on = f"{fixed[0].n:,} {fixed[0].rows} test rows{results.rarest_clause(record, fixed[0].rows)}"
         note = f"(accuracy of always answering the commonest class; {on}){_own_baseline(record, fixed[0].rows)}"
         yield Line("baseline", share(fixed[0].means["baseline"]), note)
@@ -116,6 +117,9 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
     accuracy = share(results.known(measured, "common"))
     if (figure := results.figure_used(record, "common")) == "accuracy":
         return accuracy
+    if figure == "r2":
+        of = {name: results.written(results.known(measured, "common", name), name) for name in results.OF_NUMBERS}
+        return ", ".join(f"{results.FIGURES[name]} {text}" for name, text in of.items())
     return f"{figure.replace('_', ' ')} {share(results.known(measured, 'common', figure))}, accuracy {accuracy}"
 
 

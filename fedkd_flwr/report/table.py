@@ -111,14 +111,20 @@ def _metrics(record: RunRecord) -> list[str]:
     found = results.figures(record)
     if not any(one.means.keys() - {"accuracy"} for one in found):
         return []
-    header = ["metrics (means)", "n", *results.FIGURES.values()]
+    shown = results.figures_shown(record)
+    header = ["metrics (means)", "n", *shown.values()]
     body = [
-        [f"{one.who}, {one.rows}", f"{one.n:,}", *(share(one.means.get(f)) for f in results.FIGURES)] for one in found
+        [f"{one.who}, {one.rows}", f"{one.n:,}", *(results.written(one.means.get(f), f) for f in shown)]
+        for one in found
     ]
-    ranked = record.num_classes == 2 and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
+    ranked = (
+        record.num_classes == 2
+        and "roc_auc" in shown
+        and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
+    )
     which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
-    partly = results.of_fewer(found, {one.who: one.who for one in found})
-    if any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
+    partly = [] if "r2" in shown else results.of_fewer(found, {one.who: one.who for one in found})
+    if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(
             "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
             "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
@@ -135,13 +141,17 @@ def _parties(record: RunRecord) -> list[str]:
         known = [(results.known(p.federated or p.solo, rows, figure), p) for p in record.parties]
         ranked = [p for _, p in sorted(known, key=lambda one: -1.0 if one[0] is None else one[0])]
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
-    own = rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
+    errors = results.OF_NUMBERS[1:] if figure == "r2" else ()
+    own = not errors and rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
     body = [[name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])]
+    body[0] += [f"{results.FIGURES[name]} {kind}" for name in errors for kind in ("alone", "with")]
     for prefix, party in chosen:
         alone, after = (results.known(one, rows, figure) for one in (party.solo, party.federated))
         gain = "–" if alone is None or after is None else f"{after - alone:+.3f}"
         body.append([plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after), gain])
+        measured = (party.solo, party.federated)
+        body[-1] += [results.written(results.known(one, rows, name), name) for name in errors for one in measured]
         if own:
             body[-1] += [share(results.known(one, "own", figure)) for one in (party.solo, party.federated)]
     return columns(body, left=2)

@@ -82,6 +82,8 @@ def without_advice(record: RunRecord) -> str:
     """Return for how many parties nothing is recommended, as a sentence; "" where there is advice for all."""
     known = _advised(record)
     silent = [one for _, one in known if one.verdict == "no recommendation"]
+    if results.figure_used(record, "own") == "r2":
+        return "Of numbers and grades no interval is known, so nothing is recommended: compare the errors on own rows."
     if not known:
         return "No party's two models were measured on its own test rows, so nothing can be recommended."
     if not silent:
@@ -104,7 +106,7 @@ def parties(record: RunRecord) -> Table:
     found: _Columns = [("party", [p.name for p in record.parties]), ("model", [p.model for p in record.parties])]
     for rows in results.ROWS:
         figure = results.figure_used(record, rows)
-        both = [tuple(results.known(one, rows, figure) for one in (p.solo, p.federated)) for p in record.parties]
+        both = _both(record, rows, figure)
         where, name = _test_rows(record, rows), figure.replace("_", " ")
         found += [("own test rows", [_own_rows(p) for p in record.parties])] if rows == "own" else []
         found += [
@@ -112,6 +114,12 @@ def parties(record: RunRecord) -> Table:
             (f"{name} with the federation, {where}", [share(after) for _, after in both]),
             ("gain", ["–" if alone is None or after is None else f"{after - alone:+.3f}" for alone, after in both]),
         ]
+        for error in results.OF_NUMBERS[1:] if figure == "r2" else ():
+            both, name = _both(record, rows, error), results.FIGURES[error]
+            found += [
+                (f"{name} alone, {where}", [results.written(alone, error) for alone, _ in both]),
+                (f"{name} with the federation, {where}", [results.written(after, error) for _, after in both]),
+            ]
     found += [
         ("agreement", [share(p.agreement) for p in record.parties]),
         ("trust", [share(p.trust) for p in record.parties]),
@@ -119,6 +127,10 @@ def parties(record: RunRecord) -> Table:
         ("notes", [" ".join(map(note_sentence, p.notes)) for p in record.parties]),
     ]
     return _table("How good each party's models are", found, texts=("party", "model", "notes"))
+
+
+def _both(record: RunRecord, rows: str, figure: str) -> list[tuple[float | None, float | None]]:
+    return [(results.known(p.solo, rows, figure), results.known(p.federated, rows, figure)) for p in record.parties]
 
 
 def _test_rows(record: RunRecord, rows: str) -> str:
@@ -142,6 +154,12 @@ def figures_explained(record: RunRecord) -> str:
             f"Balanced accuracy is the mean recall of the classes that occur in the test rows. It is shown of {which} "
             "rows because a class is rare in them, or because nobody reports an accuracy: a model that gives one class "
             "to all rows may have a high accuracy, but its recall of every other class is 0."
+        )
+    if "r2" in used.values():
+        found.append(
+            "R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the "
+            "mean of the test rows. RMSE is the root of the mean squared error and MAE the mean absolute error, both "
+            "in the label's unit; less is better."
         )
     if "accuracy" in used.values():
         found.append("Accuracy is the share of test rows that a model classifies correctly.")
@@ -209,9 +227,10 @@ def fixed_answers(record: RunRecord, shown: Table) -> str:
 
 def metrics(record: RunRecord) -> Table:
     """Return all metrics of every kind of model."""
-    header = ["model", "test rows", "number of rows", *results.FIGURES.values()]
+    shown = results.figures_shown(record)
+    header = ["model", "test rows", "number of rows", *shown.values()]
     rows = [
-        [_WHO[one.who], one.rows, f"{one.n:,}", *(share(one.means.get(figure)) for figure in results.FIGURES)]
+        [_WHO[one.who], one.rows, f"{one.n:,}", *(results.written(one.means.get(name), name) for name in shown)]
         for one in results.figures(record)
     ]
     return Table("Means of all metrics", header, rows, range(2, len(header)))

@@ -95,6 +95,17 @@ class RunConfig(Config):
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
+    target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE, first=True)
+    """What the label is: names of classes, grades with an order, or a number, which is cut into bins that parties vote
+    on (docs/howto/numbers.md). Empty: classes, but a label of many different numbers is asked about."""
+    target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})
+    """Bins of a number, of equally many rows of the whole table."""
+    target_edges: str = setting("", only={"target": ("number",)})
+    """Their bounds instead, with commas: 0,18,40,65,100. A run with noise needs them: no claim covers quantiles."""
+    target_order: str = setting("", only={"target": ("grades",)})
+    """Grades with commas, the lowest first: mild,moderate,severe. Empty: they are numbers."""
+    target_unit: str = setting("", only={"target": ("grades", "number")})
+    """Its unit, for people: years."""
     header: str = setting("", only=_TABLE)
     """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
     line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
@@ -254,7 +265,9 @@ class RunConfig(Config):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
         self._check_parties()
-        told = [key for name, key in self.keys().items() if name in TABLE_RULES and getattr(self, name)]
+        if self.target == "number" and self.own.noisy and not self.target_edges:
+            raise ConfigError(explain("target-edges", "be given with noise", "", "Name public bounds: 0,18,40,65,100."))
+        told = [key for key in self.changed_keys() if key in {self.keys()[name] for name in TABLE_RULES}]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
             raise ConfigError(explain(" and ".join(told), "not be given with schema-path", self.schema_path, way_out))
@@ -302,7 +315,8 @@ class RunConfig(Config):
 
 
 _ROLES = ("teacher", "student", "final")
-TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header", "encoding")
+TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
+TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
 """Settings that say how a user's table is read."""
 
 

@@ -46,7 +46,7 @@ __all__ = [
     "simulated_pool",
 ]
 
-Rows = tuple[NDArray[Any], NDArray[np.int16]]
+Rows = tuple[NDArray[Any], ...]
 
 
 def simulated_pool(config: RunConfig) -> Pool:
@@ -75,7 +75,7 @@ _POOL = (
 )
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
 _SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
-_LISTS = ("drop", "missing")  # words with commas between them
+_LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
 
 
 def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, 
         if not config.setting("subset_rows", 0)  # a subset is of all rows
     ]
     positions = np.concatenate([*own, np.arange(0)])
-    return {"common": (pool.X_test, pool.y_test), "own": (pool.X[positions], pool.y[positions])}
+    return {"common": pool.common, "own": (pool.X[positions], pool.y[positions], *pool.numbers_of(positions))}
 
 
 def check_simulation(config: RunConfig, num_parties: int) -> None:

@@ -161,7 +161,8 @@ def _ended(folder: Path, name: str, log: Path) -> Ended:
     from fedkd_flwr.report.table import notes, summary_table, warnings
 
     record, report = RunRecord.load(folder / "record.json"), folder / "report.html"
-    balanced = results.figure_used(record, results.rows_used(record)) == "balanced_accuracy"
+    lead = results.figure_used(record, results.rows_used(record))
+    balanced = lead == "balanced_accuracy"
     fixed = {rows: results.baseline(record, rows) for rows in results.ROWS}
     fixed_balanced = {rows: results.fixed_answer(record, rows) for rows in results.ROWS if balanced}
     pooled = record.centralised.get("own") or record.server.get("own")  # measured on all own rows together
@@ -175,7 +176,8 @@ def _ended(folder: Path, name: str, log: Path) -> Ended:
         name=name,
         seed=record.seed,
         reason=record.reason,
-        figures=record.figures_by_model(),
+        figures=record.figures_by_model("rmse" if lead == "r2" else "accuracy"),
+        figure="RMSE" if lead == "r2" else "accuracy",
         balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
         n=results.test_rows(record),
         baseline={rows: value for rows, value in fixed.items() if value is not None},

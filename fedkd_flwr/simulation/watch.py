@@ -91,8 +91,9 @@ class Ended:
     name: str = ""
     seed: int = 0
     reason: str = ""
-    # accuracies by model and test rows, with the keys of `RunRecord.figures_by_model`
+    # by model and test rows, with the keys of `RunRecord.figures_by_model`: accuracies, or errors of numbers
     figures: dict[str, float] = field(default_factory=dict)
+    figure: str = "accuracy"  # which they are
     # the same of balanced accuracy; empty where accuracy is the figure to report first
     balanced: dict[str, float] = field(default_factory=dict)
     # how many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together

@@ -21,6 +21,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import RegressorTags
 
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
 from fedkd_flwr.data.encoder import Encoder
@@ -125,6 +127,13 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         values = self.values or self.classes
         return np.array(values, dtype=None if len(set(map(type, values))) == 1 else object)  # 1 beside "a" stays 1
 
+    def answers(self, probs: NDArray[np.floating]) -> NDArray[Any]:
+        """Return what `predict` answers for probabilities, (n, classes): classes, grades in the middle, or numbers."""
+        target = self.encoder.schema.target
+        if target is None:
+            return np.asarray(self.classes_[probs.argmax(axis=1)])
+        return target.numbers(probs) if target.is_number else np.asarray(self.classes_[target.grades(probs)])
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that rows must have; their order does not matter, further ones are ignored."""
@@ -148,6 +157,8 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        if (target := self.encoder.schema.target) is not None and target.is_number:
+            tags.estimator_type, tags.classifier_tags, tags.regressor_tags = "regressor", None, RegressorTags()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
@@ -156,7 +167,14 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return self
 
     def score(self, X: Table, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on labelled raw rows; ``y`` may hold names of classes or what they stand for."""
+        """Return the accuracy on labelled raw rows; ``y`` may hold names of classes or what they stand for.
+
+        Of a model that answers with numbers it is R2.
+        """
+        if (target := self.encoder.schema.target) is not None:
+            if target.is_number:
+                return float(r2_score(np.asarray(y, dtype=np.float64), self.predict(X), sample_weight=sample_weight))
+            return float(np.average(np.asarray(y) == self.predict(X), weights=sample_weight))
         names = np.array([canonical(value) for value in np.asarray(y, dtype=object)], dtype=object)
         right = names == np.array(self.classes, dtype=object)[self.answering.predict(self.features(X))]
         return float(np.average(right, weights=sample_weight))
@@ -217,7 +235,13 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return said
 
     def predict(self, table: Table) -> NDArray[Any]:
-        """Return the class of each raw row, an array of shape (n,); parameters and errors as `features`."""
+        """Return the class of each raw row, an array of shape (n,); parameters and errors as `features`.
+
+        Where the schema says that classes have an order, that is the grade in the middle of the probabilities, or where
+        they are bins of a number the number that is expected.
+        """
+        if self.encoder.schema.target is not None:
+            return self.answers(self.predict_proba(table))
         return self.classes_[self.answering.predict(self.features(table))]
 
     def predict_proba(self, table: Table) -> NDArray[np.float64]:

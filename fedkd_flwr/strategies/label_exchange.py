@@ -23,7 +23,7 @@ from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Consensus, ConsensusRule, Labels, agreement, check_labels, is_informative
 from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
-from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.labels.rules import RULES, rule_for
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, Stage
@@ -75,7 +75,7 @@ class LabelExchange(Exchange[PartyLabels]):
         super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        self.rule: ConsensusRule = RULES[self.config.vote_rule]
+        self.rule: ConsensusRule = rule_for(self.config.vote_rule, self.public.schema.target)
         self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
         self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party

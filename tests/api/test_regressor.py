@@ -1,0 +1,116 @@
+"""Numbers and grades through the Python door, and a federation as one regressor of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+import fedkd_flwr as fk
+from fedkd_flwr import FederatedRegressor
+from fedkd_flwr.errors import ConfigError
+
+RNG = np.random.default_rng(5)
+ROWS = pd.DataFrame({"a": RNG.uniform(0, 10, 400), "b": RNG.uniform(0, 10, 400)})
+ROWS["price"] = 100 * ROWS.a + 20 * ROWS.b + RNG.normal(0, 20, 400)
+TEST = ROWS[:100]
+FAST = FederatedRegressor(DecisionTreeRegressor(max_depth=5, random_state=0), n_parties=2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """Return a run of three parties whose label is a number."""
+    return fk.simulate(
+        ROWS[100:], label="price", parties=3, test=TEST, target="number", target_bins=12, target_unit="EUR",
+        model=DecisionTreeRegressor(max_depth=6, random_state=0), algorithm="pate", progress=False,
+        output_dir=tmp_path_factory.mktemp("runs"),
+    )  # fmt: skip
+
+
+def test_answers_are_numbers_and_the_record_s_errors_are_theirs(done):
+    answers = done.predict(TEST)
+    measured = done.record.server["common"]
+    assert answers.dtype == np.float64
+    assert measured.rmse == pytest.approx(root_mean_squared_error(TEST.price, answers))
+    assert measured.mae == pytest.approx(mean_absolute_error(TEST.price, answers))
+    assert measured.r2 == pytest.approx(done.model().score(TEST, TEST.price))
+    assert measured.r2 > 0.85
+    assert done.record.consensus_rule == "mean"
+    assert is_regressor(done.model())
+
+
+def test_a_party_s_errors_are_of_the_true_numbers_not_of_the_bins(done):
+    of_party = done.record.parties[0].federated["common"]
+    answers = done.predict(TEST, party=done.record.parties[0].name)
+    assert of_party.rmse == pytest.approx(root_mean_squared_error(TEST.price, answers))
+
+
+def test_page_table_and_summary_show_errors_and_no_accuracy(done, tmp_path):
+    from fedkd_flwr.report.table import summary_table
+
+    page = done.save_page(tmp_path / "page.html").read_text()
+    for words in ("RMSE alone", "MAE with the federation", "R2", "What is predicted, and what is true"):
+        assert words in page
+    table = summary_table(done.record)
+    assert "RMSE with" in table
+    assert "commonest class" not in table
+    assert "R2" in repr(done) or "r2" in repr(done)
+    assert done.models[["rmse", "mae", "r2"]].notna().all(axis=None)
+
+
+def test_the_command_writes_numbers_also_of_several_models_together(done):
+    from fedkd_flwr.app.predict import predictions
+
+    one, two = (done.model(party.name) for party in done.record.parties[:2])
+    both = predictions([one, two], TEST)
+    assert both["prediction"].to_numpy() == pytest.approx((one.predict(TEST) + two.predict(TEST)) / 2)
+    assert predictions([one], TEST, probabilities=False)["prediction"].tolist() == one.predict(TEST).tolist()
+    with pytest.raises(ValueError, match="column 'price' must hold numbers"):
+        predictions([one], TEST.assign(price="dear"))
+
+
+def test_grades_are_answered_by_the_middle_grade_and_measured_by_their_distance(tmp_path):
+    rows = ROWS.drop(columns="price").assign(grade=np.digitize(ROWS.price, [300, 600, 900]) + 3)
+    found = fk.simulate(
+        rows[100:], label="grade", parties=3, test=rows[:100], target="grades", algorithm="pate", progress=False,
+        model="decision-tree", output_dir=tmp_path, centralised=False,
+    )  # fmt: skip
+    answers = found.predict(rows[:100])
+    assert set(answers) <= {3, 4, 5, 6}
+    assert found.record.server["common"].mae == pytest.approx(mean_absolute_error(rows[:100].grade, answers))
+    assert found.record.consensus_rule == "median"
+    assert found.model().score(rows[:100], rows[:100].grade) == (answers == rows[:100].grade).mean()
+
+
+def test_a_run_with_noise_needs_bounds_that_are_public(tmp_path):
+    noisy = {"algorithm": "pate", "noise": "gaussian", "epsilon": 5.0, "parties": 3, "output_dir": tmp_path}
+    with pytest.raises(ConfigError, match="target-edges must be given with noise"):
+        fk.simulate(ROWS, label="price", target="number", **noisy)
+    with pytest.raises(ConfigError, match="must be auto with noise at the server, got 'median'"):
+        fk.simulate(ROWS, label="price", target="number", target_edges="0,500,1300", consensus="median", **noisy)
+
+
+def test_groups_are_the_parties_and_clones_are_alike():
+    X = ROWS[["a", "b"]].to_numpy()
+    model = clone(FAST).fit(X[100:], ROWS.price[100:], groups=np.where(np.arange(300) % 2, "north", "south"))
+    assert [party.name for party in model.result_.record.parties] == ["north", "south"]
+    assert model.score(X[:100], TEST.price) > 0.8
+
+
+@pytest.mark.parametrize(("y", "words"), [(["a"] * 300, "y must hold numbers"), ([1.0] * 300, "two different numbers")])
+def test_what_is_no_number_to_estimate_is_refused(y, words):
+    with pytest.raises(ValueError, match=words):
+        clone(FAST).fit(ROWS[["a", "b"]].to_numpy()[100:], np.array(y))
+
+
+@pytest.mark.slow
+def test_scikit_learn_s_own_checks_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of data made to be difficult
+        check_estimator(FAST)
