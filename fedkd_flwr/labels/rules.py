@@ -9,9 +9,9 @@ from fedkd_flwr.labels.auto import Auto
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.majority import Majority
-from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.mean import Mean
 from fedkd_flwr.labels.median import Median
+from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.quorum import QualifiedMajority
 from fedkd_flwr.labels.rule import ConsensusRule
 from fedkd_flwr.labels.target import Target

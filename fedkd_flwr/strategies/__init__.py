@@ -23,7 +23,6 @@ from fedkd_flwr.strategies.privatekt import PrivateKT as PrivateKT
 from fedkd_flwr.strategies.scarlet import SCARLET as SCARLET
 
 # end of names
-from fedkd_flwr.algorithms.card import ExchangeConfig as ExchangeConfig
 from fedkd_flwr.strategies.exchange import Exchange as Exchange
 from fedkd_flwr.strategies.loop import ExchangeStrategy as ExchangeStrategy
 from fedkd_flwr.strategies.label_exchange import LabelExchange as LabelExchange
