@@ -175,14 +175,23 @@ def test_arrays_that_do_not_fit_are_refused(y, labels, probs):
 
 FOUND = measure(*answers(4, 90, skew=0.9), num_classes=4)  # supports: about 50, 22, 10, 5
 TWO = measure(*answers(2, 90), num_classes=2)
+NUMBERS = Metrics(n=12, rmse=2.5, mae=1.5, r2=-0.5, pairs=[[1.0, 2.0, 10], [3.0, 3.5, 2]])
+WITH = {"score-counts": TWO, **dict.fromkeys(("rmse", "mae", "r2", "pairs"), NUMBERS)}
 
 
 def test_only_what_is_named_leaves_and_always_with_its_number_of_rows():
     for name in (n for n in NAMES if n != "model"):
-        shared = (TWO if name == "score-counts" else FOUND).shared([name]).as_dict()
+        shared = WITH.get(name, FOUND).shared([name]).as_dict()
         extra = {"support"} if name in ("precision", "recall", "f1", "confusion") else set()
         assert shared.keys() == {"n", name.replace("-", "_")} | extra
-        assert shared["n"] == (TWO if name == "score-counts" else FOUND).n
+        assert shared["n"] == WITH.get(name, FOUND).n
+
+
+def test_errors_of_numbers_travel_and_pairs_of_few_rows_stay_home():
+    assert NUMBERS.shared(["pairs"], min_support=10).pairs == [[1.0, 2.0, 10]]
+    assert Metrics.opened(NUMBERS.to_bytes(), num_classes=4) == NUMBERS
+    for broken in ({"r2": 1.5}, {"rmse": -1.0}, {"pairs": [[1.0, 2.0, 13]]}, {"pairs": [[1.0, "x", 2]]}, {"pairs": [2]}):
+        assert Metrics.opened(json.dumps({"n": 12, **broken}).encode(), num_classes=4) is None
 
 
 def test_nothing_leaves_where_nothing_or_only_the_model_is_named():
