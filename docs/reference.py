@@ -31,6 +31,7 @@ from evidence_tables import (
 )
 from record_fields import record_fields
 from result_tables import bench_tables, kept_runs
+from tree_tables import advice_table, cost_table, hospital_table, left_out_table, tree_tables
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import Config, ExchangeConfig
@@ -164,6 +165,13 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         "docs/evidence/results.md": {"tables": bench_tables(root), "results": kept_runs(root)},
         "docs/evidence/votes.md": {"federations": vote_table(root), "liars": liar_table(root)},
         "docs/evidence/attacks.md": {"claims": claim_table(root)},
+        "docs/evidence/trees.md": {
+            "figures": tree_tables(root),
+            "costs": cost_table(root),
+            "hospitals": hospital_table(root),
+            "left-out": left_out_table(root),
+        },
+        "docs/howto/choose.md": {"trees": advice_table(root)},
         "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
         "docs/howto/numbers.md": {"errors": error_tables(root)},
         "docs/understand/class-shares.md": {

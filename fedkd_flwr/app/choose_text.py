@@ -10,6 +10,8 @@ from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired
 
 __all__ = ["comparison_text"]
 
+TREES = "Not compared: federated XGBoost, for alike parties that trust a server with histograms (docs/howto/choose.md)."
+
 
 def comparison_text(found: Comparison) -> str:
     """Return the comparison of candidates as plain text.
@@ -49,7 +51,7 @@ def comparison_text(found: Comparison) -> str:
     lines += [_gap_sentence(best, other, gap) for other, gap in gaps]
     if any(gap.known for _, gap in gaps):
         lines.append(f"± is a {LEVEL:.0%} interval for all pairs together (paired by seed, Student's t, Bonferroni).")
-    return "\n".join([*lines, *_finding(found, best)])
+    return "\n".join([*lines, *_finding(found, best), TREES])
 
 
 def _title(whose: str, figure: str, *, first: bool) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "FedProxConfig",
     "FedXGBBaggingConfig",
     "PFNMConfig",
+    "PooledForestConfig",
     "SCAFFOLDConfig",
 ]
 
@@ -81,6 +82,10 @@ class FedXGBBaggingConfig(ExchangeConfig):
     leaves: Literal["mean", "sum"] = setting("mean")
     """How the parties' new trees of a round count. mean: each leaf divided by the number of parties that answered, as
     if the learning rate were. sum: as they are, which overshoots where many parties are alike."""
+
+
+class PooledForestConfig(ExchangeConfig):
+    """Settings of the pooled forest."""
 
 
 class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
@@ -202,7 +207,7 @@ FEDXGB_BAGGING = _card(
 )
 POOLED_FOREST = _card(
     "Pooled-Forest",
-    ExchangeConfig,
+    PooledForestConfig,
     "the trees of all parties' forests in one forest",
     sends="trees",
     default_rounds=1,

@@ -110,11 +110,13 @@ def leaf_values(trees: Trees, X: NDArray[Any], *, outputs: int) -> NDArray[np.fl
     step = max(1, _BLOCK // max(len(sizes), 1))
     for start in range(0, len(X) if len(sizes) else 0, step):
         rows = X[start : start + step]
-        at, own, open_ = np.tile(roots, len(rows)), np.repeat(np.arange(len(rows)), len(sizes)), slice(None)
-        while len(node := at[open_]):
-            below = rows[own[open_], trees["columns"][node]] < trees["thresholds"][node]
-            at[open_] = node + np.where(below, trees["left"][node], trees["right"][node])
-            open_ = np.arange(len(at))[open_][trees["left"][at[open_]] > 0]
+        at, own = np.tile(roots, len(rows)), np.repeat(np.arange(len(rows)), len(sizes))
+        inner = np.arange(len(at))  # of the rows times trees, those that have reached no leaf
+        while len(inner):
+            node = at[inner]
+            below = rows[own[inner], trees["columns"][node]] < trees["thresholds"][node]
+            at[inner] = node = node + np.where(below, trees["left"][node], trees["right"][node])
+            inner = inner[trees["left"][node] > 0]
         values = trees["values"][number[at]].astype(np.float64)  # (rows * trees, width)
         found[start : start + step] = values.reshape(len(rows), -1, found.shape[1]).sum(axis=1)
     return found

@@ -26,7 +26,9 @@ SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public
 ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
 SOME = {
-    "fraction-parties": {"dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "privatekt", "scaffold"},
+    "fraction-parties": {
+        *("dp-fedavg", "fedavg", "feddf", "fedkt-prox", "fedprox", "fedxgb-bagging", "privatekt", "scaffold")
+    },
     "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
     "teacher-params": {"fedkt", "fedkt-prox"},
