@@ -51,5 +51,5 @@ def say(
     keeps: Arrays = {"probs": said}
     if DensityRatio.name in party.allow:  # what its owner lets out in a run on labels too
         more, more_kept = density.say(party, instruction, make=make, steps=steps, own_probs=own_probs)
-        found, keeps = {**more, **found}, {**more_kept, **keeps}
+        found, keeps = {**found, "ratios": more["ratios"]}, {**more_kept, **keeps}
     return found, keeps
