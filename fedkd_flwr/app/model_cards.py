@@ -72,8 +72,8 @@ def write_card(
     from fedkd_flwr.report.model_card import model_card
 
     facts = model_facts(path)
-    told = {"party": party, "kind": kind, "at_silo": at_silo, "release": version("fedkd-flwr"), "run": run}
-    card = model_card(record, facts, **told)
+    told: dict[str, Any] = {"party": party, "kind": kind, "at_silo": at_silo, "run": run}
+    card = model_card(record, facts, **told, release=version("fedkd-flwr"))
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
