@@ -18,7 +18,7 @@ LIMITS = {
     "baselines": 2_088,
     "checks": 141,
     "cli": 1_467,
-    "clients": 3_495,
+    "clients": 3_494,
     "data": 5_882,
     "errors": 262,
     "files": 235,
@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 4_445,
     "simulation": 1_179,
     "stores": 2_578,
-    "strategies": 3_861,
+    "strategies": 3_859,
     "text": 447,
     "wire": 1_274,
 }
