@@ -277,7 +277,8 @@ def with_test(source: Source, path: str, rules: Rules = NO_RULES) -> Source:
     if not labelled.any():
         raise DataError(explain("test-table", f"hold rows with a label {label!r}", f"none in {path}"))
     rows = rows[labelled].reset_index(drop=True)
-    values, numbers = rows.pop(label), None
+    values: Any = rows.pop(label)
+    numbers = None
     if source.numbers is not None:
         values = numbers = label_numbers(values, label, rules.of_column(label, [*rows.columns, label]))
     y = labels_of(values, source.classes, label, source.target)

@@ -48,7 +48,14 @@ _DATA: tuple[str, ...] = (
     "paper.public-from",
 )
 _DATA += ("test-table", "synthetic-rows", "synthetic-features", "synthetic-classes")
-_PUBLIC = ("num-test", "paper.public-from", "num-public", "num-private", "public-label-column", "public-rows")
+_PUBLIC: tuple[str, ...] = (
+    "num-test",
+    "paper.public-from",
+    "num-public",
+    "num-private",
+    "public-label-column",
+    "public-rows",
+)
 _PUBLIC += ("draw-public-epsilon",)
 
 

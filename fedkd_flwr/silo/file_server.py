@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
@@ -30,7 +30,7 @@ from fedkd_flwr.errors import ConfigError, DataError, WaitingError, explain
 from fedkd_flwr.files import write_atomic, write_sealed
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.silo.letters import SERVER, Letter, hand_out, packed, read_key, read_letter, require_own
+from fedkd_flwr.silo.letters import SERVER, Letter, hand_out, packed, private_key, public_key, read_letter, require_own
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.stores.checkpoints import sealed as digest_of_secret
 from fedkd_flwr.stores.files import file_name, locked, read_state
@@ -52,7 +52,7 @@ class FileRun(InProcessGrid):
         self.names = dict(enumerate(sorted(state["parties"]), self.first))
         super().__init__(self._reply, [{"party": name} for name in self.names.values()], run_id=int(state["run"]))
         self.folder, self.state = folder, state
-        self.key = read_key(Path(state["key"]), Ed25519PrivateKey)
+        self.key = private_key(Path(state["key"]))
         keys = {name: bytes.fromhex(raw) for name, raw in state["parties"].items()}
         self.keys = {name: Ed25519PublicKey.from_public_bytes(raw) for name, raw in keys.items()}
         self.question: Letter
@@ -130,7 +130,7 @@ def ask(values: Mapping[str, Any], key: Path, parties: Sequence[Path], out: Path
     Raises `ConfigError` if a setting is wrong, the run cannot be made by file, or ``out`` is another file. Raises
     `DataError` if the public rows cannot be read, or ``out`` cannot be written.
     """
-    keys = {path.stem: read_key(path, Ed25519PublicKey).public_bytes_raw().hex() for path in parties}
+    keys = {path.stem: public_key(path).public_bytes_raw().hex() for path in parties}
     if len({*keys.values()}) < len(parties):
         seen = ", ".join(map(str, parties))
         raise ConfigError(explain("file.parties", "name each party once, with a key of its own", seen))

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from flwr.app import Context, Message
 
 from fedkd_flwr.app import client_app
@@ -22,7 +21,7 @@ from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo import receipts
 from fedkd_flwr.silo.door import SiloDoor
-from fedkd_flwr.silo.letters import SERVER, Letter, hand_out, packed, read_key, read_letter, require_own
+from fedkd_flwr.silo.letters import SERVER, Letter, hand_out, packed, private_key, public_key, read_letter, require_own
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.stores.files import file_name, locked
 
@@ -45,8 +44,8 @@ def answer(question: Path, values: Mapping[str, Any], key: Path, server: Path, o
     wrong: nothing is charged then, unless ``out`` alone cannot be written. Raises `RefusalError` if the party refuses;
     the log says why. Raises `NotYetApprovedError` if the answer waits for an approval here.
     """
-    node, own = parse_node_config(values), read_key(key, Ed25519PrivateKey)
-    letter = read_letter(question, {SERVER: read_key(server, Ed25519PublicKey)})
+    node, own = parse_node_config(values), private_key(key)
+    letter = read_letter(question, {SERVER: public_key(server)})
     if letter.kind != "question" or node.party not in letter.contents:
         seen = f"the {letter.title}, for {', '.join(letter.contents)}"
         raise DataError(explain(f"file {question}", f"be a question to {node.party}", seen))

@@ -13,10 +13,10 @@ import os
 import stat
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, cast
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -29,11 +29,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.files import write_atomic
 
-__all__ = ["SERVER", "Letter", "hand_out", "packed", "read_key", "read_letter", "require_own"]
+__all__ = ["SERVER", "Letter", "hand_out", "packed", "private_key", "public_key", "read_letter", "require_own"]
 
 SERVER = "server"  # who sends questions
 _MOST = 1 << 30  # bytes of a record when it is inflated
-_Key = TypeVar("_Key", Ed25519PrivateKey, Ed25519PublicKey)
 
 
 class Letter(BaseModel):
@@ -136,20 +135,28 @@ def hand_out(kept: Path, out: Path) -> None:
         raise DataError(explain(f"-o {out}", "be a place to write to", error.strerror or "", way_out)) from error
 
 
-def read_key(path: Path, kind: type[_Key]) -> _Key:
-    """Return half of a key pair that ``ssh-keygen -t ed25519`` made; raises `ConfigError` where it is none."""
-    private = kind is Ed25519PrivateKey
-    rule, way_out = "be half of an Ed25519 pair of OpenSSH", "Make one: ssh-keygen -t ed25519 -N '' -f NAME"
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Return one's own half of a key pair, as `public_key`; its file must be readable by its owner alone."""
+    key = _key(path, load_ssh_private_key, Ed25519PrivateKey)
+    if os.name == "posix" and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
+        way_out = f"chmod 600 {path}; if somebody read it, make a new pair."
+        raise ConfigError(explain(f"key {path}", "be readable by its owner alone", f"mode {mode:04o}", way_out))
+    return cast(Ed25519PrivateKey, key)
+
+
+def public_key(path: Path) -> Ed25519PublicKey:
+    """Return the half to hand out of a pair that ``ssh-keygen -t ed25519`` made; `ConfigError` where it is none."""
+    return cast(Ed25519PublicKey, _key(path, load_ssh_public_key, Ed25519PublicKey))
+
+
+def _key(path: Path, load: Callable[..., object], kind: type) -> object:
     try:
-        mode = stat.S_IMODE(path.stat().st_mode) if private and os.name == "posix" else 0
         data = path.read_bytes()
-        key = load_ssh_private_key(data, None) if private else load_ssh_public_key(data)
+        key = load(data, None) if kind is Ed25519PrivateKey else load(data)
         if not isinstance(key, kind):
             raise TypeError(f"a key of {type(key).__name__}")
-        if mode & 0o077:
-            rule, way_out = "be readable by its owner alone", f"chmod 600 {path}; if somebody read it, make a new pair."
-            raise TypeError(f"mode {mode:04o}")
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        rule, way_out = "be half of an Ed25519 pair of OpenSSH", "Make one: ssh-keygen -t ed25519 -N '' -f NAME"
         seen = error.strerror or "" if isinstance(error, OSError) else str(error)
         raise ConfigError(explain(f"key {path}", rule, seen, way_out)) from error
     return key

@@ -7,11 +7,10 @@ from hashlib import sha256
 
 import pytest
 from by_file import make_key
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from flwr.app import ConfigRecord, RecordDict
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.silo.letters import Letter, packed, read_key, read_letter
+from fedkd_flwr.silo.letters import Letter, packed, private_key, public_key, read_letter
 
 
 @pytest.fixture
@@ -49,14 +48,14 @@ def test_a_head_that_names_a_path_or_what_is_unknown_is_refused_though_it_is_sig
 def test_a_key_that_ssh_keygen_made_is_read(tmp_path):
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(tmp_path / "west")]
     subprocess.run(command, check=True)
-    own, public = read_key(tmp_path / "west", Ed25519PrivateKey), read_key(tmp_path / "west.pub", Ed25519PublicKey)
+    own, public = private_key(tmp_path / "west"), public_key(tmp_path / "west.pub")
     assert own.public_key() == public
 
 
 def test_a_private_key_that_others_may_read_is_refused(tmp_path, key):
     (tmp_path / "north").chmod(0o644)
     with pytest.raises(ConfigError, match=r"north must be readable by its owner alone, got .*0644.* chmod 600"):
-        read_key(tmp_path / "north", Ed25519PrivateKey)
+        private_key(tmp_path / "north")
 
 
 def test_a_key_file_of_the_other_half_or_of_another_kind_is_refused(tmp_path, key):
@@ -64,7 +63,7 @@ def test_a_key_file_of_the_other_half_or_of_another_kind_is_refused(tmp_path, ke
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "ecdsa")], check=True)
     for name in ("north", "other.pub", "ecdsa.pub", "nobody.pub"):
         with pytest.raises(ConfigError, match=f"key .*{name} must be half of an Ed25519 pair"):
-            read_key(tmp_path / name, Ed25519PublicKey)
+            public_key(tmp_path / name)
     for name in ("north.pub", "ecdsa"):
         with pytest.raises(ConfigError, match=f"key .*{name} must be half of an Ed25519 pair"):
-            read_key(tmp_path / name, Ed25519PrivateKey)
+            private_key(tmp_path / name)

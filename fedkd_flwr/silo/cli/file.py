@@ -103,12 +103,10 @@ def show(
     --------
     fedkd file show question.fedkd --key server.pub
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     from fedkd_flwr.report.terminal import one_line
-    from fedkd_flwr.silo.letters import read_key, read_letter
+    from fedkd_flwr.silo.letters import public_key, read_letter
 
-    letter = read_letter(file, {key.stem: read_key(key, Ed25519PublicKey)} if key else None)
+    letter = read_letter(file, {key.stem: public_key(key)} if key else None)
     right = f"right, of {letter.sender}" if key else "not checked: anybody can have written this; give --key NAME.pub"
     for line in (f"signature  {right}", *_lines(letter)):
         typer.echo(one_line(line))
