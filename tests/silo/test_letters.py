@@ -1,6 +1,7 @@
 """Files of questions and answers: signed, and bound to run, round and party; keys of OpenSSH."""
 
 import json
+import shutil
 import subprocess
 from base64 import b64encode
 from hashlib import sha256
@@ -45,6 +46,7 @@ def test_a_head_that_names_a_path_or_what_is_unknown_is_refused_though_it_is_sig
         read_letter(path, {"north": key.public_key()})
 
 
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="OpenSSH is not installed")
 def test_a_key_that_ssh_keygen_made_is_read(tmp_path):
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(tmp_path / "west")]
     subprocess.run(command, check=True)
@@ -58,6 +60,7 @@ def test_a_private_key_that_others_may_read_is_refused(tmp_path, key):
         private_key(tmp_path / "north")
 
 
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="OpenSSH is not installed")
 def test_a_key_file_of_the_other_half_or_of_another_kind_is_refused(tmp_path, key):
     (tmp_path / "other.pub").write_text("one line", encoding="utf-8")
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", str(tmp_path / "ecdsa")], check=True)
