@@ -10,7 +10,7 @@ from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired
 
 __all__ = ["comparison_text"]
 
-TREES = "Not compared: federated XGBoost, for alike parties that trust a server with histograms (docs/howto/choose.md)."
+TREES = "Not compared: federated XGBoost, for parties that all trust a server with histograms (docs/howto/choose.md)."
 
 
 def comparison_text(found: Comparison) -> str:
