@@ -2,8 +2,8 @@
 
 A payload is the envelope's header of an answer, whose own number is the bits per number (low byte) and the kind (high
 byte), and the body: little-endian float16 or float32, row by row; or, with 8 bits or fewer, probabilities in steps
-(`fedkd_flwr.labels.scores.quantise`), class by class. A payload of changes (flag 2) names its base by 16 bytes before
-the body, and holds the differences of steps, modulo ``2^bits``.
+(`fedkd_flwr.labels.scores.quantise`), class by class without the last, which has the steps that are left. A payload of
+changes (flag 2) names its base by 16 bytes before the body, and holds the differences of steps, modulo ``2^bits``.
 
 | kind | a row is |
 |---|---|
@@ -97,7 +97,7 @@ def encode_scores(
         steps = quantise(values, bits)
         if base is not None:
             steps, named, changes = (steps - base) & (2**bits - 1), envelope.digest(base), _DELTA
-        body = envelope.pack_codes(steps.T.reshape(-1), bits)
+        body = envelope.pack_codes(steps.T[:-1].reshape(-1), bits)
     deflated, flags = envelope.deflate(body, 6 if bits in _TYPES else 9)
     content, flags = named + deflated, flags | changes
     own = KINDS.index(kind) << 8 | bits
@@ -143,17 +143,18 @@ def decode_scores(
         named, content = content[:16], content[16:]
         if bits in _TYPES or base is None or envelope.digest(base) != named:
             raise envelope.reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
-    expected = envelope.packed_size(rows * public.num_classes, bits)
+    columns = public.num_classes - (bits not in _TYPES)
+    expected = envelope.packed_size(rows * columns, bits)
     if announced != expected:
         raise envelope.reject("wrong-length", "payload body", f"have {expected} bytes", announced)
     body = envelope.unpack(content, flags=flags, size=announced)
     if bits in _TYPES:
         values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
     else:
-        steps = envelope.unpack_codes(body, rows * public.num_classes, bits).reshape(public.num_classes, rows).T
+        steps = envelope.unpack_codes(body, rows * columns, bits).reshape(columns, rows).T.astype(np.int64)
         if flags & _DELTA and base is not None:
-            steps = (steps + base) & (2**bits - 1)
-        values = dequantise(steps, bits)
+            steps = (steps + base[:, :-1]) & (2**bits - 1)
+        values = dequantise(np.column_stack((steps, 2**bits - 1 - steps.sum(axis=1))), bits)
     try:
         check_scores(values, public=public, kind=kind, slack=_SLACK.get(bits, 2.0**-20))
     except DataError as error:
