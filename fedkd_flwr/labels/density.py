@@ -68,9 +68,9 @@ class DensityVote:
     finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
     above the share of rows where they hold the class, and raising a class so far costs accuracy.
 
-    Of two classes that are not rare the smaller one labels no more rows than its share among the private rows, or
-    among the public ones where those are estimated to differ by more than .08 and it is larger there: the other one is
-    raised as far as that takes.
+    Of two classes that are not rare pi_c is the share of the parties' rows, however small the parties are that hold the
+    class. The smaller one labels no more rows than its share among the private rows, or among the public ones where
+    those are estimated to differ by more than .08 and it is larger there: the other one is raised as far as that takes.
 
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.
@@ -194,6 +194,10 @@ class DensityVote:
         confidence[labelled] = probs[labelled].max(axis=1)
         return labels, confidence
 
+    def densities(self) -> NDArray[np.float64]:
+        """Return S_c of each row: (num_public, num_classes) float64, 0 or more, about 1 on average."""
+        return self._found()[0]
+
     def probabilities(self) -> NDArray[np.float64]:
         """Return the density of each class over the sum of all, once each has what is due to it: a row's sum is 1.
 
@@ -210,11 +214,12 @@ class DensityVote:
         due = np.where(rare, shares, np.minimum(shares, told))
         larger, at_least = int(told.argmax()), 0.0
         if num_classes == 2:
-            public_shares = _mixture(ratios, shares)
+            public_shares = mixture(ratios, shares)
             apart = np.abs(public_shares - told).sum() / 2
             if apart > _OTHER_SHARES:
                 due = shares = (shares + public_shares) / 2
             elif not rare.any():
+                due = shares = told  # small parties of one class have more weight than rows
                 at_least = told[larger]
                 if apart > _UNSURE_SHARES:
                     at_least = min(at_least, public_shares[larger])
@@ -277,7 +282,7 @@ class DensityVote:
         return np.minimum(np.sqrt(sizes * median), median)
 
 
-def _mixture(ratios: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def mixture(ratios: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the class shares under which the public rows are most likely (EM from ``shares``)."""
     ratios = ratios[ratios.sum(axis=1) > 0]
     if not len(ratios):

@@ -148,7 +148,7 @@ def test_the_smaller_class_labels_more_than_its_private_share_only_where_public_
     monkeypatch, estimated, most
 ):
     """Half of the rows look more like class 1, which is a fifth of the private rows."""
-    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: np.array([1 - estimated, estimated]))
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: np.array([1 - estimated, estimated]))
     ratios = np.tile([1.0, 0.5], (1000, 1))
     ratios[:500, 1] = np.linspace(4.0, 3.9, 500)  # the second class is denser there under shares of .8 and .2, too
     ratios[:500, 0] = 0.5
@@ -315,7 +315,7 @@ def test_a_class_that_no_party_holds_has_no_trimmed_ratio():
 )
 def test_a_class_is_raised_to_its_share_of_the_rows_unless_it_is_rare(monkeypatch, counts, rare):
     used = []
-    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: shares)
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: shares)
     monkeypatch.setattr(density, "_lifts", lambda densities, shares: used.append(shares) or np.ones(2))
     counts = np.array(counts)
     vote = DensityVote(num_public=2, num_classes=2)
@@ -326,8 +326,7 @@ def test_a_class_is_raised_to_its_share_of_the_rows_unless_it_is_rare(monkeypatc
     by_roots = weights @ (counts / counts.sum(axis=1, keepdims=True)) / weights.sum()
     by_rows = counts.sum(axis=0) / counts.sum()
     assert by_roots[0] > by_rows[0]
-    expected = [by_roots[0] if rare else by_rows[0], by_roots[1]]
-    np.testing.assert_allclose(used[0], expected)
+    np.testing.assert_allclose(used[0], by_roots if rare else by_rows)
 
 
 def test_a_class_is_raised_no_further_than_to_what_is_due_to_it():
@@ -373,12 +372,12 @@ def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_c
     y = (np.arange(4000) < 2400).astype(int)
     sure = rng.uniform(0.7, 1.0, 4000)
     ratios = np.stack([np.where(y == 0, sure, 1 - sure) / 0.4, np.where(y == 1, sure, 1 - sure) / 0.6], axis=1)
-    assert density._mixture(np.vstack([ratios, np.zeros((900, 2))]), np.array([0.8, 0.2]))[1] == pytest.approx(
+    assert density.mixture(np.vstack([ratios, np.zeros((900, 2))]), np.array([0.8, 0.2]))[1] == pytest.approx(
         0.6, abs=0.1
     )
-    assert density._mixture(ratios, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]  # nobody holds the other class
+    assert density.mixture(ratios, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]  # nobody holds the other class
     asked = []
-    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: asked.append(len(shares)) or shares)
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: asked.append(len(shares)) or shares)
     for num_classes in (2, 3):
         vote = DensityVote(num_public=4, num_classes=num_classes)
         vote.add(np.ones((4, num_classes)), np.ones(num_classes, dtype=np.int64))
@@ -390,7 +389,7 @@ def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_c
 def test_what_parties_say_of_the_class_shares_counts_by_their_rows(monkeypatch, sizes, moved):
     """The first party holds class 0 alone, the second class 1; the public rows are found to be all of class 1."""
     used = []
-    monkeypatch.setattr(density, "_mixture", lambda ratios, shares: np.array([0.0, 1.0]))
+    monkeypatch.setattr(density, "mixture", lambda ratios, shares: np.array([0.0, 1.0]))
     monkeypatch.setattr(density, "_lifts", lambda densities, shares: used.append(shares) or np.ones(2))
     vote = DensityVote(num_public=2, num_classes=2)
     vote.add(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([sizes[0], 0]))
