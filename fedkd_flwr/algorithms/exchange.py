@@ -78,6 +78,16 @@ class VotersConfig(TiesConfig):
     party's labels are worth, and which rule is best; for consensus "auto". At silos: rows with a label in the server's
     copy of the public file."""
 
+    send: Literal["labels", "probabilities"] = setting("labels", first=True, only={"consensus": ("auto",)})
+    """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
+    a class but one, and class counts; the consensus is then a probability too, and is learnt as one. A node sends them
+    only if its allow-vote-rules names probabilities."""
+
+    @property
+    def vote_rule(self) -> str:
+        """The vote rule of the run: the one that ``send`` takes, or ``consensus``."""
+        return self.send if self.send in RULES else getattr(self, "consensus", "majority")
+
     @property
     def weighs_by_trust(self) -> bool:
         """Whether parties' labels count by how far others confirm them."""
@@ -101,16 +111,20 @@ class VotersConfig(TiesConfig):
     @property
     def asked(self) -> str:
         """The vote rule whose needs parties are asked for; "" for labels alone, as always beside noise."""
-        rule = RULES.get(getattr(self, "consensus", ""))
-        return "" if rule is None or self.noisy else rule.asks
+        return "" if self.noisy else RULES[self.vote_rule].asks
 
     def check(self) -> None:
         """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
-        if self.known_rows and (self.noisy or consensus != "auto"):
-            rule = "be 0 beside noise" if self.noisy else f"be 0 with consensus {consensus!r}, which would ignore it"
-            way_out = "A claim counts every vote alike: drop it." if self.noisy else 'Use consensus "auto".'
+        if self.noisy and self.send != "labels":
+            way_out = "No noise on probabilities is proven: drop it, or the noise."
+            raise ConfigError(explain(self.keys()["send"], 'be "labels" beside noise', self.send, way_out))
+        if self.known_rows and (self.noisy or self.vote_rule != "auto"):
+            beside = f"consensus {consensus!r}" if consensus != "auto" else f"send {self.send!r}"
+            rule = "be 0 beside noise" if self.noisy else f"be 0 with {beside}, which would ignore it"
+            way_out = 'Use consensus "auto" and send "labels".'
+            way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.noisy and consensus in RULES and RULES[consensus].needs:
             key = self.keys()["consensus"]

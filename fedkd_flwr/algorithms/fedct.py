@@ -125,7 +125,7 @@ def aggregate(
         counted=[weight > 0 for weight in voter_weights(answers, uninformative=rule_of_voters)],
         beside=beside or {},
     )
-    return (rule or RULES[config.consensus]).combine(ballot, config=config, rng=rng), facts
+    return (rule or RULES[config.vote_rule]).combine(ballot, config=config, rng=rng), facts
 
 
 def _count_noisy(answers: Sequence[Labels], config: FedCTConfig, num_classes: int) -> tuple[NDArray[Any], VoteFacts]:

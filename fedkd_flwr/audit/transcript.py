@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.audit.membership import Answers, log_odds
 from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.labels.probabilities import BITS
+from fedkd_flwr.labels.scores import quantise
+from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
@@ -98,7 +101,8 @@ class Transcript:
         base = (self._base["ratios"], self._base["labels"][0]) if "ratios" in self._base else None
         said = decode_ratios(payload, public=self.spec, server_round=at, base=base)
         self._base |= {"ratios": said.codes, "labels": said.labels[None]}
-        self.kinds.add("labels")
+        if (said.labels != ABSTAIN).any():  # beside probabilities none come with them
+            self.kinds.add("labels")
         if said.class_counts is not None:
             self.kinds.add("class-counts")
             self._count(said.class_counts)
@@ -108,7 +112,10 @@ class Transcript:
         """Return the answers of one payload as numbers: (count, num_classes)."""
         spec = self.spec.rows(count)
         if name in KINDS:
-            return decode_scores(payload, public=spec, server_round=at, kind=name)
+            said = decode_scores(payload, public=spec, server_round=at, kind=name, base=self._base.get(name))
+            if name == "probs" and count == self.spec.num_public:  # a later answer may give changes to it
+                self._base[name] = quantise(said, BITS)
+            return said
         if name not in ("labels", "bits"):
             raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
         base = self._base.get(name)

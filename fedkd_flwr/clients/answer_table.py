@@ -52,12 +52,7 @@ def answer_columns(
         values = decode_with_ratios(arrays, base=base, num_arrays=students, **at)
         given = list(values["labels"])
         columns |= {f"density ratio step of {name}": values["ratios"][:, i].tolist() for i, name in enumerate(classes)}
-        if "class-counts" in values:
-            told = zip(classes, values["class-counts"].tolist(), strict=True)
-            columns["rows of each class, told once"] = [
-                "; ".join(f"{name}: {count}" for name, count in told),
-                *[""] * (len(given[0]) - 1),
-            ]
+        arrays = {**arrays, **{name: values[name] for name in ("class-counts",) if name in values}}
     elif "labels" in arrays:
         given = list(decode_labels(arrays["labels"], base=base.get("labels"), **at))
     for i, labels in enumerate(given):
@@ -69,9 +64,13 @@ def answer_columns(
         columns |= {f"bit of {name}": each[:, i].tolist() for i, name in enumerate(classes)}
     for kind in KINDS:
         if kind in arrays:
-            answered = base.get("answered")
+            answered = base.get("answered", base.get(kind))
             scores = decode_scores(arrays[kind], public=public, server_round=server_round, kind=kind, base=answered)
             columns |= {f"{kind} of {name}": scores[:, i].tolist() for i, name in enumerate(classes)}
+    if "class-counts" in arrays and columns:
+        told = zip(classes, arrays["class-counts"].tolist(), strict=True)
+        counts = "; ".join(f"{name}: {count}" for name, count in told)
+        columns["rows of each class"] = [counts, *[""] * (public.num_public - 1)]
     return columns
 
 

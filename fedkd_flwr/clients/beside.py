@@ -31,11 +31,12 @@ logger = logging.getLogger("flwr.party")
 def public_answers(
     model: Classifier, party: Party, instruction: Instruction
 ) -> tuple[Labels, NDArray[np.float64] | None]:
-    """Return a model's labels of the public rows and, of a net that is asked for more, the probabilities behind them.
+    """Return a model's labels of the public rows and, where that is asked for, the probabilities behind them.
 
-    Those of other kinds say less than a model that is fitted to be asked (`fedkd_flwr.models.open_set`).
+    For density ratios nets alone are asked: those of other kinds say less than a model that is fitted to be asked
+    (`fedkd_flwr.models.open_set`).
     """
-    if not (instruction.rule and model.takes_steps):
+    if not (instruction.rule and (model.takes_steps or RULES[instruction.rule].of_model)):
         return model.predict(party.public.X), None
     probs = model.predict_proba(party.public.X)
     return probs.argmax(axis=1).astype(np.int16), probs

@@ -24,7 +24,8 @@ from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
 from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
-from fedkd_flwr.models.classifier import classifiers
+from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.models.classifier import Classifier, classifiers
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
 
@@ -97,9 +98,14 @@ class FedKTClient(OneShotVoteClient):
                 self.party.public.schema.classes[int(self.party.y[0])],
             )
             notes.append(PartyNote.ONE_CLASS)
-        labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
+        probs = None
+        if instruction.rule in self.party.allow and RULES[instruction.rule].of_model:
+            probs = np.mean([self._student_probs(instruction, j, subsets) for j in range(students)], axis=0)
+            labels = np.repeat(probs.argmax(axis=1)[None].astype(np.int16), students, axis=0)
+        else:
+            labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
         answer = Answer(values={"labels": labels}, notes=notes)
-        return with_beside(answer, self.party, instruction, make=self.teacher)
+        return with_beside(answer, self.party, instruction, make=self.teacher, own_probs=probs)
 
     def fixed(self, instruction: Instruction) -> Answer:
         """Return the labels of students whose teachers all failed: noise is what they learn from, at level L2."""
@@ -181,9 +187,24 @@ class FedKTClient(OneShotVoteClient):
 
         return self._labels(f"student {student}", learnt, instruction, pieces=config.students, count=public.num_rows)
 
+    def _student_probs(self, instruction: Instruction, student: int, subsets: int) -> NDArray[np.float64]:
+        """Return what a student says of each public row that learnt its teachers' mean probabilities: without noise."""
+        public, every = self.party.public, np.arange(self.party.public.num_rows)
+        taught = np.zeros((public.num_rows, public.num_classes))
+        for k, part in enumerate(_cut(self.party.num_rows, subsets, instruction.rng("cut", student))):
+            taught += self._teacher(self.party.rows_in(part), instruction.seed("teacher", student, k)).predict_proba(
+                public.X
+            )
+        seed = instruction.seed("student", student)
+        learnt = teach(lambda: self.student(seed=seed), public.X, every, taught.argmax(axis=1), taught / subsets)
+        return learnt.predict_proba(public.X)
+
+    def _teacher(self, part: NDArray[np.int64], seed: int) -> Classifier:
+        return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part])
+
     def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int) -> NDArray[np.int16]:
         """Return the labels that a teacher of these private rows gives the rows asked."""
-        return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part]).predict(asked)
+        return self._teacher(part, seed).predict(asked)
 
 
 @lru_cache(maxsize=1)  # one visit asks for it a dozen times and more, and noise is searched for anew each time

@@ -100,6 +100,10 @@ class ConsensusRule(ABC):
     """Makes it at a party: a function ``package.module:name``, see `fedkd_flwr.clients.beside`."""
     codec: ClassVar[str] = ""
     """Turns it into bytes with the labels: a module, see `fedkd_flwr.wire.answer_codec`."""
+    of_model: ClassVar[bool] = False
+    """Whether what is needed is what the party's own model says, of whatever kind that is."""
+    by_send: ClassVar[bool] = False
+    """Whether the setting ``send`` of its name takes it, and ``consensus`` does not name it."""
     abstains: ClassVar[bool] = False
     """Whether it leaves rows for a later round, so that algorithms of one round do not take it."""
     reads_labels: ClassVar[bool] = False

@@ -148,18 +148,31 @@ def what_leaves(record: RunRecord) -> str:
     'labels'
     """
     what = record.sends or "answers"
-    if (ratios := _ratios(record)) is not None:
-        what += ", class counts and density ratios" if ratios else " (and class counts and ratios, of who allows it)"
+    if (more := _more(record)) is not None:
+        kind, sent = more
+        short = kind.rpartition(" ")[2]
+        what += f", class counts and {kind}" if sent else f" (and class counts and {short}, of who allows it)"
     return what
 
 
-def _ratios(record: RunRecord) -> int | None:
-    """Return how many parties sent class counts and density ratios; 0: not known, None: nobody was asked.
+def _more(record: RunRecord) -> tuple[str, int] | None:
+    """Return what goes with class counts, and how many parties sent it; 0: not known, None: nobody was asked.
 
     A record for publication does not say it, nor that of a party whose reply was turned away.
     """
+    if record.claims:
+        return None
+    if "probabilities" in record.settings("send"):
+        chosen = record.consensus_rule == "probabilities"
+        return "probabilities", sum(bool(p.class_counts) for p in record.parties) if chosen else 0
     asked = {"auto", "density-ratio"}.intersection(map(str, record.settings("consensus")))
-    return sum(p.public_fit is not None for p in record.parties) if asked and not record.claims else None
+    return ("density ratios", sum(p.public_fit is not None for p in record.parties)) if asked else None
+
+
+_TOLD = {
+    "density ratios": ("density-ratio", "how much each public row looks like their rows of each class"),
+    "probabilities": ("probabilities", "how likely their models find each class in each public row"),
+}
 
 
 def unprotected(record: RunRecord) -> list[str]:
@@ -193,13 +206,14 @@ def unprotected(record: RunRecord) -> list[str]:
     measured = any(p.solo or p.federated for p in record.parties) or any(r.accuracy for r in record.rounds)
     also = " Besides, parties reported how accurate their models are." if measured else ""
     more = ""
-    if (ratios := _ratios(record)) is not None:
-        who = "parties whose allow-vote-rules names density-ratio"
-        who = f"{ratios} of {len(record.parties)} parties" if ratios else who
-        did = "may also have sent" if may and not ratios else "also sent"
+    if (asked := _more(record)) is not None:
+        kind, sent = asked
+        rule, told = _TOLD[kind]
+        who = f"{sent} of {len(record.parties)} parties" if sent else f"parties whose allow-vote-rules names {rule}"
+        did = "may also have sent" if may and not sent else "also sent"
         more = (
-            f" For density-ratio votes {who} {did} how many rows of each class they hold, and how much each public "
-            "row looks like their rows of each class. This tells more than labels."
+            f" For {rule} votes {who} {did} how many rows of each class they hold, and {told}. This tells more than "
+            "labels."
         )
     returned = record.status == "completed" or record.final_asked or len(record.rounds) > 1
     back = " The server combined them and sent the combined labels back." if returned else ""

@@ -53,7 +53,8 @@ class NodeConfig(Config):
     simulation the run decides."""
     allow_vote_rules: str = setting("")
     """Rules that get more than labels from this node, with commas. density-ratio gets its class counts and how typical
-    each public row is of its rows, in runs without noise. In simulation the run decides."""
+    each public row is of its rows, in runs without noise; probabilities its class counts and how likely its model finds
+    each class in each public row. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""

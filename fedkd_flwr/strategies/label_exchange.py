@@ -75,7 +75,7 @@ class LabelExchange(Exchange[PartyLabels]):
         super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        self.rule: ConsensusRule = RULES[getattr(self.config, "consensus", "majority")]
+        self.rule: ConsensusRule = RULES[self.config.vote_rule]
         self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
         self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party

@@ -9,8 +9,10 @@ from fedkd_flwr.audit.membership import log_odds
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.scores import dequantise
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.prob_codec import encode
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.row_codec import encode_rows
@@ -71,6 +73,18 @@ def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
     changes = encode_ratios(later, students[0], public=SPEC, server_round=2, base=(codes, students[0]))
     said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
     assert said.answers.last.tolist() == later.tolist()
+
+
+def test_probabilities_are_read_with_ratios_and_counts_beside_them_and_as_changes():
+    steps = np.array([[15, 0, 0], [0, 15, 0], [5, 5, 5], [0, 7, 8]], np.uint8)
+    values = {"probs": steps, "ratios": np.zeros((4, 3), np.uint8), "class-counts": np.array([1, 2, 3])}
+    said = _said(**encode(values, public=SPEC, server_round=1, base={}))
+    assert said.kinds == {"probs", "ratios", "class-counts"}
+    assert said.answers.first == pytest.approx(log_odds(dequantise(steps, 4), "probs"), abs=1e-3)
+    later = {**values, "probs": steps[::-1]}
+    changes = encode(later, public=SPEC, server_round=2, base=values)
+    said.add(Reply(node_id=1, party="a", arrays={"probs": changes["probs"]}), asked={}, server_round=2)
+    assert said.answers.last == pytest.approx(log_odds(dequantise(steps[::-1], 4), "probs"), abs=1e-3)
 
 
 def test_bits_are_read_by_row_and_class():

@@ -68,7 +68,7 @@ def test_density_ratios_bring_labels_steps_and_class_counts():
     arrays["labels"] = encode_labels(more, base=labels[None], **words)
     shown = _columns(arrays, students=2)
     assert shown["density ratio step of red"] == [3, 0, 0, 1]
-    assert shown["rows of each class, told once"][0] == "red: 5; green: 0; blue: 9"
+    assert shown["rows of each class"][0] == "red: 5; green: 0; blue: 9"
     assert (shown["label 1"], shown["label 2"]) == (["red", "green", "blue", "red"], ["green", "green", "blue", "red"])
 
 

@@ -98,6 +98,8 @@ def test_it_is_refused_beside_noise(monkeypatch):
 
 def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row_for_another():
     assert list(RULES) == [rule.name for rule in RULES.values()]
-    assert FedCTConfig.rule("consensus") == ", ".join(RULES)
+    named = [name for name, rule in RULES.items() if not rule.by_send]
+    assert FedCTConfig.rule("consensus") == ", ".join(named)
+    assert FedCTConfig.rule("send") == ", ".join(["labels", *(name for name in RULES if name not in named)])
     for config in (FedKTConfig, PATEConfig):
         assert config.rule("consensus") == "auto, majority, density-ratio"

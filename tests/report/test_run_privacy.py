@@ -90,6 +90,19 @@ def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels
     assert "parties whose allow-vote-rules names density-ratio also sent" in run_privacy.unprotected(published)[0]
 
 
+def test_probabilities_are_named_where_parties_sent_them_in_place_of_labels():
+    record = RunRecord(run_id="7", algorithm="fedct", sends="labels", rounds=[RoundRecord(server_round=1)])
+    record.config |= {"consensus": "auto", "send": "probabilities"}
+    record.party("a").class_counts = [2, 3]
+    record.party("b")
+    record.consensus_rule = "probabilities"
+    assert run_privacy.no_claim(record).startswith("labels, class counts and probabilities are shared")
+    text = run_privacy.unprotected(record)[0]
+    assert "1 of 2 parties also sent how many rows of each class they hold, and how likely their models find" in text
+    record.consensus_rule = "majority"
+    assert "class counts and probabilities, of who allows it" in run_privacy.no_claim(record)
+
+
 def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhaps():
     record = RunRecord(run_id="7", algorithm="fedct", sends="labels", config={"consensus": "auto"})
     record.rounds = [RoundRecord(server_round=1, asked=3, ended=False)]

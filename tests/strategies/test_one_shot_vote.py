@@ -130,6 +130,28 @@ def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, s
     assert "sent no density ratios" in labels_only.consensus_reason
 
 
+@pytest.mark.parametrize(
+    ("client", "strategy", "config"), [(FedKTClient, FedKT, FedKTConfig), (PATEClient, PATE, PATEConfig)]
+)
+def test_probabilities_are_learnt_as_such_and_a_party_that_may_not_send_them_sends_labels(client, strategy, config):
+    def run(allow):
+        members = [party(f"p{i}", *rows(60, seed=i, classes=(i % 3, (i + 1) % 3)), allow=allow) for i in range(3)]
+        grid = InProcessGrid(handler([client(p) for p in members]), [{}] * 3)
+        settings = config(seed=1, nodes_stable_s=1e-6, send="probabilities")
+        made = strategy(config=settings, public=public_set(), final_model=_bells, test=rows(60, seed=7))
+        made.start(grid, num_rounds=1)
+        return made
+
+    made = run(frozenset({"fedkt", "pate", "probabilities"}))
+    assert (made.record.consensus_rule, made.record.rounds[0].rejected) == ("probabilities", [])
+    assert made.record.rounds[0].consensus_accuracy > 0.85
+    wanted = _bells(seed=0).fit_soft(public_set().X, made.exchange.probs)
+    assert np.array_equal(made.exchange.model.predict_proba(public_set().X), wanted.predict_proba(public_set().X))
+    labels = run(frozenset({"fedkt", "pate"}))
+    assert labels.record.consensus_rule == "majority"
+    assert "0 of 3 parties sent probabilities" in labels.record.consensus_reason
+
+
 def test_the_final_model_learns_probabilities_where_density_ratios_are_counted_and_labels_elsewhere():
     X, y = public_set().X, public_set().y
     answers = []

@@ -1,0 +1,111 @@
+"""What a party lets out where probabilities are sent, when, and how often it computes it."""
+
+import logging
+
+import numpy as np
+import pytest
+from federation import model, parties, party, public_set, rows
+from sklearn.linear_model import LogisticRegression
+
+from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.labels.probabilities import Probabilities, home_labels, likelihood_steps
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
+from fedkd_flwr.wire.answer_codec import decode_answer
+from fedkd_flwr.wire.envelope import PublicSpec, digests
+from fedkd_flwr.wire.records import WIRE_VERSION
+from fedkd_flwr.wire.score_codec import is_of_changes
+
+ALLOWED = frozenset({"fedct", "fedkt", "pate", "probabilities"})
+CLIENTS = {
+    "fedct": (FedCTClient, FedCTConfig()),
+    "fedkt": (FedKTClient, FedKTConfig().resolved(num_public=60, num_classes=3, num_rounds=1)),
+    "pate": (PATEClient, PATEConfig()),
+}
+SPEC = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)
+
+
+def answer(name, member, **changes):
+    words = {
+        **CLIENTS[name][1].told(),
+        "algorithm": name,
+        "privacy": "none",
+        "server-round": 1,
+        "fingerprint": public_set().fingerprint,
+        "payload": "",
+        "wire-version": WIRE_VERSION,
+        "rule": "probabilities",
+    }
+    arrays, _, metrics = CLIENTS[name][0](member).fit([], {**words, **changes})
+    payload = metrics.get("payload", "")
+    return payload, metrics.get("code", ""), dict(zip(payload.split(","), arrays, strict=False))
+
+
+def opened(arrays, num_arrays=1):
+    at = {"public": SPEC, "server_round": 1, "base": {}, "num_arrays": num_arrays, "rule": Probabilities()}
+    return decode_answer(arrays, **at)
+
+
+def member(**changes):
+    return party("a", *rows(40, seed=1), **{"allow": ALLOWED, **changes})
+
+
+@pytest.mark.parametrize("name", ["fedct", "fedkt", "pate"])
+def test_they_leave_in_place_of_labels_where_they_are_asked_for_and_allowed(name, caplog):
+    assert answer(name, member())[:2] == ("probs,class-counts", "")
+    assert answer(name, member(allow=ALLOWED | {"density-ratio"}))[0] == "probs,ratios,class-counts"
+    assert answer(name, member(), rule="")[0] == "labels"
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        assert answer(name, member(allow=frozenset({name, "density-ratio"})))[0] == "labels"
+    assert "allow-vote-rules does not name probabilities: labels alone leave" in caplog.text
+
+
+@pytest.mark.parametrize("noise", [{"privacy": "server"}, {"label-mechanism": "xor", "label-epsilon": 1.0}])
+def test_a_server_that_asks_for_them_beside_noise_is_refused(noise):
+    assert answer("fedct", member(), **noise) == ("", "bad-instruction", {})
+
+
+@pytest.mark.parametrize("name", ["fedct", "pate"])
+def test_they_are_those_of_a_model_of_the_own_rows(name):
+    own = member(model=lambda *, seed: Classifier(LogisticRegression(), num_classes=3))
+    said, counts = opened(answer(name, own)[2]), np.bincount(own.y, minlength=3)
+    assert said["class-counts"].tolist() == counts.tolist()
+    probs = LogisticRegression().fit(own.X, own.y).predict_proba(own.public.X)
+    wanted = likelihood_steps(probs, taught=(counts + 1) / (counts + 1).sum(), class_counts=counts)
+    assert (said["probs"] == wanted).all()
+    assert (said["labels"] == home_labels(wanted, counts)).all()
+
+
+def test_what_a_model_says_that_weighs_its_classes_is_not_divided_by_their_shares():
+    X, y = rows(40, seed=1)
+    skewed = np.flatnonzero((y > 0) | (np.arange(len(y)) < 12))
+    own = party(
+        "a",
+        X[skewed],
+        y[skewed],
+        allow=ALLOWED,
+        model=lambda *, seed: Classifier(LogisticRegression(class_weight="balanced"), num_classes=3),
+    )
+    counts = np.bincount(own.y, minlength=3)
+    probs = LogisticRegression(class_weight="balanced").fit(own.X, own.y).predict_proba(own.public.X)
+    wanted = likelihood_steps(probs, taught=np.ones(3) / 3, class_counts=counts)
+    assert (opened(answer("fedct", own)[2])["probs"] == wanted).all()
+
+
+def test_students_of_fedkt_learn_their_teachers_probabilities():
+    """Votes of five trees know six degrees; their leaves' shares more."""
+    own = member(model=lambda *, seed: model(seed=seed, name="random-forest", n_estimators=5, max_depth=2))
+    said = opened(answer("fedkt", own)[2], num_arrays=2)
+    assert said["labels"].shape == (2, 60)
+    assert len(np.unique(said["probs"])) > 6
+
+
+def test_models_that_are_fitted_anew_say_once_and_for_all_what_own_rows_taught_them(tmp_path):
+    kept = parties(1, state=tmp_path, allow=ALLOWED | {"density-ratio"})[0]
+    first = answer("fedct", kept)[2]
+    held = opened(first)
+    base = digests(held.values())
+    again = answer("fedct", kept, **{"server-round": 2, "last-round": 1, "base": base})[2]
+    assert is_of_changes(again["probs"])  # to what the server holds
+    said = decode_answer(again, public=SPEC, server_round=2, base=held, rule=Probabilities())
+    assert all(np.array_equal(said[name], held[name]) for name in held)
