@@ -54,6 +54,7 @@ SETTINGS: dict[str, dict[str, Config]] = {
     "adult-trees": {
         "fedct": {**TREES, **FEDCT, "consensus": "majority"},
         "fedct-ratios": {**TREES, **FEDCT, "consensus": "density-ratio"},
+        "fedct-probabilities": {**TREES, **FEDCT, "send": "probabilities"},
         "fedmd": {**TREES, "algorithm": "fedmd", "answer-form": "softmax"},
     },
     # what noise on each label does to the same attack: epsilon 1 a label

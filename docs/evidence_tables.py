@@ -125,7 +125,7 @@ def claim_table(root: Path) -> str:
 _FEWEST = 3  # seeds that a row of the tables below rests on
 _DATA = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "rare": "5 % rare"}
 _COMMON = ("accuracy", "roc_auc", "log_loss")
-_KINDS = {"random-forest": "forests", "xgboost": "XGBoost"}
+_KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
 
 def _spread(values: list[float]) -> str:
@@ -181,3 +181,47 @@ def share_table(root: Path) -> str:
         name = f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {parties} parties, Dirichlet {alpha}"
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def soft_table(root: Path) -> str:
+    """Return what models are worth that learnt from labels, and from probabilities."""
+    kept = json.loads((root / "benchmarks" / "results" / "soft-targets.json").read_text())["found"]
+    lines = ["| federation | seeds | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 8 + "|"]
+    for case, by_send in kept.items():
+        seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))
+        if len(seeds) < 2 or len(by_send) < 2:
+            continue
+        for send, found in by_send.items():
+            runs = [found[seed] for seed in seeds]
+            cells = [_spread([run[key] for run in runs]) for key in (*_COMMON, "home")]
+            kilobytes = f"{statistics.fmean(run['bytes up'] for run in runs) / 1000:.1f}"
+            lines.append(f"| {_federation(case)} | {len(seeds)} | {send} | {' | '.join([*cells, kilobytes])} |")
+    return "\n".join(lines)
+
+
+def uneven_table(root: Path) -> str:
+    """Return how far every seed of uneven federations of Adult is below the pooled model."""
+    kept = json.loads((root / "benchmarks" / "results" / "soft-targets-uneven.json").read_text())["found"]
+    lines = [
+        "| federation | sent | seeds | accuracy | lowest | pooled | most below pooled | ROC AUC |",
+        "|---" * 8 + "|",
+    ]
+    for case, by_send in kept.items():
+        for send, found in by_send.items():
+            runs = list(found.values())
+            below = max(run["pooled accuracy"] - run["accuracy"] for run in runs)
+            cells = [str(len(runs)), _spread([run["accuracy"] for run in runs])]
+            cells += [
+                f"{min(run['accuracy'] for run in runs):.3f}"[1:],
+                _spread([run["pooled accuracy"] for run in runs]),
+            ]
+            cells += [f"{below:.3f}"[1:], _spread([run["roc_auc"] for run in runs])]
+            lines.append(f"| {_federation(case)} | {send} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _federation(case: str) -> str:
+    """Return a federation of `soft_table` in words."""
+    table, algorithm, model, deal = case.split(", ")
+    names = {"fedkt": "FedKT", "fedct": "FedCT"}
+    return f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {deal if deal == 'iid' else f'Dirichlet {deal}'}"
