@@ -81,7 +81,9 @@ def schema(
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
-    typer.echo(f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file.")
+    typer.echo(
+        f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file."
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -100,4 +100,4 @@ def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row
     assert list(RULES) == [rule.name for rule in RULES.values()]
     assert FedCTConfig.rule("consensus") == ", ".join(RULES)
     for config in (FedKTConfig, PATEConfig):
-        assert config.rule("consensus") == "auto, majority, density-ratio"
+        assert config.rule("consensus") == "auto, majority, median, mean, density-ratio"
