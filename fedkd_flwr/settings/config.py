@@ -95,7 +95,7 @@ class RunConfig(Config):
     """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
-    target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE, first=True)
+    target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE)
     """What the label is: names of classes, grades with an order, or a number, which is cut into bins that parties vote
     on (docs/howto/numbers.md). Empty: classes, but a label of many different numbers is asked about."""
     target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})

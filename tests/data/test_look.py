@@ -333,7 +333,7 @@ def test_rare_classes_and_rows_without_a_label_are_said():
     assert "classes Yes, yes differ only in case" in note.note
     table["y"] = NUMBERS.round(2).astype(str)
     with pytest.raises(
-        DataError, match=r"label column 'y' must hold classes, got 120 different values in 120 rows\. Name"
+        DataError, match=r"label column 'y' must be said what it is, got 120 different numbers in 120 rows"
     ):
         look(table, label="y")
 

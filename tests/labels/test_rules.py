@@ -102,4 +102,4 @@ def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row
     assert FedCTConfig.rule("consensus") == ", ".join(named)
     assert FedCTConfig.rule("send") == ", ".join(["labels", *(name for name in RULES if name not in named)])
     for config in (FedKTConfig, PATEConfig):
-        assert config.rule("consensus") == "auto, majority, density-ratio"
+        assert config.rule("consensus") == "auto, majority, median, mean, density-ratio"

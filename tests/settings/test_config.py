@@ -274,7 +274,7 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             {"algorithm": "pate", "consensus": "dawid-skene", "fedkt.voting": "plain"},
             "fedkt.voting must not be set for pate, got 'plain'. "
             "It would be ignored: drop it, or use fedkt or fedkt-prox.\n"
-            "consensus must be one of auto, majority, density-ratio, got 'dawid-skene'.",
+            "consensus must be one of auto, majority, median, mean, density-ratio, got 'dawid-skene'.",
         ),
         (
             {"partitioner": "iid", "dirichlet-alpha": 0.1},
@@ -430,7 +430,7 @@ QUORUM = {"consensus": "qualified-majority"}
         # out of range
         (
             {"consensus": "loud"},
-            "consensus must be one of auto, majority, qualified-majority, dawid-skene, density-ratio, got",
+            "consensus must be one of auto, majority, qualified-majority, median, mean, dawid-skene, density-ratio, got",
         ),
         ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),
