@@ -117,8 +117,7 @@ def _lines(letter: Letter) -> Iterator[str]:
     yield f"digest  {letter.digest}" + (f"  answers {letter.about}" if letter.about else "")
     yield from (f"setting  {key} = {value!r}" for key, value in letter.settings.items())
     for party in letter.contents:
-        content = letter.record(party)
-        arrays: Any  # Flower does not say
+        content: Any = letter.record(party)  # Flower does not say what its records hold
         for arrays in content.array_records.values():
             for name, array in arrays.items():
                 yield f"{party}  {name}: {array.dtype}, {list(array.shape)}, {len(array.data):,} bytes"
