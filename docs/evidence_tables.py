@@ -9,6 +9,7 @@ from typing import Any
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 
+<<<<<<< HEAD
 __all__ = [
     "claim_table",
     "error_tables",
@@ -19,6 +20,10 @@ __all__ = [
     "vote_rows",
     "vote_table",
 ]
+=======
+__all__ = ["claim_table", "error_tables", "liar_rows", "liar_table", "share_table", "sum_tables", "vote_rows"]
+__all__ += ["vote_table"]
+>>>>>>> h-reg
 
 _FEDERATIONS = (
     ("digits, iid", "density-votes", "digits:iid:forest300"),

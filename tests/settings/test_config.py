@@ -430,7 +430,7 @@ QUORUM = {"consensus": "qualified-majority"}
         # out of range
         (
             {"consensus": "loud"},
-            "consensus must be one of auto, majority, qualified-majority, median, mean, dawid-skene, density-ratio, got",
+            "consensus must be one of auto, majority, qualified-majority, median, mean, dawid-skene, density-ratio",
         ),
         ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),
