@@ -141,7 +141,7 @@ class Federation:
         with tempfile.TemporaryDirectory() as folder:
             test = (self.test, self.y_test)
             done = fk.simulate(rows, label="label", public=self.own, test=test, output_dir=folder, **given)
-            (claim,) = [one for one in done.record["claims"] if one["unit"] == "record"]
+            (claim,) = [one for one in done.record.claims if one["unit"] == "record"]
             labels = done.predict(self.test).to_numpy()
         return {"final model": self._accuracy(labels), "claimed": claim["epsilon"]}
 

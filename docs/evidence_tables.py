@@ -9,21 +9,8 @@ from typing import Any
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 
-<<<<<<< HEAD
-__all__ = [
-    "claim_table",
-    "error_tables",
-    "liar_rows",
-    "liar_table",
-    "share_table",
-    "sum_tables",
-    "vote_rows",
-    "vote_table",
-]
-=======
-__all__ = ["claim_table", "error_tables", "liar_rows", "liar_table", "share_table", "sum_tables", "vote_rows"]
-__all__ += ["vote_table"]
->>>>>>> h-reg
+__all__ = ["claim_table", "error_tables", "liar_rows", "liar_table", "share_table", "soft_table", "sum_tables"]
+__all__ += ["uneven_table", "vote_rows", "vote_table"]
 
 _FEDERATIONS = (
     ("digits, iid", "density-votes", "digits:iid:forest300"),
