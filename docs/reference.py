@@ -166,11 +166,12 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         "docs/evidence/votes.md": {"federations": vote_table(root), "liars": liar_table(root)},
         "docs/evidence/attacks.md": {"claims": claim_table(root)},
         "docs/evidence/trees.md": {
-            "figures": tree_tables(root),
+            "figures": tree_tables(root, "accuracy", "roc_auc"),
             "costs": cost_table(root),
             "hospitals": hospital_table(root),
             "left-out": left_out_table(root),
         },
+        "benchmarks/results/trees.md": {"figures": tree_tables(root, "balanced_accuracy", "log_loss")},
         "docs/howto/choose.md": {"trees": advice_table(root)},
         "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
         "docs/howto/numbers.md": {"errors": error_tables(root)},

@@ -61,8 +61,8 @@ def tree_figures(root: Path, key: str) -> Iterator[tuple[str, str, dict[str, lis
             yield table, deal, {name: [one for one in some if one is not None] for name, some in values.items()}
 
 
-def tree_tables(root: Path) -> str:
-    """Return a table of each figure: rows are data and deals, columns methods."""
+def tree_tables(root: Path, *keys: str) -> str:
+    """Return a table of each of these figures: rows are data and deals, columns methods."""
     found = list(_found(root, "trees").values())
     seeds = sorted({seed for runs in found for seed in runs})
     told = (
@@ -73,9 +73,9 @@ def tree_tables(root: Path) -> str:
         "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it. AUC and log loss of "
         "*alone* are of parties that hold two classes."
     ]
-    for key, title in _FIGURES.items():
+    for key in keys:
         lines = [
-            f"**{title}**",
+            f"**{_FIGURES[key]}**",
             "",
             f"| data, deal | seeds | {' | '.join(_COLUMNS)} |",
             "|---" * (2 + len(_COLUMNS)) + "|",
