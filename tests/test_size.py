@@ -17,7 +17,7 @@ LIMITS = {
     "audit": 933,
     "baselines": 1_504,
     "checks": 141,
-    "cli": 1_470,
+    "cli": 1_467,
     "clients": 3_417,
     "data": 5_806,
     "errors": 257,
