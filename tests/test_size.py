@@ -17,7 +17,7 @@ LIMITS = {
     "audit": 940,
     "baselines": 2_088,
     "checks": 141,
-    "cli": 1_467,
+    "cli": 1_464,
     "clients": 3_494,
     "data": 5_883,
     "errors": 262,

@@ -30,7 +30,6 @@ def schema(
     target: Annotated[str, typer.Option(help="What the label is: classes, grades or number. Default: classes.")] = "",
     target_edges: Annotated[str, typer.Option(help="Bounds of a number's bins, with commas: 0,18,40,65,100.")] = "",
     target_order: Annotated[str, typer.Option(help="Grades, the lowest first. Default: numbers.")] = "",
-    target_unit: Annotated[str, typer.Option(help="Of a number, for people.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -66,7 +65,6 @@ def schema(
         target=target,
         target_edges=_names(target_edges),
         target_order=_names(target_order),
-        target_unit=target_unit,
     )
     found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)
     path = output or table.expanduser().parent / "schema.toml"
@@ -76,8 +74,7 @@ def schema(
         facts |= {"columns": [asdict(note) for note in found.notes], "next": found.command}
         print_json(facts)
         return
-    for line in note_lines(found.notes):
-        typer.echo(line)
+    typer.echo("\n".join(note_lines(found.notes)))
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
