@@ -19,7 +19,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
 from command_pages import command_pages
-from evidence_tables import claim_table, liar_table, share_table, soft_table, sum_tables, uneven_table, vote_table
+from evidence_tables import (
+    claim_table,
+    liar_table,
+    members_table,
+    share_table,
+    soft_table,
+    sum_tables,
+    uneven_table,
+    vote_table,
+)
 from record_fields import record_fields
 from result_tables import bench_tables, kept_runs
 
@@ -160,6 +169,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
             "shares": share_table(root),
             "soft": soft_table(root),
             "uneven": uneven_table(root),
+            "members": members_table(root),
         },
         "fedkd_flwr/strategies/__init__.py": {"names": _names("strategy")},
         "fedkd_flwr/clients/__init__.py": {"names": _names("client")},
