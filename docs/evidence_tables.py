@@ -130,7 +130,7 @@ _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
 def _spread(values: list[float]) -> str:
     """Return a mean and, in brackets, the standard deviation over seeds."""
-    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})"[1:].replace("(0.", "(.")
+    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})".removeprefix("0").replace("(0.", "(.")
 
 
 def sum_tables(root: Path) -> str:
