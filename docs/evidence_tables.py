@@ -131,7 +131,7 @@ _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
 def _spread(values: list[float]) -> str:
     """Return a mean and, in brackets, the standard deviation over seeds."""
-    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})"[1:].replace("(0.", "(.")
+    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})".removeprefix("0").replace("(0.", "(.")
 
 
 def sum_tables(root: Path) -> str:
@@ -218,6 +218,16 @@ def uneven_table(root: Path) -> str:
             ]
             cells += [f"{below:.3f}"[1:], _spread([run["roc_auc"] for run in runs])]
             lines.append(f"| {_federation(case)} | {send} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def members_table(root: Path) -> str:
+    """Return how well an attack finds members in labels, and in probabilities."""
+    kept = json.loads((root / "benchmarks" / "results" / "soft-targets-audit.json").read_text())
+    lines = ["| what left decision trees of 200 members a party | attack AUC, 95 % interval |", "|---|---|"]
+    for found in kept["found"].values():
+        auc = {key: f"{value:.3f}"[1:] for key, value in found["auc"].items()}
+        lines.append(f"| {', '.join(found['sent'])} | {auc['value']} ({auc['low']} to {auc['high']}) |")
     return "\n".join(lines)
 
 
