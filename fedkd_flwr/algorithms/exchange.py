@@ -78,7 +78,7 @@ class VotersConfig(TiesConfig):
     party's labels are worth, and which rule is best; for consensus "auto". At silos: rows with a label in the server's
     copy of the public file."""
 
-    send: Literal["labels", "probabilities"] = setting("labels", first=True, only={"consensus": ("auto",)})
+    send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
     a class but one, and class counts; the consensus is then a probability too, and is learnt as one. A node sends them
     only if its allow-vote-rules names probabilities."""

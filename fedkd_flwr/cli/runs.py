@@ -70,9 +70,10 @@ def log(
 
 
 def stop(run: RunName, output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
-    """Stop a run of `fedkd simulate`; one at a SuperLink is stopped by `flwr stop`.
+    """Stop a run of fedkd simulate.
 
-    What the rounds before have found, and what has left the parties, stays in its record.
+    One at a SuperLink is stopped by `flwr stop`. What the rounds before have found, and what has left the parties, stays
+    in its record.
 
     Examples
     --------

@@ -52,20 +52,10 @@ def schema(
     from fedkd_flwr.errors import printable
 
     given = {"classes": classes, "output": str(output or "")}
-    rules = Rules(
-        id_column=id_column,
-        drop=_names(drop),
-        text=_names(text),
-        decimal=decimal,
-        missing=_names(missing),
-        date_order=date_order,
-        ranges_as=ranges_as,
-        header=header,
-        encoding=encoding,
-        target=target,
-        target_edges=_names(target_edges),
-        target_order=_names(target_order),
-    )
+    lists = {"drop": drop, "text": text, "missing": missing, "target_edges": target_edges, "target_order": target_order}
+    plain = {"id_column": id_column, "decimal": decimal, "date_order": date_order, "ranges_as": ranges_as}
+    plain |= {"header": header, "encoding": encoding, "target": target}
+    rules = Rules(**plain, **{name: _names(words) for name, words in lists.items()})  # type: ignore[arg-type]
     found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)
     path = output or table.expanduser().parent / "schema.toml"
     made.write(path)

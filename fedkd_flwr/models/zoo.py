@@ -42,8 +42,9 @@ class _Entry:
     regressor: str = ""  # the class that learns numbers, where classes are bins of one
 
 
-# What a run may name at a silo: nothing that reads a file, runs code, or uses more than one thread. The node's own
-# limits bound the time and the memory of a fit.
+# What a run may name at a silo: nothing that reads a file, runs code, or uses more than one thread, and no whole number
+# that is absurd. The node's own limits bound the time and the memory of a fit.
+_MOST, _MOST_LAYERS = 10_000, 4
 _TREE = (
     "criterion max_depth min_samples_split min_samples_leaf min_weight_fraction_leaf max_features max_leaf_nodes "
     "min_impurity_decrease class_weight ccp_alpha"
@@ -233,7 +234,7 @@ def make_model(
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
         raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
-    if is_regressor(estimator):
+    if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
         if not values:
             way_out = 'Give a classifier, or say that the label is a number: target="number".'
             raise ConfigError(explain("model", "be a classifier where the label holds classes", spec, way_out))
@@ -335,11 +336,17 @@ def _is_module(value: Any) -> bool:
 
 def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
     if of_run:
+        way_out = "The owner of this node can name it in the node's own model and model-params."
         for one in params:
             if one not in entry.asked:
                 rule = f"be among {', '.join(sorted(entry.asked))}"
-                way_out = "The owner of this node can name it in the node's own model and model-params."
                 raise RefusalError(explain(f"A parameter of {name} that a run names", rule, one, way_out))
+            value = params[one]
+            sizes = value if isinstance(value, list) else [value]
+            whole = [size for size in sizes if isinstance(size, int)]
+            if len(sizes) > _MOST_LAYERS or max(whole, default=0) > _MOST:
+                rule = f"be at most {_MOST:,}, and of at most {_MOST_LAYERS} layers"
+                raise RefusalError(explain(f"{one} of {name} that a run names", rule, value, way_out))
     require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
     module, _, cls_name = entry.path.partition(":")
     cls = getattr(importlib.import_module(module), cls_name)

@@ -259,6 +259,11 @@ SAID = [
         "party's ledger adds them up more tightly.",
     ),
     (
+        "lacks-columns",
+        {"columns": ["ca", "thal"]},
+        "It learns and votes without ca and thal, which it lacks.",
+    ),
+    (
         "audited",
         {},
         "audited run: each party trained on a random half of its rows; the other half are the fresh rows of the attack",

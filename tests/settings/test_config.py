@@ -524,8 +524,8 @@ def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio, got 'fedmd'"),
-        ("allow-vote-rules", "majority", "must name only density-ratio"),
+        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio, probabilities, got 'fedmd'"),
+        ("allow-vote-rules", "majority", "must name only density-ratio, probabilities"),
         ("allow-algorithms", "fedct,density-ratio", "must name algorithms alone, got 'density-ratio'"),
     ],
 )

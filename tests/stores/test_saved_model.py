@@ -44,10 +44,12 @@ SETTINGS = {
     "feddf": {**NET, "num-rounds": 1, "local-epochs": 1, "feddf.distill-epochs": 1},
     "pfnm": {**NET, "num-rounds": 1, "local-epochs": 1},
     "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
+    "fedxgb-bagging": {"model": "xgboost", "num-rounds": 2},
+    "pooled-forest": {"model": "random-forest", "model-params": "n_estimators=3", "num-rounds": 1},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
 SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {
-    name for name, card in cards().items() if card.sends == "weights"
+    name for name, card in cards().items() if card.sends in ("weights", "trees")
 }
 
 

@@ -23,7 +23,7 @@ def rehearse(
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Rehearse a run at a SuperLink: one round of constant labels.
+    """Rehearse a run with constant labels.
 
     Every party answers through the real network. Says who would be missing, and why. Nothing private leaves a party,
     and no privacy ledger is charged. Settings are those of the run. Ends with 0 if everybody answers, 1 if somebody

@@ -45,7 +45,7 @@ def test_no_replaced_record_moves_the_counts_further_than_said_and_one_moves_the
 
 @given(st.floats(0.5, 60.0), st.integers(1, 40), st.integers(1, 3))
 def test_the_claim_is_never_below_an_exact_computation(sigma: float, columns: int, times: int):
-    claim = noisy_sums(NoisyCounts(sigma=sigma, tables=columns), at="party", times=times, delta=DELTA)
+    claim = noisy_sums(NoisyCounts(sigma=sigma, tables=columns), times=times, delta=DELTA)
     # what one record moves, in standard deviations, is all that two Gaussians differ by
     apart = math.sqrt(2 * columns * times) / sigma
     law = stats.norm(apart**2 / 2, apart)  # of the privacy loss
@@ -63,7 +63,7 @@ def test_the_claim_is_never_below_an_exact_computation(sigma: float, columns: in
 
 def test_the_released_counts_themselves_cost_no_more_than_claimed():
     """Of one column with two values: the exact law of the rounded counts, cell by cell, composed on a grid."""
-    sigma, claim = 1.5, noisy_sums(NoisyCounts(sigma=1.5, tables=1), at="party", times=1, delta=0.01)
+    sigma, claim = 1.5, noisy_sums(NoisyCounts(sigma=1.5, tables=1), times=1, delta=0.01)
     k = np.arange(-40, 42)
     law = stats.norm.cdf(k + 0.5, scale=sigma) - stats.norm.cdf(k - 0.5, scale=sigma)
     here, there = law[:-1], law[1:]  # a cell, and the same cell with one record more
@@ -78,7 +78,7 @@ def test_an_attacker_with_two_neighbouring_tables_proves_no_more_than_the_claim_
     rows = np.array([[0, 1, 0, 0], [1, 0, 1, 1]])
     with_canary, without = (tables(np.concatenate([rows, one]), sizes, 2) for one in (canary, other))
     mechanism = NoisyCounts(sigma=2.0, tables=len(sizes))
-    claim = noisy_sums(mechanism, at="party", times=1, delta=DELTA)
+    claim = noisy_sums(mechanism, times=1, delta=DELTA)
     direction = (with_canary - without).ravel()
 
     def scores(counts: np.ndarray, seed: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_an_attacker_with_two_neighbouring_tables_proves_no_more_than_the_claim_
     found = repeated_epsilon(*hits, runs, delta=DELTA, confidence=0.999)
     assert 0.3 * claim.epsilon < found <= claim.epsilon
     # the same attacker refutes the claim of a mechanism that forgot that each column is a table of its own
-    wrong = noisy_sums(NoisyCounts(sigma=4.0, tables=1), at="party", times=1, delta=DELTA)
+    wrong = noisy_sums(NoisyCounts(sigma=4.0, tables=1), times=1, delta=DELTA)
     assert found > wrong.epsilon
 
 
@@ -123,10 +123,8 @@ def test_what_is_no_count_is_refused(counts: np.ndarray):
         NoisyCounts(sigma=1.0, tables=1).privatize(counts)
 
 
-def test_seeded_noise_claims_nothing_and_several_answers_of_a_party_compose():
+def test_several_answers_of_a_party_compose():
     mechanism = NoisyCounts(sigma=20.0, tables=5)
-    once, twice = (noisy_sums(mechanism, at="party", times=times, delta=DELTA) for times in (1, 2))
+    once, twice = (noisy_sums(mechanism, times=times, delta=DELTA) for times in (1, 2))
     assert once.epsilon < twice.epsilon < 2 * once.epsilon
-    assert noisy_sums(mechanism, at="party", times=1, delta=DELTA, seeded=True).epsilon == math.inf
     assert (once.unit, once.adversary) == ("record", "server")
-    assert noisy_sums(mechanism, at="server", times=1, delta=DELTA).adversary == "everyone who sees the result"
