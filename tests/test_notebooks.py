@@ -68,9 +68,10 @@ NOISY = ("print(repr(private))", "private.record")
 
 
 def _printed(cells):
-    """Return the text that each cell printed, without runs of blanks; of a cell with noise whether there was any."""
+    """Return the words that each cell printed, figures as #; of a cell with noise only how many texts."""
     texts = [[one.get("text") or one.data["text/plain"] for one in cell.get("outputs", ())] for cell in cells]
     noisy = [any(words in cell.source for words in NOISY) for cell in cells]
     return [
-        " ".join(" ".join(text).split()) if not drawn else len(text) for text, drawn in zip(texts, noisy, strict=True)
+        " ".join(re.sub(r"[-+]?[\d.,]+%?", "#", " ".join(text)).split()) if not drawn else len(text)
+        for text, drawn in zip(texts, noisy, strict=True)
     ]

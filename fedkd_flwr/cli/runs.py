@@ -72,8 +72,7 @@ def log(
 def stop(run: RunName, output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
     """Stop a run of fedkd simulate.
 
-    One at a SuperLink is stopped by `flwr stop`. What the rounds before have found, and what has left the parties, stays
-    in its record.
+    One at a SuperLink is stopped by `flwr stop`. What earlier rounds have found, and what has left, stays recorded.
 
     Examples
     --------

@@ -8,7 +8,7 @@ combinations and settings that nobody reads are refused before any party is cont
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,9 +17,9 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import nearest
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
+from fedkd_flwr.settings.unread import not_read, unknown, unread_by
 
 __all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
@@ -241,7 +241,7 @@ class RunConfig(Config):
             rule, way_out = f"be 1 for {card.name} (one-shot)", "Drop it, or use fedct."
             raise ConfigError(explain("num-rounds", rule, self.num_rounds, way_out))
         unread = [
-            _unread(key, getattr(self, name), card.name, [one.name for one in cards().values() if reads(name, one)])
+            unread_by(key, getattr(self, name), card.name, [one.name for one in cards().values() if reads(name, one)])
             for name, key in self.keys().items()
             if getattr(self, name) != self.default(name) and not reads(name, card)
         ]
@@ -343,9 +343,9 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
         elif key in general:
             given[general[key]] = value
         elif key not in known:
-            problems.append(_unknown("run config key", key, values, known))
+            problems.append(unknown("run config key", key, values, known))
         else:
-            problems += _not_read(key, value, card)
+            problems += not_read(key, value, card)
     try:
         settings = card.config(**for_algorithm)
     except ConfigError as error:
@@ -371,40 +371,8 @@ def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
     known = {key: name for name, key in NodeConfig.keys().items()}
     for key in values:
         if key not in known:
-            raise ConfigError(_unknown("node config key", key, values, known))
+            raise ConfigError(unknown("node config key", key, values, known))
     return NodeConfig(**{known[key]: value for key, value in values.items()})
-
-
-def _unknown(what: str, key: str, values: Mapping[str, Any], known: Iterable[str]) -> str:
-    """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
-    keys, name = sorted(known), key.rpartition(".")[2]
-    near = [one for one in keys if one.rpartition(".")[2] == name]
-    near = near or nearest(key, [one for one in keys if one not in values]) or nearest(key, keys)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
-    if what == "run config key" and key in NodeConfig.keys().values():
-        hint = "It is a party's own setting: give it in the node config."
-    return explain(f"{what} {key}", "be a known key", values[key], hint)
-
-
-def _not_read(key: str, value: Any, card: Card) -> Iterator[str]:
-    """Yield a sentence where a setting of other algorithms has another value than its default."""
-    readers = {
-        name: one.config.default(field)
-        for name, one in cards().items()
-        for field, its_key in one.config.keys().items()
-        if its_key == key
-    }
-    default = next(iter(readers.values()))
-    if isinstance(value, bool) is not isinstance(default, bool) or value != default:
-        own = [one for one in card.config.keys().values() if re.split(r"[.-]", one)[-1] == key]
-        yield _unread(key, value, card.name, list(readers), own)
-
-
-def _unread(key: str, value: Any, algorithm: str, readers: list[str], own: Sequence[str] = ()) -> str:
-    """Return a sentence with the settings alike that the algorithm has, else with the algorithms that have this one."""
-    instead = f"; {algorithm} has {' and '.join(own)}" if own else f", or use {' or '.join(readers)}"
-    way_out = f"It would be ignored: drop it{instead}."
-    return explain(key, f"not be set for {algorithm}", value, way_out)
 
 
 def reads(name: str, card: Card) -> bool:

@@ -293,7 +293,8 @@ def test_the_defaults_are_those_that_are_documented():
     [
         (
             {"consensus": "vote"},
-            "consensus must be one of auto, .*, median, mean, dawid-skene, density-ratio, got 'vote'",
+            "consensus must be one of auto, majority, qualified-majority, median, mean, dawid-skene, density-ratio, "
+            "got 'vote'",
         ),
         (
             {"consensus": "qualified-majority", "quorum": float("nan")},

@@ -261,7 +261,7 @@ SAID = [
     (
         "lacks-columns",
         {"columns": ["ca", "thal"]},
-        "It learns and votes without ca and thal, which it lacks.",
+        "It learns and votes without ca, thal, which it lacks.",
     ),
     (
         "audited",

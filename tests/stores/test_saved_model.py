@@ -150,6 +150,7 @@ def test_after_each_algorithm_each_file_answers_for_raw_rows_as_its_model_did_in
         assert loaded.predict(shuffled).tolist() == labels.tolist()
         assert np.array_equal(loaded.predict_proba(shuffled), at_home.predict_proba(X))
         known = algorithm in ("fedct", "fedkt", "pate") or (algorithm, path.suffix) == ("noisy-sums", ".model")
+        known |= cards()[algorithm].sends == "trees" and "alone" in path.name
         wanted = _POPULATIONS[path.suffix] if known else set()
         assert (
             set(model.shares)

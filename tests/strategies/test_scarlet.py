@@ -117,9 +117,7 @@ def test_fewer_bits_and_changes_alone_take_fewer_bytes_and_end_in_much_the_same(
             steps.exchange.average, changes.exchange.average
         )  # coding changes the bytes and nothing else
         assert steps.record.mean_accuracies()["federated-common"] > 0.8
-        if (
-            name != "scarlet" and bits == 8
-        ):  # fewer bits of sixty rows are fewer than a base's name; cached rows do not come again
+        if name != "scarlet" and bits == 8:  # fewer bits are fewer than a base's name
             assert up[2] < up[1]
 
 
