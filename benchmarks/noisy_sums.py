@@ -4,7 +4,7 @@
 
 20 parties, Dirichlet 0.5. Numbers of Adult have round edges that anybody could name; other numeric columns have twelve
 equal bins between their smallest and largest value, rounded. Those ends, and categories, are those of all rows: people
-would take them from a code book. What is there already in the file stays, and seeds it has are passed over.
+would take them from a code book. What a file already holds of a seed is passed over.
 
 - ``model``: the accuracy of noisy sums on test rows, noise at each party: of the sums alone, and with public rows.
 - ``l2``: the accuracy of FedKT L2, which protects the same unit against the same adversary, by `fedkd_flwr.simulate` on
@@ -20,6 +20,7 @@ Seeds chose nothing. The accuracy of the commonest class stands beside each figu
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import tempfile
 import time
@@ -188,17 +189,19 @@ class Federation:
         return float(np.mean([(labels[self.y_test == c] == c).mean() for c in np.unique(self.y_test)]))
 
 
-def lines(name: str, data_root: str, seed: int, models: list[str]) -> Iterator[dict[str, Any]]:
+def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each run of one seed."""
-    made = Federation(name, data_root, seed)
-    at = {"data": name, "seed": seed, "commonest class": made.majority}
-    for epsilon in (1.0, 2.0, 4.0):
-        yield {**at, "what": "model", "epsilon": epsilon, **made.model(epsilon)}
-        for queries in (100, 1000) if made.schema.label == "income" else ():
-            yield {**at, "what": "l2", "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
+    if what == "model":
+        for epsilon in (1.0, 2.0, 4.0):
+            yield {**at, "epsilon": epsilon, **made.model(epsilon)}
+        return
+    if what == "l2":
+        for epsilon, queries in itertools.product((1.0, 2.0, 4.0), (100, 1000)):
+            yield {**at, "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
+        return
     for epsilon, table in ((0.0, made.own), (0.5, made.drawn(0.5)), (1.0, made.drawn(1.0))):
         for kind in models:
-            yield {**at, "what": "rows", "model": kind, "drawn at": epsilon, **made.votes(table, kind)}
+            yield {**at, "model": kind, "drawn at": epsilon, **made.votes(table, kind)}
 
 
 def main() -> None:
@@ -209,14 +212,20 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["random-forest"], choices=MODELS)
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--what", nargs="+", default=["model", "rows"], choices=("model", "rows", "l2"))
     options = parser.parse_args()
-    found: list[dict[str, Any]] = []
+    kept = json.loads(options.out.read_text()) if options.out.is_file() else {"runs": []}
+    there = {(run["data"], run["seed"], run["what"]) for run in kept["runs"]}
     began = time.process_time()
     for seed in options.seeds:
-        for line in lines(options.data, options.data_root, seed, options.models):
-            found.append({key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()})
-            print(json.dumps(found[-1]), f"{time.process_time() - began:.0f} s", flush=True)
-            options.out.write_text(json.dumps({"runs": found}, indent=1) + "\n")
+        made = Federation(options.data, options.data_root, seed)
+        for what in options.what:
+            at = {"data": options.data, "seed": seed, "commonest class": made.majority, "what": what}
+            for line in lines(made, at, options.models, what) if (options.data, seed, what) not in there else ():
+                rounded = {key: round(value, 4) if isinstance(value, float) else value for key, value in line.items()}
+                kept["runs"].append(rounded)
+                print(json.dumps(rounded), f"{time.process_time() - began:.0f} s", flush=True)
+                options.out.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
