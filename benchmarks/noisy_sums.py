@@ -196,7 +196,7 @@ def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) ->
             yield {**at, "epsilon": epsilon, **made.model(epsilon)}
         return
     if what == "l2":
-        for epsilon, queries in itertools.product((1.0, 2.0, 4.0), (100, 1000)):
+        for epsilon, queries in itertools.product((1.0, 2.0), (100, 1000)):
             yield {**at, "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
         return
     for epsilon, table in ((0.0, made.own), (0.5, made.drawn(0.5)), (1.0, made.drawn(1.0))):
