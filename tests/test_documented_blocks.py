@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,7 +44,6 @@ RUN_ELSEWHERE = {
 }
 HERE = {
     "docs/howto/numbers.md": "numbers",
-    "docs/howto/rare-classes.md": "rare_classes",
     "docs/howto/resume.md": "resume",
     "docs/howto/track.md": "track",
     "docs/reference/record.md": "record",
@@ -177,18 +176,6 @@ def public():
     from fedkd_flwr.data.datasets import load_pool
 
     return load_pool("digits", seed=1).public
-
-
-def test_python_of_rare_classes():
-    from sklearn.datasets import make_classification
-    from sklearn.tree import DecisionTreeClassifier
-
-    names = {"__name__": "rare_classes"}
-    exec(_python("rare_classes"), names)
-    names["RandomForestClassifier"] = DecisionTreeClassifier  # many of them take longer
-    names["TunedThresholdClassifierCV"] = partial(names["TunedThresholdClassifierCV"], thresholds=5)
-    X, y = make_classification(120, weights=[0.9], random_state=1)
-    assert set(names["Tuned"](random_state=1).fit(X, y).predict(X)) == {0, 1}
 
 
 def test_python_of_numbers(tmp_path, monkeypatch, capsys):
