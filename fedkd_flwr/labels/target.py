@@ -69,6 +69,9 @@ class Target:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the bins, as classes."""
+        short = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(self.edges))
+        if len({*short}) == len(short):
+            return short
         return tuple(f"{a:.12g} to {b:.12g}" for a, b in pairwise(self.edges))
 
     def encode(self, numbers: NDArray[np.floating]) -> NDArray[np.int16]:

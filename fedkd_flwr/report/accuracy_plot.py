@@ -44,7 +44,7 @@ def accuracy_plot(record: RunRecord) -> Plot:
 
 def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     figure = results.figure_used(record, rows)
-    name, both = figure.replace("_", " "), results.pairs(record, rows, figure)
+    name, both = results.figure_name(figure), results.pairs(record, rows, figure)
     server, central = (results.known(one, rows, figure) for one in (record.server, record.centralised))
     if (rows, figure) == ("own", "balanced_accuracy"):  # a party's is the mean of its own classes alone: no comparison
         server = central = None

@@ -107,9 +107,11 @@ def _is_whole(found: Metrics) -> bool:
 def confusion_plot(record: RunRecord) -> Plot:
     """Draw confusion matrices side by side: all parties alone, all with the federation, or the server's model.
 
-    Parameters and errors are those of `accuracy_plot`.
+    Parameters and errors are those of `accuracy_plot`. Nothing is drawn where classes are bins of a number.
     """
     rows = results.rows_used(record)
+    if results.figure_used(record, rows) == "r2":
+        return Plot(title="", svg="", caption="")
     shown = results.of_kinds(record, pooled)
     if "with the federation" in shown and "alone (SOLO)" in shown:
         shown.pop("server's model", None)  # two panels can be read on a narrow page, three cannot
@@ -192,6 +194,8 @@ def reliability_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`.
     """
     rows = results.rows_used(record)
+    if results.figure_used(record, rows) == "r2":
+        return Plot(title="", svg="", caption="")
     lines = results.of_kinds(record, merged)
     if not lines:
         caption = "Not drawn: no model gave probabilities, or they are not in the record."

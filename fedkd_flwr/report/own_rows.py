@@ -38,7 +38,7 @@ def own_rows_finding(record: RunRecord) -> str:
     name, fixed = results.figure_used(record, "own"), results.fixed_answer(record, "own")
     # a party with rows of one class has 1 by whatever always gives that class
     beside = f" (one fixed answer {fixed:.2f})" if name == "balanced_accuracy" and fixed is not None else ""
-    name = name.replace("_", " ")
+    name = results.figure_name(name)
     return f"at home, on their own rows, {who}: {name} {alone:.2f} alone, {after:.2f} with it{beside}"
 
 
@@ -52,7 +52,7 @@ def losers_warning(record: RunRecord) -> str:
     clear = [(p, d) for p, d in lost if d.clear(len(found))]
     if not clear:
         return ""
-    name = results.figure_used(record, "own").replace("_", " ")
+    name = results.figure_name(results.figure_used(record, "own"))
     who = ", ".join(
         f"{plain(p.name, 40)} {d.alone:.3f} to {d.after:.3f} ({count(d.n, 'row')})" for p, d in clear[:_NAMED]
     )

@@ -159,7 +159,7 @@ def headline(record: RunRecord) -> str:
     """Return what a run that completed found, in a sentence or two."""
     rows = results.rows_used(record)
     figure = results.figure_used(record, rows)
-    what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
+    what = "" if figure == "accuracy" else f"{results.figure_name(figure)} "
     both = results.pairs(record, rows, figure)
     if both:
         alone, after = results.means(both)
@@ -174,7 +174,7 @@ def headline(record: RunRecord) -> str:
         return f"{found}. {home[:1].upper()}{home[1:]}" if home else found
     if is_number(record.server_accuracy):
         figure = results.figure_used(record, "common")
-        what = "" if figure == "accuracy" else f"{figure.replace('_', ' ')} "
+        what = "" if figure == "accuracy" else f"{results.figure_name(figure)} "
         alone_only = results.spread(results.known(p.solo, rows, figure) for p in record.parties)
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {what}{results.known(record.server, 'common', figure) or 0.0:.2f}{solo}"

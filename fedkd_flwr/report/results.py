@@ -255,17 +255,22 @@ def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
     return None
 
 
+def figure_name(figure: str) -> str:
+    """Return a figure's name in a sentence."""
+    return "R2" if figure == "r2" else figure.replace("_", " ")
+
+
 def rarest_clause(record: RunRecord, rows: str) -> str:
-    """Return how many test rows the rarest class has, as a clause; "" where accuracy leads."""
-    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+    """Return how many test rows the rarest class has, as a clause; "" where another figure leads."""
+    if figure_used(record, rows) != "balanced_accuracy" or (found := rarest_class(record, rows)) is None:
         return ""
     c, held = found
     return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
 
 
 def rarest_in_brackets(record: RunRecord, rows: str) -> str:
-    """Return how many test rows the rarest class has, in brackets; "" where accuracy leads."""
-    if figure_used(record, rows) == "accuracy" or (found := rarest_class(record, rows)) is None:
+    """Return how many test rows the rarest class has, in brackets; "" where another figure leads."""
+    if figure_used(record, rows) != "balanced_accuracy" or (found := rarest_class(record, rows)) is None:
         return ""
     return f" (by {count(found[1], 'test row', 'test rows')} of the rarest class)"
 

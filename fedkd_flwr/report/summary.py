@@ -91,7 +91,7 @@ def _over_rounds(record: RunRecord) -> Iterator[Line]:
 def _of_parties(record: RunRecord, rows: str) -> Iterator[Line]:
     """Yield what the parties' models reach on test rows of one kind: mean, lowest and highest party."""
     figure = results.figure_used(record, rows)
-    group = f"accuracy, {rows} rows" if figure == "accuracy" else f"{figure.replace('_', ' ')}, {rows} rows"
+    group = f"{results.figure_name(figure)}, {rows} rows"
     both = results.pairs(record, rows, figure)
     alone = results.spread(a for _, a, _ in both)
     alone = alone or results.spread(results.known(p.solo, rows, figure) for p in record.parties)

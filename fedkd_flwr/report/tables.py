@@ -107,7 +107,7 @@ def parties(record: RunRecord) -> Table:
     for rows in results.ROWS:
         figure = results.figure_used(record, rows)
         both = _both(record, rows, figure)
-        where, name = _test_rows(record, rows), figure.replace("_", " ")
+        where, name = _test_rows(record, rows), results.figure_name(figure)
         found += [("own test rows", [_own_rows(p) for p in record.parties])] if rows == "own" else []
         found += [
             (f"{name} alone, {where}", [share(alone) for alone, _ in both]),
