@@ -125,7 +125,7 @@ def claim_table(root: Path) -> str:
 
 _EPSILONS = (1.0, 2.0, 4.0)
 _FEWEST = 3  # seeds that a row of the tables below rests on
-_DATA = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "rare": "5 % rare", "wine-type": "wine type"}
+_DATA = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "rare": "5 % rare", "wine-type": "wine"}
 _COMMON = ("accuracy", "roc_auc", "log_loss")
 _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
@@ -150,7 +150,7 @@ def sum_tables(root: Path) -> str:
             asked = [run for run in other if run["queries"] == queries]
             of = [[run["final model"] for run in asked if run["epsilon"] == epsilon] for epsilon in _EPSILONS]
             cells = [_spread(values) if values else "-" for values in of]
-            name = f"{_DATA[data]}, FedKT L2 with {queries:,} queries instead"
+            name = f"{_DATA[data]}, FedKT L2, {queries:,} queries"
             lines.append(f"| {name} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
     lines += [
         "",

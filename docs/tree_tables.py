@@ -65,9 +65,7 @@ def tree_tables(root: Path, *keys: str) -> str:
     """Return a table of each of these figures: rows are data and deals, columns methods."""
     found = list(_found(root, "trees").values())
     seeds = sorted({seed for runs in found for seed in runs})
-    told = (
-        f"Means of up to {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}, which chose nothing; in brackets the standard "
-    )
+    told = f"Means of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}, which chose nothing; in brackets the standard "
     parts = [
         f"{told}deviation. Five parties share 3,000 rows; 1,500 are public. Boosted models have 30 steps. "
         "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it. AUC and log loss of "
