@@ -47,10 +47,11 @@ def check_role(role: str, model: Classifier, own: Classifier) -> None:
 
 
 def check_lacks(card: Card, lacks: Collection[str]) -> None:
-    """Refuse that a party lacks columns where its net, or what it counts, must have those of all the others."""
-    if lacks and (card.one_net or card.sends in ("weights", "sums")):
+    """Refuse that a party lacks columns where its net, trees or counts must have those of all the others."""
+    if lacks and (card.one_net or card.sends in ("weights", "trees", "sums")):
         way_out = "Take an algorithm in which parties label rows or score them, such as fedct or fedkt."
-        rule = f"be empty for {card.name}: its {'sums' if card.sends == 'sums' else 'net'} must have all columns"
+        what = card.sends if card.sends in ("trees", "sums") else "net"
+        rule = f"be empty for {card.name}: its {what} must have all columns"
         raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
 
 

@@ -34,7 +34,7 @@ from fedkd_flwr.labels.voting import Labels, is_informative
 __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps"]
 
 BITS = 4
-"""Of a probability that leaves: Adult's AUC is .001 lower than without rounding; with 3 bits .002, with 2 bits .004."""
+"""Of a probability that leaves."""
 _LEAST = 0.25  # of a step: what a probability of no step stands for
 _MOST_TOLD = 10.0  # times the median party's rows: what one party's counts may weigh
 _OTHER_SHARES = 0.2  # of the public rows of other classes than the parties tell: then both estimates count alike

@@ -184,6 +184,10 @@ def test_so_many_columns_of_each_party_are_drawn_by_the_seed():
             ({"lacks": "east:a", "algorithm": name, "model": "mlp"}, f"lacks must be empty for {name}: its net must")
             for name in ("fedavg", "fedprox", "scaffold", "feddf", "pfnm", "dp-fedavg", "fedkt-prox", "privatekt")
         ),
+        *(
+            ({"lacks": "east:a", "algorithm": name, "model": model}, f"lacks must be empty for {name}: its trees must")
+            for name, model in (("fedxgb-bagging", "xgboost"), ("pooled-forest", "random-forest"))
+        ),
         (
             {"lacks": "east:a", "algorithm": "noisy-sums"},
             "lacks must be empty for noisy-sums: its sums must have all columns, got 'a'. Take .* such as fedct",

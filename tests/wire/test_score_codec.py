@@ -7,6 +7,7 @@ import pytest
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels.scores import dequantise, quantise
+from fedkd_flwr.wire import score_codec
 from fedkd_flwr.wire.envelope import PublicSpec, digest, seal_answer
 from fedkd_flwr.wire.score_codec import check_scores, decode_scores, encode_scores
 
@@ -194,3 +195,11 @@ def test_a_row_without_any_probability_is_refused_whatever_the_number_of_classes
     forged = seal_answer(b"FS", body, flags=0, size=len(body), public=many, server_round=1, own=16)
     with pytest.raises(PayloadError, match="sum to 1 in every row"):
         decode_scores(forged, public=many, server_round=1, kind="probs")
+
+
+def test_steps_that_leave_the_last_class_less_than_nothing_are_refused(monkeypatch):
+    public = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 16)
+    monkeypatch.setattr(score_codec, "quantise", lambda values, bits: np.full((4, 3), 15, dtype=np.uint8))
+    forged = score_codec.encode_scores(np.full((4, 3), 1 / 3), public=public, server_round=1, kind="probs", bits=4)
+    with pytest.raises(PayloadError, match=r"probs must lie within \[0, 1\], got -1"):
+        score_codec.decode_scores(forged, public=public, server_round=1, kind="probs")
