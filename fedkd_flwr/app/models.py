@@ -50,8 +50,7 @@ def check_lacks(card: Card, lacks: Collection[str]) -> None:
     """Refuse that a party lacks columns where its net, trees or counts must have those of all the others."""
     if lacks and (card.one_net or card.sends in ("weights", "trees", "sums")):
         way_out = "Take an algorithm in which parties label rows or score them, such as fedct or fedkt."
-        what = card.sends if card.sends in ("trees", "sums") else "net"
-        rule = f"be empty for {card.name}: its {what} must have all columns"
+        rule = f"be empty for {card.name}: its {'net' if card.one_net else card.sends} must have all columns"
         raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
 
 
