@@ -224,10 +224,10 @@ def measure(
 ) -> Metrics:
     """Return the figures of a model's answers for labelled rows.
 
-    Confusion matrix, precision, recall, F1, ROC AUC and average precision are scikit-learn's own functions with
-    ``zero_division=0``. Balanced accuracy, macro F1, log loss and Brier score equal scikit-learn's functions of those
-    names. Where a class has no test row, the means of ROC AUC and average precision leave it out (scikit-learn's have
-    no value then).
+    All of them equal scikit-learn's functions of those names with ``zero_division=0`` (tests), which check their arrays
+    in each of many steps: that takes far longer than the figures themselves, and every party measures several models.
+    Where a class has no test row, the means of ROC AUC and average precision leave it out (scikit-learn's have no value
+    then).
 
     The expected calibration error (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation 3) has
     `BINS` bins ((k-1)/15, k/15] of confidence, which is the probability that a model gives to the class it predicts:
@@ -252,24 +252,25 @@ def measure(
     (0.75, 0.75, 0.5, [1.0, 0.0], [[3, 0], [1, 0]])
     """
     import numpy as np
-    from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     n = len(y)
     if not (n and y.shape == labels.shape == (n,) and (probs is None or probs.shape == (n, num_classes))):
         seen = f"y {y.shape}, labels {labels.shape}, probs {None if probs is None else probs.shape}"
         raise DataError(explain("test rows", f"be (n,), (n,) and (n, {num_classes}) with n >= 1", seen))
-    classes = np.arange(num_classes)
-    confusion = confusion_matrix(y, labels, labels=classes)
-    precision, recall, f1, _ = precision_recall_fscore_support(y, labels, labels=classes, zero_division=0)
-    support = confusion.sum(axis=1)  # whole numbers; scikit-learn 1.9's own are floats
-    seen_classes = (support > 0) | (confusion.sum(axis=0) > 0)
+    cells = np.bincount(np.asarray(y, dtype=np.int64) * num_classes + labels, minlength=num_classes**2)
+    confusion = cells.reshape(num_classes, num_classes)
+    right, support, predicted = confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0)
+    # a class without such rows has no right ones either, so that its figure is 0
+    precision, recall = right / np.maximum(predicted, 1), right / np.maximum(support, 1)
+    f1 = 2 * right / np.maximum(predicted + support, 1)
+    seen_classes = predicted + support > 0
     figures: dict[str, Any] = {"no_probabilities": True}
     # a comparison with NaN is false, so that such probabilities do not count either
     if probs is not None and (probs >= 0).all() and (np.abs(probs.sum(axis=1) - 1.0) <= 1e-3).all():
         figures = _from_probabilities(y, labels, np.asarray(probs, dtype=np.float64), support)
     return Metrics(
         n=n,
-        accuracy=float(np.mean(y == labels)),
+        accuracy=float(right.sum() / n),
         baseline=float(support.max() / n),
         balanced_accuracy=float(recall[support > 0].mean()),
         macro_f1=float(f1[seen_classes].mean()),
@@ -316,11 +317,7 @@ def _from_probabilities(
 
 
 def _ranking(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> tuple[float, float]:
-    """Return ROC AUC and average precision of one class against the others, as scikit-learn's functions of that name.
-
-    Written out: those check their arrays in each of many steps, which takes far longer than the figures themselves, and
-    every party measures several models. Tests hold both equal.
-    """
+    """Return ROC AUC and average precision of one class against the others."""
     import numpy as np
 
     order = np.argsort(-score, kind="stable")
