@@ -4,10 +4,11 @@
     python benchmarks/parties.py --parties 100 1000 --engine ray --py-spy py-spy
 
 Each run is FedCT with a majority vote, two rounds and the final result: 4 visits a party (the first only starts it),
-with decision trees on 30 rows a party and 300 public rows. ``fedkd`` is `fedkd simulate`, ``ray`` is `flwr run .`, both
-with two parties at a time. Memory is what a process has alone plus its part of what it shares (PSS), sampled every two
-seconds. With ``--py-spy``, stacks of all processes are sampled; a sample counts for the library whose function is the
-innermost one of those told apart. Ray's party processes are not sampled: a program that is not Python starts them.
+with decision trees on 30 rows a party and 300 public rows; or with ``--algorithm fedkt`` its one round. ``fedkd`` is
+`fedkd simulate`, ``ray`` is `flwr run .`, both with two parties at a time. Memory is what a process has alone plus its
+part of what it shares (PSS), sampled every two seconds. With ``--py-spy``, stacks of all processes are sampled; a
+sample counts for the library whose function is the innermost one of those told apart. Ray's party processes are not
+sampled: a program that is not Python starts them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ SETTINGS: dict[str, Any] = {
     "dataset": "synthetic",
     "model": "decision-tree",
     "partitioner": "iid",
-    "num-rounds": 2,
     "num-public": 300,
     "num-test": 300,
     "consensus": "majority",
@@ -133,10 +133,18 @@ def stacks(path: Path) -> dict[str, float]:
     return {whose: round(count / every, 3) for whose, count in found.most_common()}
 
 
-def settings(parties: int, folder: Path) -> dict[str, Any]:
+def settings(algorithm: str, parties: int, folder: Path) -> dict[str, Any]:
     """Return the run's settings: 30 rows a party."""
     rows = 30 * parties + SETTINGS["num-public"] + SETTINGS["num-test"]
-    return {**SETTINGS, "synthetic-rows": max(rows, 4000), "num-parties": parties, "output-dir": str(folder)}
+    rounds = {"num-rounds": 2} if algorithm == "fedct" else {}
+    return {
+        **SETTINGS,
+        **rounds,
+        "algorithm": algorithm,
+        "synthetic-rows": max(rows, 4000),
+        "num-parties": parties,
+        "output-dir": str(folder),
+    }
 
 
 def profiled(py_spy: str, pid: int, out: Path) -> subprocess.Popen[bytes] | None:
@@ -192,10 +200,11 @@ def ray(values: dict[str, Any], folder: Path, py_spy: str) -> tuple[Path, Watch,
     return record, watch, out
 
 
-def line(parties: int, engine: str, record: RunRecord, watch: Watch, out: Path) -> dict[str, Any]:
+def line(options: argparse.Namespace, parties: int, record: RunRecord, watch: Watch, out: Path) -> dict[str, Any]:
     """Return the figures of one run."""
     return {
-        "engine": engine,
+        "algorithm": options.algorithm,
+        "engine": options.engine,
         "parties": parties,
         "answered": [len(one.answered) for one in record.rounds],
         "federated-common": record.mean_accuracies().get("federated-common"),
@@ -212,6 +221,7 @@ def main() -> None:
     """Run each size once and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parties", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--algorithm", choices=("fedct", "fedkt"), default="fedct")
     parser.add_argument("--engine", choices=("fedkd", "ray"), default="fedkd")
     parser.add_argument("--py-spy", default="", help="the program py-spy; by default no stacks are sampled")
     parser.add_argument("--keep", type=Path, help="copy the records and pages into this folder")
@@ -222,9 +232,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             path, watch, out = {"fedkd": fedkd, "ray": ray}[options.engine](
-                settings(parties, folder), folder, options.py_spy
+                settings(options.algorithm, parties, folder), folder, options.py_spy
             )
-            runs.append(line(parties, options.engine, RunRecord.load(path), watch, out))
+            runs.append(line(options, parties, RunRecord.load(path), watch, out))
             print(runs[-1], flush=True)
             if options.keep:
                 kept = options.keep / f"{options.engine}-{parties}"
