@@ -40,6 +40,9 @@ __all__ = [
 HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get("FEDKD_HOME") else Path("~/.fedkd")
 """The folder of what is kept for a user: runs, states of parties, approved bundles, and the key of model files."""
 
+durable = True
+"""Whether a file survives a power cut, and not only the end of its writer. The processes of a simulation turn it off:
+its run can be started again, and waiting for the disk took most of the time of a thousand parties."""
 _PART = ".part"
 """How the names of files end that are being written."""
 _unlooked: dict[str, int] = {}  # folder -> writes until `remove_leftovers` looks into it again
@@ -58,8 +61,8 @@ def read_sealed(path: Path) -> dict[str, Any]:
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     """Replace a file in one step: a reader sees the old file or the whole new one. Mode 0600.
 
-    When it returns, bytes and name are on the disk and survive a power cut (on systems that can sync a folder). What
-    other processes that were killed while writing left in the folder is removed first.
+    When it returns, bytes and name are on the disk and survive a power cut if `durable` (on systems that can sync a
+    folder). What other processes that were killed while writing left in the folder is removed first.
 
     Parameters
     ----------
@@ -81,7 +84,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            _sync(file.fileno())
             if fcntl is not None:  # while it is still locked, so that nobody takes it for a left-over
                 os.replace(temporary, path)
         if fcntl is None:  # Windows renames no open file
@@ -151,12 +154,17 @@ def _sync_folder(folder: Path) -> None:
     except PermissionError:  # Windows cannot open a folder, and elsewhere a folder may be writable but not readable
         return
     try:
-        os.fsync(handle)
+        _sync(handle)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
         os.close(handle)
+
+
+def _sync(handle: int) -> None:
+    if durable:
+        os.fsync(handle)
 
 
 # --------------------------------------------- values as JSON holds them: finite, canonical, with a digest

@@ -25,6 +25,7 @@ from flwr.proto.message_pb2 import Context as ContextBytes
 from flwr.proto.message_pb2 import Message as MessageBytes
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedkd_flwr import files
 from fedkd_flwr.simulation.grid import InProcessGrid
 
 __all__ = ["PartyProcesses", "ProcessGrid", "write_to"]
@@ -41,6 +42,7 @@ def _serve(pipe: Connection, log: str) -> None:
     """Answer messages until the other side is gone."""
     from fedkd_flwr.app.client_app import app
 
+    files.durable = False
     if log:  # what models print, too
         write_to(log)
     parent, me = parent_process(), os.getpid()

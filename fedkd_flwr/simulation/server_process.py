@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from fedkd_flwr import files
 from fedkd_flwr.simulation.watch import TOGETHER, Ended
 
 __all__ = ["main"]
@@ -25,6 +26,7 @@ def main() -> None:
     """Read a job from stdin, run it, and say on stdout what happens; what else is printed goes to the log."""
     for number in (signal.SIGINT, signal.SIGTERM):  # the first may be ignored where a shell started the command with &
         signal.signal(number, _interrupted)
+    files.durable = False
     told = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     say = _Say(told)
