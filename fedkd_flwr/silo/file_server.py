@@ -95,7 +95,7 @@ class FileRun(InProcessGrid):
             round=int(messages[0].metadata.group_id),
             sender=SERVER,
             settings={k: v for k, v in sorted(self.state["settings"].items()) if k != "output-dir"},
-            contents={self.names[message.metadata.dst_node_id]: packed(message.content) for message in messages},
+            **packed({self.names[message.metadata.dst_node_id]: message.content for message in messages}),
         )
 
     def _reply(self, message: Message, context: Context) -> Message:

@@ -85,7 +85,7 @@ def _new_answer(question: Letter, party: str, values: Mapping[str, Any]) -> Lett
         round=question.round,
         sender=party,
         about=question.digest,
-        contents={party: packed(reply.content)},
+        **packed({party: reply.content}),
     )
 
 

@@ -1,6 +1,6 @@
 """A question or an answer as one file, signed, and bound to run, round and party: three lines of text.
 
-    1   the letter as JSON: the wire's records, one for each party, are Flower's own bytes, deflated, in Base64
+    1   the letter as JSON: the wire's records, one for each party, are Flower's own bytes, packed together, in Base64
     2   SHA-256 of line 1
     3   Ed25519 signature of line 1, in Base64
 
@@ -9,9 +9,10 @@ No record is decoded before the digest, the sender and the signature have been f
 
 from __future__ import annotations
 
+import itertools
+import lzma
 import os
 import stat
-import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -32,7 +33,7 @@ from fedkd_flwr.files import write_atomic
 __all__ = ["SERVER", "Letter", "hand_out", "packed", "private_key", "public_key", "read_letter", "require_own"]
 
 SERVER = "server"  # who sends questions
-_MOST = 1 << 30  # bytes of a record when it is inflated
+_MOST = 1 << 30  # bytes of all records when they are unpacked
 
 
 class Letter(BaseModel):
@@ -48,7 +49,8 @@ class Letter(BaseModel):
     sender: str
     about: str = ""  # the digest of the question that an answer is to
     settings: dict[str, Any] = Field(default_factory=dict)  # the run's, in a question
-    contents: dict[str, str]  # `packed` records by party: those a question asks, or the sender of an answer
+    contents: dict[str, int]  # the bytes of a record by party: those a question asks, or the sender of an answer
+    records: str  # all of them, `packed`
     data: bytes = Field(default=b"", exclude=True)  # all of the file that it was read from
 
     @property
@@ -69,8 +71,9 @@ class Letter(BaseModel):
 
     def record(self, party: str) -> RecordDict:
         """Return a party's record; call it once the signature is known to be right."""
-        data = zlib.decompressobj().decompress(b64decode(self.contents[party]), _MOST)
-        return recorddict_from_proto(ProtoRecordDict.FromString(data))
+        data = lzma.LZMADecompressor().decompress(b64decode(self.records), _MOST)
+        start = sum(size for _, size in itertools.takewhile(lambda one: one[0] != party, self.contents.items()))
+        return recorddict_from_proto(ProtoRecordDict.FromString(data[start : start + self.contents[party]]))
 
     def sealed(self, key: Ed25519PrivateKey) -> bytes:
         """Return the bytes of its file: the same letter and key give the same bytes."""
@@ -78,9 +81,11 @@ class Letter(BaseModel):
         return b"\n".join((line, sha256(line).hexdigest().encode(), b64encode(key.sign(line)), b""))
 
 
-def packed(record: RecordDict) -> str:
-    """Return a record as letters hold it."""
-    return b64encode(zlib.compress(recorddict_to_proto(record).SerializeToString(deterministic=True), 9)).decode()
+def packed(records: Mapping[str, RecordDict]) -> dict[str, Any]:
+    """Return the ``contents`` and ``records`` of a letter: what all parties are told alike takes its bytes once."""
+    data = {name: recorddict_to_proto(one).SerializeToString(deterministic=True) for name, one in records.items()}
+    together = lzma.compress(b"".join(data.values()), check=lzma.CHECK_NONE)  # the letter has a digest
+    return {"contents": {name: len(one) for name, one in data.items()}, "records": b64encode(together).decode()}
 
 
 def read_letter(path: Path, keys: Mapping[str, Ed25519PublicKey] | None) -> Letter:

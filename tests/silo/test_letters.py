@@ -20,9 +20,9 @@ def key(tmp_path):
 
 
 def _letter(**changes):
-    content = packed(RecordDict({"reply": ConfigRecord({"party": "Zoë"})}))
+    content = packed({"north": RecordDict({"reply": ConfigRecord({"party": "Zoë"})})})
     one = {"kind": "answer", "run": "7", "stage": "fit", "round": 1, "sender": "north", "about": "ab"}
-    return {"version": "fedkd-file-1", **one, "contents": {"north": content}, **changes}
+    return {"version": "fedkd-file-1", **one, **content, **changes}
 
 
 def test_a_letter_comes_back_as_it_was_and_has_one_form(tmp_path, key):
