@@ -38,7 +38,7 @@ def doctor(
     Examples
     --------
     fedkd doctor party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
-    fedkd doctor -- --superlink link.example.org:9092 --root-certificates ca.crt --node-config node.toml
+    fedkd doctor -- --superlink link.example.org:50800 --root-certificates ca.crt --node-config node.toml
     fedkd doctor node.toml --run algorithm=fedkt --run fedkt.level=L2
     fedkd doctor my-run.toml --superlink ops
     """

@@ -43,10 +43,10 @@ def run(
 
     Examples
     --------
-    fedkd node run node.toml --superlink link.example.org:9092 --root-certificates ca.crt
-    fedkd node run party=st-mary data-path=own.csv public-path=public.csv --superlink link.example.org:9092
-    fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:9092
-    fedkd node run -- --superlink link.example.org:9092 --node-config node.toml --max-retries 5
+    fedkd node run node.toml --superlink link.example.org:50800 --root-certificates ca.crt
+    fedkd node run party=st-mary data-path=own.csv public-path=public.csv --superlink link.example.org:50800
+    fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:50800
+    fedkd node run -- --superlink link.example.org:50800 --node-config node.toml --max-retries 5
     """
     from fedkd_flwr.app.app_folder import toml
     from fedkd_flwr.silo.check_link import read_supernode_options
