@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
@@ -99,3 +100,37 @@ def test_a_strategy_of_their_own_counts_noisy_labels_and_the_ledger_refuses_the_
     second = run(EXAMPLES / "own_strategy", run_id=2)
     assert [reply.has_error() for reply in (*first.replies, *second.replies)] == [False] * 3 + [True] * 3
     assert "is left out" in capsys.readouterr().out
+
+
+BASELINE = EXAMPLES / "fedkt-baseline"
+
+
+def test_the_baseline_for_flower_runs_and_its_parties_send_labels_alone(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    lines = [f"{2 * c - 1} {1 + c}:1 {3 + rng.integers(120)}:1" for c in y]  # a column says the class
+    (tmp_path / "rows").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(BASELINE)
+    about = tomllib.loads((BASELINE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    config = about["config"] | {"data-path": str(tmp_path / "rows"), "num-parties": 3}
+    server, client = (
+        importlib.import_module(about["components"][one].partition(":")[0]).app for one in ("serverapp", "clientapp")
+    )
+    grid = InProcessGrid(client, [{"partition-id": i} for i in range(3)], config)
+    server(grid, Context(1, 1, {}, RecordDict(), config))
+    assert "parties 3 of 3, votes right 1.0000, accuracy 1.0000" in capsys.readouterr().out
+    for reply in grid.replies:
+        (labels,) = (array.numpy() for record in reply.content.array_records.values() for array in record.values())
+        assert (labels.shape, labels.dtype) == ((2, 50), np.int8)
+        assert set(np.unique(labels)) <= {0, 1}
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's own call
+def test_the_baseline_for_flower_passes_the_checks_of_flwr_app_publish(capsys):
+    publish = importlib.import_module("flwr.cli.app_cmd.publish")
+    config, _ = publish.load_and_validate(BASELINE / "pyproject.toml", check_module=False)
+    publish._validate_app_name(config["project"]["name"], "name")
+    publish._validate_app_name(BASELINE.name, "directory")
+    publish._validate_description(config["project"]["description"])
+    publish._validate_files(publish._collect_file_paths(BASELINE))
+    assert "7 files" in capsys.readouterr().out
