@@ -44,7 +44,7 @@ EXCHANGES: dict[str, Config] = {
     # class counts and how typical each public row is of each class, beside the labels
     "fedct-ratios": {**FEDCT, "steps-per-round": 150, "consensus": "density-ratio"},
     "dd": {"algorithm": "dd", "answer-form": "softmax", "steps-per-round": 150},
-    "fedmd": {"algorithm": "fedmd", "answer-form": "logits", "initial-epochs": 10, "own-rows-epochs": 10},
+    "fedmd": {"algorithm": "fedmd", "answer-form": "logits", "paper.initial-epochs": 10, "paper.own-rows-epochs": 10},
     "fedavg": {"algorithm": "fedavg", "local-epochs": 10},
 }
 SETTINGS: dict[str, dict[str, Config]] = {
@@ -63,7 +63,7 @@ SETTINGS: dict[str, dict[str, Config]] = {
             **FASHION,
             **EXCHANGES["fedct"],
             "label-mechanism": "randomized-response",
-            "label-epsilon": 1.0,
+            "paper.label-epsilon": 1.0,
         }
     },
 }

@@ -62,7 +62,7 @@ SKEWS: dict[str, dict[str, Any]] = {
     "iid": {"partitioner": "iid"},
     "0.5": {"partitioner": "dirichlet", "dirichlet-alpha": 0.5},
     "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "paper.min-party-rows": 5},
-    "one class": {"partitioner": "pathological", "classes-per-party": 1},
+    "one class": {"partitioner": "pathological", "paper.classes-per-party": 1},
 }
 ATTACKS = ("flip", "target", "all but one", "most", "random", "together", "scattered")
 RULES = (

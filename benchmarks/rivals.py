@@ -100,7 +100,7 @@ def ours(method: str, given: dict[str, Any]) -> Numbers:
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "algorithm": algorithm, "dataset": given["dataset"], "data-root": given["data_root"],
-            "num-parties": PARTIES, "partitioner": "file", "partition-path": given["split"],
+            "num-parties": PARTIES, "partitioner": "file", "paper.partition-path": given["split"],
             "party-test-fraction": 0.0, "model": net,
             "model-params": json.dumps({"lr": 0.001, "batch_size": 64}), "centralised": "false", "seed": given["seed"],
             "output-dir": folder,

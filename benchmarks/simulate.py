@@ -68,7 +68,7 @@ def settings(text: str) -> dict[str, Any]:
 
 def configuration(path: Path, data_root: str, partition_path: str, further: Sequence[str]) -> dict[str, Any]:
     """Return the run config of a file, with this machine's folders and further ``KEY=VALUE`` settings as TOML."""
-    here = {"data-root": data_root, "partition-path": partition_path}
+    here = {"data-root": data_root, "paper.partition-path": partition_path}
     folders = {key: str(Path(value).absolute()) for key, value in here.items() if value}
     return {**settings(path.read_text(encoding="utf-8")), **folders, **settings("\n".join(further))}
 

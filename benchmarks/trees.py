@@ -55,7 +55,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedKT": {"algorithm": "fedkt", "centralised": True, **BOOSTED},
     "FedCT": {"algorithm": "fedct", **BOOSTED},
     "bagging, mean": BAGGING,
-    "bagging, sum": {**BAGGING, "fedxgb-bagging.leaves": "sum"},
+    "bagging, sum": {**BAGGING, "paper.leaves": "sum"},
     "pooled forest": {"algorithm": "pooled-forest", **FOREST},
 }
 HOSPITAL_METHODS: dict[str, dict[str, Any]] = {

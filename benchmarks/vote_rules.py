@@ -139,7 +139,7 @@ def main() -> None:
         "teacher-params": "max_depth=6",
     }
     if options.what == "uninformative" and options.partition_path:
-        settings["partition-path"] = str(Path(options.partition_path).absolute())
+        settings["paper.partition-path"] = str(Path(options.partition_path).absolute())
     elif options.what == "uninformative":
         parser.error("uninformative needs --partition-path")
     found = {}

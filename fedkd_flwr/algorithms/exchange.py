@@ -55,7 +55,8 @@ class TiesConfig(ExchangeConfig):
     """How equal votes are broken."""
 
     ties: Ties = setting("random", told=True, section=PAPER)
-    """Equal votes: drawn from the seed, or the lowest class number as published codes do."""
+    """What an equal number of votes gives: a class drawn from the seed, or the lowest class number, as published codes
+    do."""
 
 
 class VotersConfig(TiesConfig):
@@ -63,7 +64,7 @@ class VotersConfig(TiesConfig):
 
     usual_rule: ClassVar[Uninformative] = "half"
 
-    one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto")
+    one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto", section=PAPER)
     """What the votes of a party that gives one class to all public rows weigh: half, nothing (leave-out), or as much as
     any other's (count), which repeats the papers. auto: half in FedKT and PATE, nothing in FedCT."""
 
@@ -167,8 +168,11 @@ class LabelNoiseConfig(EpsilonConfig):
     label_mechanism: LabelMechanism = setting("none", told=True, first=True)
     """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
     are exchanged: randomized-response alone, with answer-form="argmax"."""
-    label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none")
-    """Epsilon of one label's noise, given in place of the whole run's epsilon. none: it is found from epsilon."""
+    label_epsilon: float = setting(
+        0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none", section=PAPER
+    )
+    """Epsilon of one label's noise, as some papers print it, in place of epsilon, the whole run's. none: it is found
+    from epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.

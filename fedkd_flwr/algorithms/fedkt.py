@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
@@ -31,8 +31,9 @@ class FedKTConfig(OneShotVoteConfig):
     cost."""
     teachers_per_student: int = setting(0, ge=0, le=1000, told=True, zero="auto")
     """The paper's t: disjoint subsets of a party's rows, and teachers, per student. auto: 5, and 25 at L2."""
-    voting: Literal["consistent", "plain"] = setting("consistent")
-    """Count a party only where all its students agree, as published, or count every student."""
+    voting: Literal["consistent", "plain"] = setting("consistent", section=PAPER)
+    """FedKT: count a party only where all its students agree, as published (consistent), or count every student
+    (plain)."""
 
     @property
     def privacy(self) -> Privacy:

@@ -42,9 +42,9 @@ class NoisySumsConfig(EpsilonConfig):
 
     section: ClassVar[str] = "noisy-sums"
 
-    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto")
-    """Standard deviation of the noise, in units of what one record moves. auto: found from epsilon, which is 1 where
-    neither is given."""
+    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto", section=PAPER)
+    """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
+    auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""
     bins: int = setting(10, ge=2, le=100, told=True)
     """Bins of a numeric column whose bins the schema does not say: public rows fill them equally."""
     learn: Literal["auto", "naive-bayes", "public-rows"] = setting("auto")

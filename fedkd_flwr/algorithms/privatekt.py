@@ -43,8 +43,8 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
 
     round_epsilon: float = setting(5.0, gt=0, told=True)
     """What one round costs a party that takes part in it: epsilon of its K labels together."""
-    transfer_rows: int = setting(2, ge=1, told=True)
-    """The paper's K: public rows that parties label in a round."""
+    transfer_rows: int = setting(2, ge=1, told=True, section=PAPER)
+    """PrivateKT's K: public rows that parties label in a round."""
     buffer_rounds: int = setting(25, ge=1, section=PAPER)
     """PrivateKT's B: rounds of answers the server goes on learning from."""
     buffer_steps: int = setting(4, ge=1, section=PAPER)

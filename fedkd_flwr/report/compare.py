@@ -53,7 +53,7 @@ _PUBLIC: tuple[str, ...] = (
     "paper.public-from",
     "num-public",
     "num-private",
-    "public-label-column",
+    "paper.public-label-column",
     "public-rows",
 )
 _PUBLIC += ("draw-public-epsilon",)

@@ -128,12 +128,13 @@ class RunConfig(Config):
     """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
     this epsilon at 1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: no."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
-    """Sets with an official test file: where public rows come from."""
-    public_label_column: str = setting("")
-    """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
-    in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
+    """Data sets with an official test file: where public rows come from."""
+    public_label_column: str = setting("", section=PAPER)
+    """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
+    file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
     output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
-    """Those sets: the private classes alone, or the public classes and then the private ones."""
+    """Data sets whose public rows are of another set: a net's classes are the private ones alone, or the public classes
+    and then the private ones."""
     synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
     """Rows of the synthetic set."""
     synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC)
@@ -156,19 +157,21 @@ class RunConfig(Config):
     second_dirichlet_alpha: float = setting(
         0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER, zero="none"
     )
-    """Half of the rows, drawn at random, are dealt with this alpha instead. none: all with dirichlet-alpha."""
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")})
-    """How many classes a simulated party holds; with partitioner "shard" so many shards, of nearly one class each."""
+    """Half of the rows, drawn at random, are dealt with this alpha instead of dirichlet-alpha. none: all with
+    dirichlet-alpha."""
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")}, section=PAPER)
+    """With partitioner pathological: how many classes a simulated party holds; with shard: so many blocks of rows, of
+    nearly one class each."""
     min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
-    """dirichlet is drawn again until every party has so many rows."""
+    """The partitioner dirichlet draws again until every party has so many rows."""
     class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
         "rarest-first", only=_DIRICHLET, section=PAPER
     )
-    """Order in which dirichlet deals classes, which matters."""
-    partition_path: str = setting("", only=_BY_FILE, path=True)
-    """Absolute path of an NPZ file of row numbers."""
+    """Order in which the partitioner dirichlet deals classes, which matters."""
+    partition_path: str = setting("", only=_BY_FILE, path=True, section=PAPER)
+    """With partitioner file: absolute path of an NPZ file of row numbers."""
     partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
-    """Which of its partitions."""
+    """With partitioner file: which of the partitions of paper.partition-path."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
@@ -283,7 +286,7 @@ class RunConfig(Config):
             way_out = "Each silo names its own in its node config: drop it here."
             raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
         if self.partitioner == "file" and not self.partition_path:
-            raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+            raise ConfigError(explain("paper.partition-path", 'be given with partitioner "file"', self.partition_path))
 
     def _check_parties(self) -> None:
         """Refuse two answers to whose row one is, and none where one is needed."""

@@ -105,10 +105,10 @@ def _with_public_labels(pool: Pool, name: str) -> Pool:
     if name != public.schema.label or public.y is None:
         rule = f"be the label column {public.schema.label!r} of the data set"
         way_out = "Sets with public rows of another data set bring their labels: leave it empty."
-        raise ConfigError(explain("public-label-column", rule, name, way_out))
+        raise ConfigError(explain("paper.public-label-column", rule, name, way_out))
     if (public.y < 0).any():
         seen = f"{int((public.y < 0).sum()):,} without one"
-        raise ConfigError(explain("public rows", "all have a label where public-label-column is given", seen))
+        raise ConfigError(explain("public rows", "all have a label where paper.public-label-column is given", seen))
     labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
     return replace(pool, public=replace(public, labels=labels))
 

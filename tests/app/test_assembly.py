@@ -106,9 +106,9 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
         ("fedprox", "paper.solo-epochs"),
         ("fedkt", "fedkt.students-per-party"),
         ("fedkt", "fedkt.teachers-per-student"),
-        *(("fedmd", key) for key in ("initial-epochs", "distillation-epochs", "own-rows-epochs")),
+        *(("fedmd", key) for key in ("paper.initial-epochs", "paper.distillation-epochs", "paper.own-rows-epochs")),
         ("fedmd", "paper.distillation-batch"),
-        ("fedmd", "pretrain-epochs"),
+        ("fedmd", "paper.pretrain-epochs"),
     ],
 )
 def test_settings_that_cost_time_have_an_upper_end(algorithm, key):

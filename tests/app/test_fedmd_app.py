@@ -81,14 +81,14 @@ def test_noise_in_simulation_makes_a_claim(tmp_path):
 
 def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(tmp_path):
     pytest.importorskip("torch")
-    net = {"model": "mlp", "model-params": "hidden=8", "pretrain-epochs": 2, "initial-epochs": 1}
-    with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows"):
+    net = {"model": "mlp", "model-params": "hidden=8", "paper.pretrain-epochs": 2, "paper.initial-epochs": 1}
+    with pytest.raises(ConfigError, match=r"paper.pretrain-epochs must be 0 without labelled public rows"):
         _run(tmp_path / "a", "fedmd", **net)
     with pytest.raises(
-        ConfigError, match="public-label-column must be the label column 'label' of the data set, got 'kind'"
+        ConfigError, match=r"paper.public-label-column must be the label column 'label' of the data set, got 'kind'"
     ):
-        _run(tmp_path / "b", "fedmd", **net, **{"public-label-column": "kind"})
-    record = _run(tmp_path / "c", "fedmd", **net, **{"public-label-column": "label"})
+        _run(tmp_path / "b", "fedmd", **net, **{"paper.public-label-column": "kind"})
+    record = _run(tmp_path / "c", "fedmd", **net, **{"paper.public-label-column": "label"})
     assert record.status == "completed"
     assert record.centralised
 

@@ -89,8 +89,8 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path, settings, message)
     [
         ({"fedprox.proximal-mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
         ({"fedprox.proximal-mu": float("nan")}, "fedprox.proximal-mu must be a number >= 0, got nan"),
-        ({"fedkt.level": "L1", "noise": "laplace", "gamma": 0.1}, "fedkt.level must be L0: .* got 'L1'"),
-        ({"noise": "gaussian", "sigma": 1.0}, "noise must be none: .* got 'gaussian'"),
+        ({"fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1}, "fedkt.level must be L0: .* got 'L1'"),
+        ({"noise": "gaussian", "paper.sigma": 1.0}, "noise must be none: .* got 'gaussian'"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

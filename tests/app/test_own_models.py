@@ -46,7 +46,7 @@ FAST = {
 OWN_NET = {"model": "my_torch:Net", "model-params": "width=8,lr=0.05,batch_size=16,epochs=2", "num-rounds": 2}
 ALGORITHMS = {
     "fedct": {"steps-per-round": 3},
-    "fedmd": {"answer-form": "logits", "initial-epochs": 1},
+    "fedmd": {"answer-form": "logits", "paper.initial-epochs": 1},
     "privatekt": {"paper.solo-epochs": 1, "local-epochs": 1},
     "fedprox": {"paper.solo-epochs": 1, "local-epochs": 1},
     "scaffold": {

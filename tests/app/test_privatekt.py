@@ -92,7 +92,7 @@ def test_a_simulation_continues_another_under_a_new_run_id(tmp_path):
             "model must be the same at all parties for privatekt",
         ),
         ({"model": "decision-tree", "model_params": ""}, ConfigError, "model must be a torch net"),
-        ({"transfer_rows": 51}, ConfigError, r"transfer-rows must be at most 50 \(public rows\), got 51"),
+        ({"transfer_rows": 51}, ConfigError, r"paper.transfer-rows must be at most 50 \(public rows\), got 51"),
         ({"participation": "once"}, ConfigError, r"num-rounds must be at most 2 with participation once \(2 of 4"),
         ({"resume_from": "/nowhere"}, DataError, "run must be the id, the start of an id, the name or the path"),
     ],

@@ -169,10 +169,10 @@ def test_there_are_simulations_to_check():
 def test_a_published_simulation_is_a_valid_run_config(path):
     text = path.read_text(encoding="utf-8")
     settings = flatten_dict(tomllib.loads(text))
-    if settings.get("partitioner") == "file" and "partition-path" not in settings:
+    if settings.get("partitioner") == "file" and "paper.partition-path" not in settings:
         # whoever runs it has the published split at a place of their own: the file must say so
-        assert "partition-path" in text
-        settings["partition-path"] = "/somewhere"
+        assert "paper.partition-path" in text
+        settings["paper.partition-path"] = "/somewhere"
     config = parse_run_config({**written_defaults(), **settings})  # as Flower fuses them
     assert path.stem.startswith(config.algorithm)
 
@@ -206,7 +206,6 @@ UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READ
 ALIKE = {
     **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
     ("fedct", "consensus"): "consensus",
-    ("pfnm", "gamma"): "paper.gamma",
     ("privatekt", "epsilon"): "privatekt.round-epsilon",
     ("privatekt", "share"): "paper.self-training-share",
 }
@@ -232,7 +231,7 @@ def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
 
 
 def test_what_is_refused_above_covers_what_it_should():
-    assert {"fedct.quorum", "fedkt.voting", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
+    assert {"fedct.quorum", "paper.voting", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
     assert len(UNREAD) > 350
     assert {algorithm for algorithm, _ in UNREAD} == set(ALGORITHMS)
     assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
@@ -271,8 +270,8 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             "It would be ignored: drop it, or set consensus to 'qualified-majority'.",
         ),
         (
-            {"algorithm": "pate", "consensus": "dawid-skene", "fedkt.voting": "plain"},
-            "fedkt.voting must not be set for pate, got 'plain'. "
+            {"algorithm": "pate", "consensus": "dawid-skene", "paper.voting": "plain"},
+            "paper.voting must not be set for pate, got 'plain'. "
             "It would be ignored: drop it, or use fedkt or fedkt-prox.\n"
             "consensus must be one of auto, majority, median, mean, density-ratio, got 'dawid-skene'.",
         ),
@@ -304,7 +303,9 @@ def test_the_refusal_of_a_setting_that_nobody_reads_says_what_to_do(settings, me
 
 
 def test_a_setting_at_its_default_is_no_mistake_whoever_reads_it():
-    assert parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "dd.distillation-weight": 1}).own.noise == "none"
+    assert (
+        parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "paper.distillation-weight": 1}).own.noise == "none"
+    )
 
 
 @pytest.mark.parametrize("value", [0, "", "0", 1])
@@ -410,8 +411,8 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
         ({"participation": "once"}, "Did you mean privatekt.participation?"),
-        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
-        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
+        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: algorithm, answer-form, "),
+        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: algorithm, answer-form, "),
         # of the wrong type
         ({"num-rounds": True}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got True."),
         ({"num-rounds": 2.0}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got 2.0."),
@@ -457,7 +458,7 @@ QUORUM = {"consensus": "qualified-majority"}
             {**TABLE, "dirichlet-alpha": 0.1},
             "dirichlet-alpha must not be set where rows have their own parties, got",
         ),
-        ({"partitioner": "file"}, 'partition-path must be given with partitioner "file", got'),
+        ({"partitioner": "file"}, 'paper.partition-path must be given with partitioner "file", got'),
     ],
 )
 def test_a_wrong_run_config_is_refused_with_its_key_the_rule_and_the_value(settings, message):
@@ -476,7 +477,7 @@ def test_several_mistakes_are_named_at_once():
 
 
 def test_several_settings_that_nobody_reads_are_named_at_once():
-    unread = {"fedct.quorum": 0.5, "fedkt.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
+    unread = {"fedct.quorum": 0.5, "paper.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
     with pytest.raises(ConfigError) as caught:
         parse_run_config(unread)
     assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)

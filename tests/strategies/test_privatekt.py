@@ -499,7 +499,7 @@ def _counts_wrong(folder):
         (
             _other_k,
             ConfigError,
-            "privatekt.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
+            "paper.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
         ),
         (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name a run that has one"),
         (_cut_short, DataError, "checkpoint.npz must be whole, got"),
