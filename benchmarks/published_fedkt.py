@@ -66,7 +66,7 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHON
 OURS = {
     "as published": ("fedkt-adult",),
     "the rule is found": ("fedkt-adult-auto",),
-    "single trees": ("fedkt-adult", "model=decision-tree", "model-params=max_depth=6"),
+    "single trees": ("fedkt-adult", "model=decision-tree(max_depth=6)"),
 }
 
 

@@ -49,7 +49,7 @@ from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
 DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
-NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 2}'}
+NET = {"model": "mlp(hidden=[8], epochs=2)"}
 RUNS: dict[str, dict[str, Any]] = {
     "fedct": {"algorithm": "fedct", **NET, "num-rounds": 8, "paper.stop-when-converged": "false"},
     "fedmd": {"algorithm": "fedmd", **NET, "num-rounds": 8, "paper.initial-epochs": 5},

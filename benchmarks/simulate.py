@@ -51,7 +51,7 @@ def _flwr(*arguments: str) -> Any:
 
 
 def _toml(value: Any) -> str:
-    """Return a value for ``flwr run --run-config``, whose parser fails at the escaped quotes of model-params."""
+    """Return a value for ``flwr run --run-config``, whose parser fails at escaped quotes."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"'{value}'" if isinstance(value, str) else str(value)

@@ -17,6 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
+from fedkd_flwr.checks import read_word, split_words
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -176,20 +177,12 @@ class RunConfig(Config):
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
     """The parties' model: a name or an import string (docs/howto/your-model.md)."""
-    model_params: str = setting("", first=True)
-    """Its parameters: a=1,b=x or JSON."""
     teacher_model: str = setting("")
     """FedKT's teachers. Empty: model."""
-    teacher_params: str = setting("")
-    """Their parameters."""
     student_model: str = setting("")
     """FedKT's students. Empty: model."""
-    student_params: str = setting("")
-    """Their parameters."""
     final_model: str = setting("")
     """The server's model. Empty: the students'."""
-    final_params: str = setting("")
-    """Its parameters."""
 
     own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 
@@ -208,15 +201,19 @@ class RunConfig(Config):
         """Return the number of rounds to run."""
         return self.num_rounds or self.card.default_rounds
 
-    def model_of(self, role: str) -> tuple[str, str]:
-        """Return the name of a role's model, empty where the run gives none, and its parameters."""
-        return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
+    def model_of(self, role: str) -> str:
+        """Return a role's model with its parameters, empty where the run gives none."""
+        return str(getattr(self, "model" if role == "model" else f"{role}_model"))
+
+    def names_of(self, role: str) -> list[str]:
+        """Return the names of a role's models without parameters; those of a mixture one by one."""
+        words = split_words(self.model_of(role).removeprefix("mixed:"))
+        return [read_word("model" if role == "model" else f"{role}-model", word)[0] for word in words if word]
 
     @property
     def models(self) -> list[str]:
         """The models that the run names, whatever their role; those of a mixture one by one."""
-        specs = [self.model_of(role)[0].removeprefix("mixed:") for role in ("model", *self.card.roles)]
-        return [one for spec in specs for one in spec.split(",") if one]
+        return [name for role in ("model", *self.card.roles) for name in self.names_of(role)]
 
     @property
     def has_parties(self) -> bool:
@@ -277,11 +274,7 @@ class RunConfig(Config):
         if not self.model:
             way_out = 'Use model="random-forest", or drop it: a mixture of kinds.'
             raise ConfigError(explain("model", "be given", self.model, way_out))
-        for role in _ROLES:
-            spec, params = self.model_of(role)
-            if params and not spec:
-                way_out = "It would be ignored: name the model too, or use model-params."
-                raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
+        _ = self.models  # parameters that cannot be read are refused here
         if self.lacks and self.public_path:
             way_out = "Each silo names its own in its node config: drop it here."
             raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
@@ -317,7 +310,6 @@ class RunConfig(Config):
         return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-_ROLES = ("teacher", "student", "final")
 TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
 TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
 """Settings that say how a user's table is read."""
@@ -383,6 +375,6 @@ def reads(name: str, card: Card) -> bool:
     some = {
         "fraction_parties": card.samples,
         "server_epsilon_budget": "server" in card.noise,
-        **{f"{role}_{what}": role in card.roles for role in _ROLES for what in ("model", "params")},
+        **{f"{role}_model": role in card.roles for role in ("teacher", "student", "final")},
     }
     return some.get(name, True)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.algorithms.card import Config, setting
+from fedkd_flwr.checks import read_word, split_words
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import check_names
@@ -45,9 +46,8 @@ class NodeConfig(Config):
     them, empty or not. The server and whoever reads the run's page may know which these are
     (docs/howto/your-data.md)."""
     model: str = setting("", first=True)
-    """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
-    model_params: str = setting("")
-    """Its parameters."""
+    """This node's own model, for teachers and students too, as in a run: random-forest(n_estimators=50). Empty: the
+    run's; random-forest where privacy is demanded."""
     state_dir: str = setting("", path=True, first=True)
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
@@ -123,8 +123,8 @@ class NodeConfig(Config):
         if self.data_path and not self.party:
             way_out = 'Give this silo a unique name: party="st-mary".'
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
-        if self.model_params and not self.model:
-            raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
+        for one in split_words(self.model.removeprefix("mixed:")):
+            read_word("model", one)
         more = {rule.name for rule in RULES.values() if rule.needs}
         if wrong := listed(self.allow_vote_rules) - more:
             rule, way_out = f"name only {' and '.join(sorted(more))}", "Algorithms stand in allow-algorithms."

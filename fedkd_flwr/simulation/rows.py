@@ -239,11 +239,11 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
         global_model(config, pool.public)(seed=0).initialize()
     made: dict[tuple[str, str], Any] = {}
     for role in ("model", *config.card.roles):
-        spec, params = config.model_of(role)
+        spec = config.model_of(role)
         for i in range(num_parties if spec else 0):
             one = pick_model(spec, i)
             if (role, one) not in made:
-                made[role, one] = model_factory(one, params, pool.public)(seed=0)
+                made[role, one] = model_factory(one, pool.public)(seed=0)
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
             if role in ("teacher", "student"):
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])

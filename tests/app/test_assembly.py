@@ -84,16 +84,16 @@ def silo(tmp_path):
 @pytest.mark.parametrize(("name", "params"), ABSURD, ids=[f"{name}-{json.dumps(p)[:30]}" for name, p in ABSURD])
 @pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
 def test_absurd_work_is_refused_before_private_rows_are_read(name, params, role, silo):
-    run = {"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": json.dumps(params)}
+    run = {"algorithm": "fedkt", role: f"{name}({', '.join(f'{key}={value!r}' for key, value in params.items())})"}
     with pytest.raises(RefusalError, match=r"named by a run|that a run names"):
         make_client(parse_run_config(run), parse_node_config(silo), "1")
 
 
 def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
-    own = {**silo, "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+    own = {**silo, "model": "random-forest(n_estimators=5000, n_jobs=2)"}
     with pytest.raises(DataError, match="file must exist"):  # its model was accepted: its rows are read next
-        make_client(parse_run_config({"model": "xgboost", "model-params": "booster=dart"}), parse_node_config(own), "1")
-    run = {"dataset": "digits", "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+        make_client(parse_run_config({"model": "xgboost(booster='dart')"}), parse_node_config(own), "1")
+    run = {"dataset": "digits", "model": "random-forest(n_estimators=5000, n_jobs=2)"}
     assert make_client(parse_run_config(run), parse_node_config({"partition-id": 0, "num-partitions": 3}), "1")
 
 

@@ -20,8 +20,7 @@ FAST = {
     "synthetic-rows": 300,
     "synthetic-features": 4,
     "partitioner": "iid",
-    "model": "mlp",
-    "model-params": '{"hidden": [8], "batch_size": 16, "epochs": 2, "lr": 0.01}',
+    "model": "mlp(hidden=[8], batch_size=16, epochs=2, lr=0.01)",
     "num-parties": 3,
     "num-rounds": 2,
     "local-epochs": 1,
@@ -74,8 +73,8 @@ def test_no_node_allows_weights_by_default():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "mixed", "model-params": ""}, "model must be the same at all parties for fedprox, got 'mixed'"),
-        ({"model": "decision-tree", "model-params": ""}, "model must be a torch net"),
+        ({"model": "mixed"}, "model must be the same at all parties for fedprox, got 'mixed'"),
+        ({"model": "decision-tree"}, "model must be a torch net"),
         ({"final-model": "mlp"}, "final-model must not be set for fedprox, got 'mlp'. .* use fedkt or pate"),
     ],
 )

@@ -43,7 +43,7 @@ FAST = {
     "num-test": 40,
     "try-models-s": 120.0,  # a busy machine imports slowly
 }
-OWN_NET = {"model": "my_torch:Net", "model-params": "width=8,lr=0.05,batch_size=16,epochs=2", "num-rounds": 2}
+OWN_NET = {"model": "my_torch:Net(width=8, lr=0.05, batch_size=16, epochs=2)", "num-rounds": 2}
 ALGORITHMS = {
     "fedct": {"steps-per-round": 3},
     "fedmd": {"answer-form": "logits", "paper.initial-epochs": 1},
@@ -52,7 +52,7 @@ ALGORITHMS = {
     "scaffold": {
         "paper.solo-epochs": 1,
         "local-epochs": 1,
-        "model-params": "width=8,lr=0.05,batch_size=16,optimizer=sgd",
+        "model": "my_torch:Net(width=8, lr=0.05, batch_size=16, optimizer='sgd')",
     },
 }
 

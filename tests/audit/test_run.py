@@ -52,7 +52,7 @@ def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path
 
 def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     pytest.importorskip("torch")
-    net = {"model": "mlp", "model-params": '{"hidden": [64], "lr": 0.03, "batch_size": 8}', "local-epochs": 10}
+    net = {"model": "mlp(hidden=[64], lr=0.03, batch_size=8)", "local-epochs": 10}
     config = _config(
         tmp_path, algorithm="fedprox", **net, **{"num-rounds": 1, "num-private": 80, "paper.solo-epochs": 1}
     )

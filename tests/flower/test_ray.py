@@ -46,7 +46,7 @@ def _run(flower, folder, **settings):
 
 
 def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox_with_a_net_of_one_s_own(flower, tmp_path):
-    net = {"model": "my_torch:Net", "model_params": "lr=0.02,batch_size=32,epochs=2", "local_epochs": 2}
+    net = {"model": "my_torch:Net(lr=0.02, batch_size=32, epochs=2)", "local_epochs": 2}
     trees = {"teacher_model": "decision-tree", "student_model": "decision-tree", "fedkt.teachers-per-student": 3}
     status, record = _run(flower, tmp_path, algorithm="fedkt-prox", num_rounds=2, **net, **trees)
     assert (status, record.status) == ("finished:completed", "completed")

@@ -31,11 +31,8 @@ SOME = {
     },
     "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
-    "teacher-params": {"fedkt", "fedkt-prox"},
     "student-model": {"fedkt", "fedkt-prox"},
-    "student-params": {"fedkt", "fedkt-prox"},
     "final-model": {"fedkt", "pate"},
-    "final-params": {"fedkt", "pate"},
 }
 
 
@@ -179,7 +176,7 @@ def test_a_published_simulation_is_a_valid_run_config(path):
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_config_survives_being_recorded_and_parsed_again(algorithm):
-    config = parse_run_config({"algorithm": algorithm, "model-params": '{"hidden": [5]}', "seed": 3})
+    config = parse_run_config({"algorithm": algorithm, "model": "mlp(hidden=[5])", "seed": 3})
     assert parse_run_config(config.as_scalars()) == config
 
 
@@ -291,9 +288,9 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             "It would be ignored: drop it, or choose a noise at the server.",
         ),
         (
-            {"algorithm": "fedkt", "teacher-params": "max_depth=3"},
-            "teacher-params must come with teacher-model, got 'max_depth=3'. "
-            "It would be ignored: name the model too, or use model-params.",
+            {"algorithm": "fedkt", "teacher-model": "knn(3)"},
+            "teacher-model must be a name, or a name with parameters as Python writes them, got 'knn(3)'. "
+            "Write for example: mlp(hidden=[64, 32], optimizer='sgd'), with text in quotes, True, False and None.",
         ),
     ],
 )
@@ -500,7 +497,7 @@ def test_several_settings_that_nobody_reads_are_named_at_once():
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
         ({**SILO, "epsilon-budget": -1}, "epsilon-budget must be a number >= 0, got -1."),
         ({**SILO, "test-fraction": 1.0}, "test-fraction must be a number >= 0 and < 1, got 1.0."),
-        ({**SILO, "model-params": "a=1"}, "model-params must come with model in the node config, got 'a=1'."),
+        ({**SILO, "model": "knn(a=b)"}, "model must be a name, or a name with parameters as Python writes them, got"),
         ({"partition-id": "0", "num-partitions": 2}, "partition-id must be a whole number >= 0, got '0'."),
     ],
 )

@@ -25,7 +25,7 @@ from fedkd_flwr.models import Classifier, make_model, serialize
 from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.stores.saved_model import load, save
 
-NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
+NET = {"model": "mlp(hidden=[8], epochs=1)"}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
 SCORES = {**NET, "num-rounds": 1, "paper.initial-epochs": 1, "paper.distillation-epochs": 1, "paper.own-rows-epochs": 1}
 SETTINGS = {
@@ -43,9 +43,9 @@ SETTINGS = {
     "dp-fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
     "feddf": {**NET, "num-rounds": 1, "local-epochs": 1, "paper.server-epochs": 1},
     "pfnm": {**NET, "num-rounds": 1, "local-epochs": 1},
-    "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
+    "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model": "mlp(hidden=4, epochs=1, optimizer='sgd')"},
     "fedxgb-bagging": {"model": "xgboost", "num-rounds": 2},
-    "pooled-forest": {"model": "random-forest", "model-params": "n_estimators=3", "num-rounds": 1},
+    "pooled-forest": {"model": "random-forest(n_estimators=3)", "num-rounds": 1},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
 SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {

@@ -47,7 +47,7 @@ COMMON = {
 }
 CLEAR = {"label-mechanism": "randomized-response", "paper.label-epsilon": 40.0}  # no label is ever changed
 FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
-NET = {"model": "mlp", "model-params": '{"hidden": [4], "batch_size": 64, "epochs": 1}'}
+NET = {"model": "mlp(hidden=[4], batch_size=64, epochs=1)"}
 ON = {"paper.stop-when-converged": False}
 SCORES = {**NET, "paper.initial-epochs": 1, "public-rows-per-round": 15}
 SOME = {"num-parties": 3, "fraction-parties": 0.6, "local-epochs": 1}
@@ -61,7 +61,7 @@ RUNS = {
     "scarlet": {**SCORES, "num-rounds": 3, "paper.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
     "feddf": {**NET, **SOME, "paper.server-epochs": 1},
-    "scaffold": {**NET, **SOME, "num-rounds": 3, "model-params": '{"hidden": [4], "optimizer": "sgd", "lr": 0.1}'},
+    "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
     "pfnm": {**NET, "local-epochs": 1, "num-rounds": 1},
     "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
     "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},
