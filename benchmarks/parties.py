@@ -136,7 +136,12 @@ def stacks(path: Path) -> dict[str, float]:
 def settings(parties: int, folder: Path) -> dict[str, Any]:
     """Return the run's settings: 30 rows a party."""
     rows = 30 * parties + SETTINGS["num-public"] + SETTINGS["num-test"]
-    return {**SETTINGS, "synthetic-rows": max(rows, 4000), "num-parties": parties, "output-dir": str(folder)}
+    return {
+        **SETTINGS,
+        "dataset": f"synthetic(rows={max(rows, 4000)})",
+        "num-parties": parties,
+        "output-dir": str(folder),
+    }
 
 
 def profiled(py_spy: str, pid: int, out: Path) -> subprocess.Popen[bytes] | None:

@@ -47,7 +47,7 @@ from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.settings.run_settings import resumed_settings  # noqa: E402
 from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
-DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
+DATA = {"dataset": "synthetic(rows=300, classes=3)", "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
 NET = {"model": "mlp(hidden=[8], epochs=2)"}
 RUNS: dict[str, dict[str, Any]] = {

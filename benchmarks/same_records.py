@@ -49,7 +49,6 @@ SIZES = {"num-public": 200, "num-private": 600, "num-test": 200}
 CAPS = {
     "num-parties": 5,
     "num-rounds": 3,
-    "synthetic-rows": 2000,
     "num-queries": 100,
     "steps-per-round": 5,
     "local-epochs": 1,
@@ -81,12 +80,11 @@ LEFT_OUT: dict[str, str] = {}  # name of a simulation -> why it is not run
 # ---------------------------------------------------------------------------------------------------- further settings
 
 DIGITS: Config = {**SIZES, "dataset": "digits", "num-parties": 4, "model": "decision-tree"}
-SYNTHETIC: Config = {**DIGITS, "dataset": "synthetic", "synthetic-rows": 1200}
+SYNTHETIC: Config = {**DIGITS, "dataset": "synthetic(rows=1200)"}
 NET: Config = {"model": "mlp(hidden=[16], batch_size=16, lr=0.01, epochs=2)"}
 # some parties hold one class only, and give it to every public row
 UNEVEN: Config = {
-    "dataset": "synthetic",
-    "synthetic-rows": 1200,
+    "dataset": "synthetic(rows=1200)",
     "num-parties": 8,
     "dirichlet-alpha": 0.1,
     "paper.min-party-rows": 5,
@@ -146,7 +144,7 @@ EXTRAS: dict[str, Config] = {
         "steps-per-round": 10,
         "consensus": "dawid-skene",
     },
-    "fedct-synthetic": {**SYNTHETIC, "algorithm": "fedct", "synthetic-features": 8, "synthetic-classes": 4},
+    "fedct-synthetic": {**DIGITS, "algorithm": "fedct", "dataset": "synthetic(rows=1200, features=8, classes=4)"},
     "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
     "fedct-shard": {**FEDCT, "partitioner": "shard", "classes-per-party": 3},
     "fedct-size-skewed": {**FEDCT, "partitioner": "size-skewed"},
@@ -338,6 +336,8 @@ def _overrides(name: str, settings: Mapping[str, Any]) -> Config:
     for part, changes in CHANGES.items():
         if part in f"{name}.toml":
             small.update(changes)
+    if "synthetic(" in str(named.get("dataset")):
+        small["dataset"] = str(named["dataset"]).replace("rows=40000", "rows=2000")
     return small
 
 

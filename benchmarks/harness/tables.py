@@ -222,7 +222,7 @@ def needs(row: Row, root: Path) -> list[str]:
     dataset = settings.get("dataset", "digits")
     models = " ".join(str(value) for key, value in settings.items() if key == "model" or key.endswith("-model"))
     extras = [f"extra: {extra}" for extra, pattern in _EXTRAS if re.search(pattern, models)]
-    return [*([] if dataset in _EMBEDDED else [f"data: {dataset}"]), *extras]
+    return [*([] if dataset.partition("(")[0] in _EMBEDDED else [f"data: {dataset}"]), *extras]
 
 
 def seeds_note(seeds: Sequence[int], exception: str = "") -> str:

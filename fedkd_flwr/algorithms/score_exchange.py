@@ -41,10 +41,11 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
-    """What parties send of each public row asked: a net's outputs (not in DS-FL and SCARLET), class probabilities, or
-    labels alone."""
+    """What parties send of each public row asked, where scores are exchanged: a net's outputs (logits; not in DS-FL and
+    SCARLET), class probabilities (softmax), or labels alone (argmax)."""
     public_rows_per_round: int = setting(0, ge=0, zero="auto")
-    """How many public rows a round asks for, drawn from the seed. auto: 5,000, or all where there are fewer."""
+    """How many public rows a round of scores asks for, drawn from the seed. auto: 5,000, or all where there are
+    fewer."""
     distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting(
         "auto", told=True, section=PAPER
     )
@@ -54,25 +55,24 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     """How much each party counts in averages of scores: equally, as published; by its agreement with the majority; or
     by how probable its labels are."""
     score_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
-    """Precision of what parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits (CFD)."""
+    """Precision of the scores that parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits
+    (CFD)."""
     average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER, zero="auto")
     """Precision of the averages of scores that go down. auto: that of score-bits; 16 where labels are averaged."""
-    send_changes: bool = setting(
-        False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)}, section=PAPER
-    )
-    """CFD: with score-bits of 8 or fewer, send what changed since a row was last answered, where server and party hold
+    send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
+    """With score-bits of 8 or fewer: send what changed since a row was last answered (CFD), where server and party hold
     the same earlier answers."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True, section=PAPER)
     """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: it starts at
     random."""
     subset_rows: int = setting(0, ge=0, told=True, zero="all")
-    """NFDP: each party learns from so many of its rows only, drawn once for ever. all: from all of them."""
+    """NFDP: each party learns from so many of its rows only, drawn once for ever. all: no subset."""
     subset_replacement: bool = setting(True, told=True, section=PAPER)
     """NFDP: whether a row may be drawn several times into a party's subset (subset-rows)."""
     score_noise: Literal["none", "laplace", "gaussian"] = setting(
         "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
-    """What a party adds to the logits or probabilities it sends."""
+    """Noise that a party puts on the logits or probabilities it sends."""
     score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto", section=PAPER)
     """Scale (Laplace) or standard deviation (Gaussian) of score-noise, in place of epsilon. auto: found from
     epsilon."""

@@ -33,6 +33,7 @@ from fedkd_flwr.simulation.rows import simulated_pool
 __all__ = ["try_final_model", "try_models"]
 
 _ROWS = 24
+_SECONDS = 120.0  # some libraries are imported slowly
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
@@ -49,14 +50,14 @@ def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     Raises
     ------
     ConfigError
-        If a model fails, does not end within ``try-models-s``, or takes too much memory;
-        the message names file and line where they are known.
+        If a model fails, does not end within two minutes, or takes too much memory; the message names file and line
+        where they are known.
     """
-    if not config.try_models_s or not hasattr(os, "fork"):
+    if not hasattr(os, "fork"):
         return []
     specs = [config.model_of(role) for role in ("model", *config.card.roles)]
     named = dict.fromkeys(pick_model(spec, i) for spec in specs if spec for i in range(num_parties))
-    return [note for spec in named if _is_own(spec) for note in _tried(config, spec, simulated_pool(config))]
+    return [note for spec in named if _is_own(spec) for note in _tried(spec, simulated_pool(config))]
 
 
 def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
@@ -66,7 +67,7 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
     """
     roles = ("final", "student", "model") if "final" in config.card.roles else ()
     spec = next(filter(None, map(config.model_of, roles)), "")
-    if not _is_own(picked := pick_model(spec, 0)) or not config.try_models_s or not hasattr(os, "fork"):
+    if not _is_own(picked := pick_model(spec, 0)) or not hasattr(os, "fork"):
         return []
     rows = np.arange(public.num_rows)
     y = (rows % public.num_classes).astype(np.int16)
@@ -81,7 +82,7 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
         texts=public.texts,
         test_texts=None if public.texts is None else public.texts[:0],
     )
-    return _tried(config, picked, pool)
+    return _tried(picked, pool)
 
 
 def _is_own(spec: str) -> bool:
@@ -89,16 +90,15 @@ def _is_own(spec: str) -> bool:
     return ":" in name and not is_given(name)
 
 
-def _tried(config: RunConfig, spec: str, pool: Pool) -> list[Note]:
-    seconds = config.try_models_s
-    usual = limits_of(seconds, 0.0)
+def _tried(spec: str, pool: Pool) -> list[Note]:
+    usual = limits_of(_SECONDS, 0.0)
     name, memory = f"model {spec}", usual.memory if usual else 0
-    names = ("try-models-s", "three quarters of this machine's memory")
-    way_out = "A slow model needs a larger try-models-s; 0 starts without this trial."
-    trial = Limits(seconds=seconds, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
+    names = (f"time for a fit of {_ROWS} rows", "three quarters of this machine's memory")
+    way_out = "No run would end with it: name a smaller model, or look at where it was."
+    trial = Limits(seconds=_SECONDS, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            told = json.loads(trial(partial(_trial, spec, pool, Path(folder), seconds)))
+            told = json.loads(trial(partial(_trial, spec, pool, Path(folder))))
             return [Note(code, {"model": spec, **values}) for code, values in told]
         except LimitError as error:
             where = _where(Path(folder) / "stack")
@@ -115,10 +115,10 @@ def _where(stack: Path) -> str:
     return f"{Path(found[0][0]).name}, line {found[0][1]}, in {found[0][2]}" if found else ""
 
 
-def _trial(spec: str, pool: Pool, folder: Path, seconds: float) -> bytes:
+def _trial(spec: str, pool: Pool, folder: Path) -> bytes:
     """Do the trial; return codes and values of its notes as JSON."""
     with (folder / "stack").open("w") as stack:
-        faulthandler.dump_traceback_later(max(seconds * 0.9, seconds - 1.0), file=stack)
+        faulthandler.dump_traceback_later(max(_SECONDS * 0.9, _SECONDS - 1.0), file=stack)
         try:
             return json.dumps(_notes(spec, pool)).encode()
         finally:

@@ -43,7 +43,7 @@ class FedProxConfig(LocalEpochsConfig):
     section: ClassVar[str] = "fedprox"
 
     proximal_mu: float = setting(0.1, ge=0, told=True)
-    """Weight of the term that holds a party's net near the server's; 0 is FedAvg."""
+    """Weight of FedProx's term that holds a party's net near the server's; 0 is FedAvg."""
 
 
 class SCAFFOLDConfig(LocalEpochsConfig):
@@ -94,7 +94,8 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
     section: ClassVar[str] = "dp-fedavg"
 
     clip: float = setting(1.0, ge=1e-6, le=1e6)
-    """L2 norm to which the server scales a party's update (its weights minus those it got) down, if it is longer."""
+    """L2 norm to which DP-FedAvg's server scales a party's update (its weights minus those it got) down, if it is
+    longer."""
     noise_multiplier: float = setting(0.0, ge=0, le=1e6, zero="auto", section=PAPER)
     """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
     auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""

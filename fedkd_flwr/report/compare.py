@@ -47,7 +47,7 @@ _DATA: tuple[str, ...] = (
     "num-test",
     "paper.public-from",
 )
-_DATA += ("test-table", "synthetic-rows", "synthetic-features", "synthetic-classes")
+_DATA += ("test-table",)
 _PUBLIC: tuple[str, ...] = (
     "num-test",
     "paper.public-from",

@@ -59,7 +59,7 @@ def _pool(config: RunConfig) -> Pool:
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
     pool = load_pool(
         config.dataset,
-        **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
+        **_told(config, (*_POOL, *_FILES)),
         rows=rows or None,
         own_parties=config.has_parties,
         hold_out_public=bool(config.draw_public_epsilon),
@@ -74,7 +74,6 @@ _POOL = (
     *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
 )
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
-_SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
 
 

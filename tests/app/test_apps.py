@@ -27,10 +27,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import load
 
 SYNTHETIC = {
-    "dataset": "synthetic",
-    "synthetic-rows": 200,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=200, features=4, classes=3)",
 }
 LEARN = {
     "partitioner": "iid",
@@ -317,7 +314,7 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
         ),
         ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
         ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
-        ({"synthetic-rows": 200, "dataset": "digits"}, "synthetic-rows must keep its default"),
+        ({"dataset": "digits(rows=200)"}, "parameter of digits must be rows, features or classes of synthetic, got"),
         ({"fraction-parties": 0.5}, "fraction-parties must not be set for fedct, got 0.5"),
     ],
     ids=["not a choice", "of another option", "of another algorithm", "of another data set", "of no use"],

@@ -49,8 +49,7 @@ CALLABLES = (
 @pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
 def test_a_silo_runs_nothing_that_a_run_names_by_import_string(name, role, tmp_path):
     node = parse_node_config({"party": "a", "data-path": "a.csv", "public-path": "p.csv"})
-    params = json.dumps({"command": f"touch {tmp_path / 'seen'}"})
-    run = parse_run_config({"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": params})
+    run = parse_run_config({"algorithm": "fedkt", role: f"{name}(command='touch {tmp_path / 'seen'}')"})
     with pytest.raises(RefusalError, match="of the run must be a name of the zoo at a node without allow-code"):
         make_client(run, node, "1")
     assert not (tmp_path / "seen").exists()

@@ -20,9 +20,7 @@ from fedkd_flwr.simulation.rows import central_rows, simulated_pool
 from fedkd_flwr.stores.book import looked_at
 
 FAST = {
-    "dataset": "synthetic",
-    "synthetic-rows": 400,
-    "synthetic-features": 6,
+    "dataset": "synthetic(rows=400, features=6)",
     "model": "decision-tree",
     "partitioner": "iid",
     "num-parties": 3,

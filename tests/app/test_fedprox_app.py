@@ -16,9 +16,7 @@ from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 pytest.importorskip("torch")
 
 FAST = {
-    "dataset": "synthetic",
-    "synthetic-rows": 300,
-    "synthetic-features": 4,
+    "dataset": "synthetic(rows=300, features=4)",
     "partitioner": "iid",
     "model": "mlp(hidden=[8], batch_size=16, epochs=2, lr=0.01)",
     "num-parties": 3,

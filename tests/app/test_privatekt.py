@@ -18,10 +18,7 @@ torch = pytest.importorskip("torch")
 
 PRIVATEKT = {
     "algorithm": "privatekt",
-    "dataset": "synthetic",
-    "synthetic-rows": 200,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=200, features=4, classes=3)",
     "partitioner": "iid",
     "model": "mlp(hidden=[8], optimizer='sgd', lr=0.1, batch_size=16, epochs=2)",
     "num-rounds": 3,

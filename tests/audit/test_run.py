@@ -13,7 +13,7 @@ from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 
-SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "num-parties": 2, "partitioner": "iid", "num-test": 40}
+SMALL = {"dataset": "synthetic(rows=400)", "num-parties": 2, "partitioner": "iid", "num-test": 40}
 SMALL |= {"num-public": 60, "num-private": 120, "model": "decision-tree"}
 
 
@@ -23,7 +23,7 @@ def _config(tmp_path, **settings):
 
 def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     words = ["dev", "audit", "dataset=synthetic", "model=decision-tree", f"output-dir={tmp_path}", "partitioner=iid"]
-    words += ["num-public=60", "num-private=120", "num-test=20", "synthetic-rows=200", "num-rounds=1"]
+    words += ["num-public=60", "num-private=120", "num-test=20", "dataset=synthetic(rows=200)", "num-rounds=1"]
     words += ["label-mechanism=randomized-response", "paper.label-epsilon=0.01", "--parties", "2", "--shadows", "4"]
     with pytest.raises(SystemExit, match=r"^0$"):
         main([*words, "--output", str(tmp_path / "found.json")])
@@ -89,7 +89,7 @@ def test_density_ratios_are_said_to_come_with_labels_and_class_counts(tmp_path):
         ({}, 5, "shadows must be even"),
         ({}, 2, "shadows must be a whole number >= 4"),
         ({"num-parties": 0}, 4, "simulation with num-parties"),
-        ({"algorithm": "fedmd", "paper.send-changes": True, "score-bits": 8}, 4, "paper.send-changes must be false"),
+        ({"algorithm": "fedmd", "send-changes": True, "score-bits": 8}, 4, "send-changes must be false"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(tmp_path, settings, shadows, match):

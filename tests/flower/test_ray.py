@@ -11,7 +11,7 @@ pytestmark = pytest.mark.flower
 
 PARTIES = [f"party-{i:03d}" for i in range(3)]
 SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 3}
-SYNTHETIC = {"dataset": "synthetic", "synthetic_rows": 400}
+SYNTHETIC = {"dataset": "synthetic(rows=400)"}
 NET = """
 from torch import nn
 

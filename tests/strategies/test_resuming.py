@@ -31,10 +31,7 @@ from fedkd_flwr.wire.records import open_reply
 pytest.importorskip("torch")
 
 COMMON = {
-    "dataset": "synthetic",
-    "synthetic-rows": 150,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=150, features=4, classes=3)",
     "num-public": 30,
     "num-test": 30,
     "partitioner": "iid",
@@ -55,10 +52,10 @@ RUNS = {
     "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "consensus": "majority", **ON},
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
-    "fedmd": {**SCORES, "paper.send-changes": True, "answer-form": "softmax", "score-bits": 8},
+    "fedmd": {**SCORES, "send-changes": True, "answer-form": "softmax", "score-bits": 8},
     "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "dsfl": SCORES,
-    "scarlet": {**SCORES, "num-rounds": 3, "paper.cache-rounds": 2},
+    "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
     "feddf": {**NET, **SOME, "paper.server-epochs": 1},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
