@@ -157,11 +157,13 @@ def split_words(text: str) -> list[str]:
     >>> split_words("mlp(hidden=[8, 8], lr=0.1), knn")
     ['mlp(hidden=[8, 8], lr=0.1)', 'knn']
     """
-    depth, words = 0, [""]
-    for letter in text:
+    depth, start, words = 0, 0, []
+    for end, letter in enumerate(f"{text},"):
         depth += (letter in "([{") - (letter in ")]}")
-        words = [*words, ""] if letter == "," and depth == 0 else [*words[:-1], words[-1] + letter]
-    return [word.strip() for word in words]
+        if letter == "," and (depth == 0 or end == len(text)):
+            words.append(text[start:end].strip())
+            start = end + 1
+    return words
 
 
 def read_word(key: str, word: str) -> tuple[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ LIMITS = {
     "app": 3_861,
     "audit": 940,
     "baselines": 2_092,
-    "checks": 195,
+    "checks": 197,
     "cli": 1_454,
     "clients": 3_494,
     "data": 5_889,
