@@ -54,7 +54,8 @@ def _toml(value: Any) -> str:
     """Return a value for ``flwr run --run-config``, whose parser fails at escaped quotes."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    quote = '"' if "'" in str(value) else "'"
+    return f"{quote}{value}{quote}" if isinstance(value, str) else str(value)
 
 
 def settings(text: str) -> dict[str, Any]:
