@@ -518,7 +518,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, spoil, error, messa
 
 
 def test_more_rows_a_round_than_there_are_is_refused():
-    rule = r"privatekt\.transfer-rows must be at most 60 \(public rows\), got 61\. Ask for fewer"
+    rule = r"paper.transfer-rows must be at most 60 \(public rows\), got 61\. Ask for fewer"
     with pytest.raises(ConfigError, match=rule):
         make(transfer_rows=61)
 
