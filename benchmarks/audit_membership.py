@@ -23,7 +23,6 @@ from typing import Any
 
 Config = dict[str, Any]
 
-NET = '{"hidden": [128], "lr": 0.001, "batch_size": 64}'
 FASHION: Config = {
     "dataset": "fashion-mnist",
     "num-parties": 5,
@@ -32,11 +31,10 @@ FASHION: Config = {
     "num-test": 2000,
     "partitioner": "iid",
     "num-rounds": 8,
-    "model": "mlp",
-    "model-params": NET,
+    "model": "mlp(hidden=[128], lr=0.001, batch_size=64)",
 }
 ADULT: Config = {**FASHION, "dataset": "adult", "num-test": 5000, "num-rounds": 4}
-TREES: Config = {**ADULT, "model": "decision-tree", "model-params": ""}
+TREES: Config = {**ADULT, "model": "decision-tree"}
 # about 150 steps of 64 rows in each round: 10 epochs of a party's 1,000 rows
 FEDCT: Config = {"algorithm": "fedct", "paper.stop-when-converged": False}
 EXCHANGES: dict[str, Config] = {
@@ -44,7 +42,7 @@ EXCHANGES: dict[str, Config] = {
     # class counts and how typical each public row is of each class, beside the labels
     "fedct-ratios": {**FEDCT, "steps-per-round": 150, "consensus": "density-ratio"},
     "dd": {"algorithm": "dd", "answer-form": "softmax", "steps-per-round": 150},
-    "fedmd": {"algorithm": "fedmd", "answer-form": "logits", "initial-epochs": 10, "own-rows-epochs": 10},
+    "fedmd": {"algorithm": "fedmd", "answer-form": "logits", "paper.initial-epochs": 10, "paper.own-rows-epochs": 10},
     "fedavg": {"algorithm": "fedavg", "local-epochs": 10},
 }
 SETTINGS: dict[str, dict[str, Config]] = {
@@ -63,7 +61,7 @@ SETTINGS: dict[str, dict[str, Config]] = {
             **FASHION,
             **EXCHANGES["fedct"],
             "label-mechanism": "randomized-response",
-            "label-epsilon": 1.0,
+            "paper.label-epsilon": 1.0,
         }
     },
 }

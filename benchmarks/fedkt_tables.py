@@ -127,8 +127,8 @@ def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np
     from fedkd_flwr.seeds import derive_seed
     from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
-    forest = {"model": "random-forest", "model-params": "n_estimators=100,max_depth=6"}
-    boosted = {"model": "xgboost", "model-params": "n_estimators=50,max_depth=6,learning_rate=0.05"}
+    forest = {"model": "random-forest(n_estimators=100, max_depth=6)"}
+    boosted = {"model": "xgboost(n_estimators=50, max_depth=6, learning_rate=0.05)"}
     config = parse_run_config(
         {
             "algorithm": "fedkt",
@@ -137,8 +137,7 @@ def _votes(dataset: str, partitioning: str, data_root: str, seed: int = 1) -> np
             "seed": seed,
             "partitioner": "iid" if partitioning == "homogeneous" else "dirichlet",
             "party-test-fraction": 0.0,
-            "teacher-model": "decision-tree",
-            "teacher-params": "max_depth=6",
+            "teacher-model": "decision-tree(max_depth=6)",
             **(forest if dataset == "Adult" else boosted),
         }
     )

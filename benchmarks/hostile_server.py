@@ -129,7 +129,7 @@ def make_plan(name: str, seed: int) -> dict[str, Any]:
         "settings": settings(rng),
         "model": model,
         "params": chosen,
-        "node": {"model": model, "model-params": chosen} if owner else {},
+        "node": {"model": f"{model}{chosen}"} if owner else {},
         "whose": "node" if owner else "run",
         "net": chosen if algorithm == "privatekt" else silo.NET % "",
         "runs": int(rng.integers(1, 3)),

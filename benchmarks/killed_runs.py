@@ -44,9 +44,7 @@ from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 PARTIES, ROUNDS, PUBLIC, CLASSES = 3, 60, 60, 3
 EPSILON = 0.5
 CONFIG = {
-    "dataset": "synthetic",
-    "synthetic_rows": 300,
-    "synthetic_classes": CLASSES,
+    "dataset": f"synthetic(rows=300, classes={CLASSES})",
     "num_public": PUBLIC,
     "partitioner": "iid",
     "model": "decision-tree",

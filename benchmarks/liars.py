@@ -62,7 +62,7 @@ SKEWS: dict[str, dict[str, Any]] = {
     "iid": {"partitioner": "iid"},
     "0.5": {"partitioner": "dirichlet", "dirichlet-alpha": 0.5},
     "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "paper.min-party-rows": 5},
-    "one class": {"partitioner": "pathological", "classes-per-party": 1},
+    "one class": {"partitioner": "pathological", "paper.classes-per-party": 1},
 }
 ATTACKS = ("flip", "target", "all but one", "most", "random", "together", "scattered")
 RULES = (
@@ -100,8 +100,8 @@ def run_config(algorithm: str, data: str, skew: str, seed: int, root: str) -> Ru
     private, public, test = SIZES[data]
     settings: dict[str, Any] = {
         "algorithm": algorithm, "dataset": data, "data-root": str(Path(root).absolute()), "num-private": private,
-        "num-public": public, "num-test": test, "party-test-fraction": 0.0, "model": "random-forest",
-        "model-params": "n_estimators=20", "seed": seed, **SKEWS[skew],
+        "num-public": public, "num-test": test, "party-test-fraction": 0.0, "model": "random-forest(n_estimators=20)",
+        "seed": seed, **SKEWS[skew],
     }  # fmt: skip
     return parse_run_config(settings)
 

@@ -32,7 +32,7 @@ from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import lacking, simulated_pool
 
 SEEDS = (501, 502, 503, 504, 505)
-MODELS = {"forest": ("random-forest", "n_estimators=30"), "XGBoost": ("xgboost", "n_estimators=30")}
+MODELS = {"forest": "random-forest(n_estimators=30)", "XGBoost": "xgboost(n_estimators=30)"}
 SPLITS = {"Dirichlet 1": {"dirichlet_alpha": 1.0}, "iid": {"partitioner": "iid"}}
 ADULT: dict[str, Any] = {"num_public": 2000, "num_test": 2000, "num_private": 6000, "parties": 10}
 ONE = {"students_per_party": 1, "teachers_per_student": 1}
@@ -41,11 +41,10 @@ NEARLY_EMPTY = "hungarian:ca,thal;switzerland:ca;va:ca,thal"
 
 def figures(data: str, root: str, seed: int, model: str, **settings: Any) -> dict[str, float]:
     """Return what one run reached."""
-    name, params = MODELS[model]
     with tempfile.TemporaryDirectory() as folder:
         own = {"save_party_models": False, "centralised": False, "progress": False, "output_dir": folder}
         record = simulate(
-            data, data_root=root, algorithm="fedkt", seed=seed, model=name, model_params=params, **own, **settings
+            data, data_root=root, algorithm="fedkt", seed=seed, model=MODELS[model], **own, **settings
         ).record
     means, server = record.mean_accuracies(), record.server["common"]
     found = {"server": server.accuracy, "commonest class": server.baseline}

@@ -87,8 +87,7 @@ def settings(parties: int, rounds: int, folder: Path) -> dict[str, Any]:
     """Return the run's settings."""
     return {
         "algorithm": "fedct",
-        "dataset": "synthetic",
-        "synthetic-rows": 100 * parties + 3000,
+        "dataset": f"synthetic(rows={100 * parties + 3000})",
         "num-parties": parties,
         "num-rounds": rounds,
         "num-public": 2000,

@@ -141,7 +141,7 @@ def settings(algorithm: str, parties: int, folder: Path) -> dict[str, Any]:
         **SETTINGS,
         **rounds,
         "algorithm": algorithm,
-        "synthetic-rows": max(rows, 4000),
+        "dataset": f"synthetic(rows={max(rows, 4000)})",
         "num-parties": parties,
         "output-dir": str(folder),
     }

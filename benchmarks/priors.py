@@ -57,7 +57,7 @@ def run(tables: Path, case: tuple[str, str, str, int, float], seed: int) -> dict
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "dataset": "table", "table": tables / f"{table}.csv", "label": "label", "algorithm": algorithm,
-            "model": model, "model-params": f"n_estimators={TREES}", "num-parties": parties, "seed": seed,
+            "model": f"{model}(n_estimators={TREES})", "num-parties": parties, "seed": seed,
             "partitioner": "dirichlet", "dirichlet-alpha": alpha, "num-public": PUBLIC, "num-test": TEST,
             "centralised": "false", "output-dir": folder,
         }  # fmt: skip

@@ -66,7 +66,7 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHON
 OURS = {
     "as published": ("fedkt-adult",),
     "the rule is found": ("fedkt-adult-auto",),
-    "single trees": ("fedkt-adult", "model=decision-tree", "model-params=max_depth=6"),
+    "single trees": ("fedkt-adult", "model=decision-tree(max_depth=6)"),
 }
 
 
@@ -93,7 +93,7 @@ def ours(config: str, *changes: str, data_root: Path, partitions: Path, index: i
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "data-root": data_root.resolve(),
-            "partition-path": partitions.resolve(),
+            "paper.partition-path": partitions.resolve(),
             "paper.partition-index": index,
             "output-dir": folder,
         }
@@ -132,7 +132,7 @@ def models_alone(data_root: Path, partitions: Path, index: int) -> float:
         return call
 
     settings = flatten_dict(tomllib.loads((ROOT / f"simulations/{OURS['as published'][0]}.toml").read_text()))
-    settings |= {"data-root": str(data_root.resolve()), "partition-path": str(partitions.resolve())}
+    settings |= {"data-root": str(data_root.resolve()), "paper.partition-path": str(partitions.resolve())}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         for kind in (RandomForestClassifier, DecisionTreeClassifier):
             for name in ("fit", "predict", "predict_proba"):

@@ -39,7 +39,7 @@ MODELS = ("knn", "logistic-regression", "decision-tree", "random-forest", "hist-
 FIXED = {
     *("name", "num_parties", "tracking", "output_dir", "data_root", "resume_from", "public_path", "schema_path"),
     *("rehearsal", "partition_path", "partition_index", "round_timeout_s", "nodes_stable_s", "node_deadline_s"),
-    *("dataset", "table", "label", "seed", "try_models_s", "own_column_share"),
+    *("dataset", "table", "label", "seed", "own_column_share"),
 }
 MOST = {"num_rounds": 3, "local_epochs": 2, "solo_epochs": 2, "teachers_per_student": 4, "students_per_party": 3}
 COMMAND = "from fedkd_flwr.cli.start import main; main()"

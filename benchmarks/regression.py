@@ -66,7 +66,7 @@ def run(table: pd.DataFrame, seed: int, split: str, **settings: Any) -> dict[str
     with tempfile.TemporaryDirectory() as folder:
         done = fk.simulate(
             private, label="y", parties=5, test=test, public=public.drop(columns="y"), algorithm="pate", seed=seed,
-            model="random-forest", model_params=f"n_estimators={TREES}", party_test_fraction=0.0, output_dir=folder,
+            model=f"random-forest(n_estimators={TREES})", party_test_fraction=0.0, output_dir=folder,
             save_party_models=False, progress=False, **SPLITS[split], **settings,
         )  # fmt: skip
     means = done.models.groupby("whose")[["rmse", "mae", "r2"]].mean()

@@ -47,19 +47,19 @@ from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.settings.run_settings import resumed_settings  # noqa: E402
 from fedkd_flwr.stores.book import ledger_in  # noqa: E402
 
-DATA = {"dataset": "synthetic", "synthetic-rows": 300, "synthetic-classes": 3, "num-public": 60, "num-test": 60}
+DATA = {"dataset": "synthetic(rows=300, classes=3)", "num-public": 60, "num-test": 60}
 COMMON = {**DATA, "partitioner": "iid", "num-parties": 3, "centralised": "false"}
-NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 2}'}
+NET = {"model": "mlp(hidden=[8], epochs=2)"}
 RUNS: dict[str, dict[str, Any]] = {
     "fedct": {"algorithm": "fedct", **NET, "num-rounds": 8, "paper.stop-when-converged": "false"},
-    "fedmd": {"algorithm": "fedmd", **NET, "num-rounds": 8, "initial-epochs": 5},
+    "fedmd": {"algorithm": "fedmd", **NET, "num-rounds": 8, "paper.initial-epochs": 5},
     "privatekt": {"algorithm": "privatekt", **NET, "num-rounds": 8, "privatekt.round-epsilon": 4.0},
     "dp-fedct": {
         "algorithm": "fedct",
         "model": "decision-tree",
         "num-rounds": 8,
         "label-mechanism": "randomized-response",
-        "label-epsilon": 0.5,
+        "paper.label-epsilon": 0.5,
     },
     "fedkt-l2": {
         "algorithm": "fedkt",

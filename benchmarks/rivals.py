@@ -100,14 +100,13 @@ def ours(method: str, given: dict[str, Any]) -> Numbers:
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "algorithm": algorithm, "dataset": given["dataset"], "data-root": given["data_root"],
-            "num-parties": PARTIES, "partitioner": "file", "partition-path": given["split"],
-            "party-test-fraction": 0.0, "model": net,
-            "model-params": json.dumps({"lr": 0.001, "batch_size": 64}), "centralised": "false", "seed": given["seed"],
-            "output-dir": folder,
+            "num-parties": PARTIES, "partitioner": "file", "paper.partition-path": given["split"],
+            "party-test-fraction": 0.0, "model": f"{net}(lr=0.001, batch_size=64)", "centralised": "false",
+            "seed": given["seed"], "output-dir": folder,
         }  # fmt: skip
         if algorithm == "fedkt":
-            params = {"lr": 0.001, "batch_size": 64, "epochs": given["epochs"]}
-            settings |= {"consensus": rule, "model-params": json.dumps(params), "paper.party-models": "false"}
+            model = f"{net}(lr=0.001, batch_size=64, epochs={given['epochs']})"
+            settings |= {"consensus": rule, "model": model, "paper.party-models": "false"}
         else:
             settings |= {"consensus": rule, "num-rounds": 3, "steps-per-round": given["steps"]}
         words = [f"{key}={value}" for key, value in settings.items()]

@@ -49,7 +49,6 @@ SIZES = {"num-public": 200, "num-private": 600, "num-test": 200}
 CAPS = {
     "num-parties": 5,
     "num-rounds": 3,
-    "synthetic-rows": 2000,
     "num-queries": 100,
     "steps-per-round": 5,
     "local-epochs": 1,
@@ -59,17 +58,17 @@ CAPS = {
     "initial-epochs": 1,
     "own-rows-epochs": 1,
 }
-# Upper bounds within model-params and the like; of a list: of each of its numbers.
+# Upper bounds of models' parameters; of a list: of each of its numbers.
 PARAM_CAPS = {"n_estimators": 5, "epochs": 1, "hidden": 16, "channels": 8}
-FEWER_STEPS = '{"batch_size": 8, "weight_decay": 1e-6, "epochs": 3, "lr": 0.003}'
+FEWER_STEPS = "cnn-fedkt(batch_size=8, weight_decay=1e-6, epochs=3, lr=0.003)"
 # Further settings of the simulations whose file's name contains this.
 CHANGES: dict[str, Config] = {
-    "-random-forest.": {"model-params": "n_estimators=10"},
-    "-rulefit.": {"model-params": "n_estimators=3,max_rules=20", "num-rounds": 2},
+    "-random-forest.": {"model": "random-forest(n_estimators=10)"},
+    "-rulefit.": {"model": "rulefit(n_estimators=3, max_rules=20)", "num-rounds": 2},
     "-mixed": {"num-rounds": 2},
-    "fedct-digits": {"model-params": "n_estimators=10"},
+    "fedct-digits": {"model": "random-forest(n_estimators=10)"},
     # nets that have seen less give one class to all rows, and FedKT's first model cannot begin
-    "fedkt-prox-": {"model-params": FEWER_STEPS, "student-params": FEWER_STEPS, "num-rounds": 2, "num-parties": 3},
+    "fedkt-prox-": {"model": FEWER_STEPS, "student-model": FEWER_STEPS, "num-rounds": 2, "num-parties": 3},
     # The published files draw a subset of each party's rows (NFDP). `EXTRAS` covers that; here parties learn from all.
     "fedmd-": {"subset-rows": 0, "num-rounds": 2},
     # The partitions are given for 50 parties: no fewer can be asked for.
@@ -81,12 +80,11 @@ LEFT_OUT: dict[str, str] = {}  # name of a simulation -> why it is not run
 # ---------------------------------------------------------------------------------------------------- further settings
 
 DIGITS: Config = {**SIZES, "dataset": "digits", "num-parties": 4, "model": "decision-tree"}
-SYNTHETIC: Config = {**DIGITS, "dataset": "synthetic", "synthetic-rows": 1200}
-NET: Config = {"model": "mlp", "model-params": '{"hidden": [16], "batch_size": 16, "lr": 0.01, "epochs": 2}'}
+SYNTHETIC: Config = {**DIGITS, "dataset": "synthetic(rows=1200)"}
+NET: Config = {"model": "mlp(hidden=[16], batch_size=16, lr=0.01, epochs=2)"}
 # some parties hold one class only, and give it to every public row
 UNEVEN: Config = {
-    "dataset": "synthetic",
-    "synthetic-rows": 1200,
+    "dataset": "synthetic(rows=1200)",
     "num-parties": 8,
     "dirichlet-alpha": 0.1,
     "paper.min-party-rows": 5,
@@ -146,7 +144,7 @@ EXTRAS: dict[str, Config] = {
         "steps-per-round": 10,
         "consensus": "dawid-skene",
     },
-    "fedct-synthetic": {**SYNTHETIC, "algorithm": "fedct", "synthetic-features": 8, "synthetic-classes": 4},
+    "fedct-synthetic": {**DIGITS, "algorithm": "fedct", "dataset": "synthetic(rows=1200, features=8, classes=4)"},
     "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
     "fedct-shard": {**FEDCT, "partitioner": "shard", "classes-per-party": 3},
     "fedct-size-skewed": {**FEDCT, "partitioner": "size-skewed"},
@@ -165,10 +163,8 @@ EXTRAS: dict[str, Config] = {
     "fedkt-roles": {
         **FEDKT,
         "teacher-model": "mixed:decision-tree,knn",
-        "student-model": "extra-trees",
-        "student-params": "n_estimators=5",
-        "final-model": "random-forest",
-        "final-params": "n_estimators=10",
+        "student-model": "extra-trees(n_estimators=5)",
+        "final-model": "random-forest(n_estimators=10)",
     },
     "fedkt-net": {**FEDKT, **NET, "teachers-per-student": 2},
     "fedkt-synthetic": {**SYNTHETIC, "algorithm": "fedkt"},
@@ -231,8 +227,8 @@ EXTRAS: dict[str, Config] = {
     "fedmd-logits": {**FEDMD, "answer-form": "logits"},
     "fedmd-softmax": {**FEDMD, "answer-form": "softmax"},
     "fedmd-argmax": {**FEDMD, "answer-form": "argmax"},
-    "fedmd-trees": {**FEDMD, "model": "decision-tree", "model-params": ""},
-    "fedmd-mixed": {**FEDMD, "model": "mixed:mlp,decision-tree", "model-params": ""},
+    "fedmd-trees": {**FEDMD, "model": "decision-tree"},
+    "fedmd-mixed": {**FEDMD, "model": "mixed:mlp,decision-tree"},
     "fedmd-revisit-first": {**FEDMD, "paper.distillation-order": "revisit-first"},
     "fedmd-digest-first": {
         **FEDMD,
@@ -274,7 +270,7 @@ EXTRAS: dict[str, Config] = {
     "dd-logits": {**DD, "answer-form": "logits", "distillation-weight": 2.0},
     "dd-argmax": {**DD, "answer-form": "argmax"},
     "dd-agreement-soft-bits-16": {**DD, "aggregation-weights": "agreement", "score-bits": 16},
-    "dd-trees": {**DD, "model": "mixed:decision-tree,knn", "model-params": ""},
+    "dd-trees": {**DD, "model": "mixed:decision-tree,knn"},
     "dd-gaussian": {**DD, "score-noise": "gaussian", "epsilon": 50.0},
     # exchanges of weights
     "fedprox": {**FEDPROX, "proximal-mu": 0.5},
@@ -322,10 +318,10 @@ def _small_params(text: str) -> str:
             return [capped(name, item) for item in value]
         return value if cap is None else min(value, cap)
 
-    if text.lstrip().startswith("{"):
-        return json.dumps({name: capped(name, value) for name, value in json.loads(text).items()})
-    pairs = (pair.partition("=") for pair in text.split(",") if pair)
-    return ",".join(f"{n}={capped(n, int(v)) if n in PARAM_CAPS else v}" for n, _, v in pairs)
+    from fedkd_flwr.checks import read_word
+
+    name, params = read_word("model", text)
+    return f"{name}({', '.join(f'{key}={capped(key, value)!r}' for key, value in params.items())})"
 
 
 def _overrides(name: str, settings: Mapping[str, Any]) -> Config:
@@ -336,10 +332,12 @@ def _overrides(name: str, settings: Mapping[str, Any]) -> Config:
     for key, cap in caps.items():
         if key in named or key in SIZES:
             small[key] = min(named.get(key) or cap, cap)
-    small.update({key: _small_params(value) for key, value in named.items() if key.endswith("-params") and value})
+    small.update({key: _small_params(value) for key, value in named.items() if key.endswith("model") and "(" in value})
     for part, changes in CHANGES.items():
         if part in f"{name}.toml":
             small.update(changes)
+    if "synthetic(" in str(named.get("dataset")):
+        small["dataset"] = str(named["dataset"]).replace("rows=40000", "rows=2000")
     return small
 
 

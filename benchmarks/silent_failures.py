@@ -53,7 +53,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.models.serialize import dumps
-from fedkd_flwr.models.zoo import make_model, parse_params
+from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
@@ -95,17 +95,20 @@ SCHEMAS = {
     "npz": _of_numbers(("x0", "x1", "x2")),
 }
 ALLOW = "fedct,fedkt,privatekt,fedmd,dd,dsfl,scarlet"
-NET = '{"hidden": [4], "epochs": 2, "batch_size": 8%s}'
+NET = "(hidden=[4], epochs=2, batch_size=8%s)"
 MODELS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("decision-tree", ("", "max_depth=1", "min_samples_leaf=9", "min_samples_split=30")),
-    ("knn", ("n_neighbors=5", "n_neighbors=20", "n_neighbors=1,metric=cosine")),
-    ("logistic-regression", ("max_iter=1", "max_iter=20,solver=liblinear", "max_iter=20,C=1e12")),
-    ("hist-gradient-boosting", ("max_iter=2", "max_iter=2,early_stopping=true", "max_iter=2,validation_fraction=1")),
-    ("random-forest", ("n_estimators=2", "n_estimators=2,max_samples=3", "n_estimators=2,oob_score=true")),
-    ("extra-trees", ("n_estimators=2", "n_estimators=2,max_features=3")),
-    ("xgboost", ("n_estimators=2", "n_estimators=2,min_child_weight=9", "n_estimators=1,subsample=0.1")),
-    ("rulefit", ("max_rules=4", "max_rules=4,tree_size=2", "max_rules=2,memory_par=0.5")),
-    ("mlp", (NET % "", NET % ', "lr": 1e30, "optimizer": "sgd"', NET % ', "dropout": 0.9')),
+    ("decision-tree", ("", "(max_depth=1)", "(min_samples_leaf=9)", "(min_samples_split=30)")),
+    ("knn", ("(n_neighbors=5)", "(n_neighbors=20)", "(n_neighbors=1, metric='cosine')")),
+    ("logistic-regression", ("(max_iter=1)", "(max_iter=20, solver='liblinear')", "(max_iter=20, C=1e12)")),
+    (
+        "hist-gradient-boosting",
+        ("(max_iter=2)", "(max_iter=2, early_stopping=True)", "(max_iter=2, validation_fraction=1)"),
+    ),
+    ("random-forest", ("(n_estimators=2)", "(n_estimators=2, max_samples=3)", "(n_estimators=2, oob_score=True)")),
+    ("extra-trees", ("(n_estimators=2)", "(n_estimators=2, max_features=3)")),
+    ("xgboost", ("(n_estimators=2)", "(n_estimators=2, min_child_weight=9)", "(n_estimators=1, subsample=0.1)")),
+    ("rulefit", ("(max_rules=4)", "(max_rules=4, tree_size=2)", "(max_rules=2, memory_par=0.5)")),
+    ("mlp", (NET % "", NET % ", lr=1e30, optimizer='sgd'", NET % ", dropout=0.9")),
 )
 """Cheap ones, each with parameters of which some fail on some rows."""
 _WEIGHTS = np.array([0.2 if name == "rulefit" else 1.0 for name, _ in MODELS])  # drawn alike, it took 95 % of the time
@@ -407,11 +410,10 @@ def _told(name: str, settings: Mapping[str, Any], public: PublicSet) -> dict[str
 
 def _net(params: str, public: PublicSet, seed: int) -> list[np.ndarray]:
     model = make_model(
-        "mlp",
+        f"mlp{params}",
         num_classes=public.num_classes,
         num_features=public.num_features,
         seed=seed,
-        params=parse_params(params),
     )
     return [array.copy() for array in model.initialize().arrays()]
 
@@ -586,7 +588,7 @@ def make_case(seed: int) -> dict[str, Any]:
     node: dict[str, Any] = {"party": "a", "allow-algorithms": ALLOW, "test-fraction": float(rng.choice([0.0, 0.2]))}
     whose = str(rng.choice(["node", "run"]))
     if whose == "node":
-        node |= {"model": model, "model-params": chosen}
+        node |= {"model": f"{model}{chosen}"}
     elif name != "privatekt" and rng.integers(4) == 0:
         node["require-privacy"] = True  # whatever the run names, it has a random forest
         model, chosen = str(rng.choice(["decision-tree", "knn", "logistic-regression"])), "max_depth=0"
@@ -615,7 +617,7 @@ def run_config(case: Mapping[str, Any], public_path: str) -> dict[str, Any]:
     """Return the run config of a case."""
     keys = find_card(case["algorithm"]).config.keys()
     own = {keys[name]: value for name, value in case["settings"].items()}
-    model = {"model": case["model"], "model-params": case["params"]} if case["whose"] == "run" else {}
+    model = {"model": f"{case['model']}{case['params']}"} if case["whose"] == "run" else {}
     return {"algorithm": case["algorithm"], "public-path": public_path, **own, **model}
 
 
@@ -688,7 +690,7 @@ def _warm_up() -> None:
     """Use each model once: else each visit's process, a copy of this one, imports the libraries again."""
     X, y = np.eye(6, dtype=np.float32), np.arange(6) % len(CLASSES)
     for name, params in MODELS:
-        model = make_model(name, num_classes=len(CLASSES), num_features=6, seed=0, params=parse_params(params[0]))
+        model = make_model(f"{name}{params[0]}", num_classes=len(CLASSES), num_features=6, seed=0)
         dumps(model.fit(X, y))
         model.metrics(X, y)
 

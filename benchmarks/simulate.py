@@ -51,10 +51,11 @@ def _flwr(*arguments: str) -> Any:
 
 
 def _toml(value: Any) -> str:
-    """Return a value for ``flwr run --run-config``, whose parser fails at the escaped quotes of model-params."""
+    """Return a value for ``flwr run --run-config``, whose parser fails at escaped quotes."""
     if isinstance(value, bool):
         return str(value).lower()
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    quote = '"' if "'" in str(value) else "'"
+    return f"{quote}{value}{quote}" if isinstance(value, str) else str(value)
 
 
 def settings(text: str) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def settings(text: str) -> dict[str, Any]:
 
 def configuration(path: Path, data_root: str, partition_path: str, further: Sequence[str]) -> dict[str, Any]:
     """Return the run config of a file, with this machine's folders and further ``KEY=VALUE`` settings as TOML."""
-    here = {"data-root": data_root, "partition-path": partition_path}
+    here = {"data-root": data_root, "paper.partition-path": partition_path}
     folders = {key: str(Path(value).absolute()) for key, value in here.items() if value}
     return {**settings(path.read_text(encoding="utf-8")), **folders, **settings("\n".join(further))}
 

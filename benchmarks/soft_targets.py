@@ -33,7 +33,7 @@ from fedkd_flwr.data.published import read_published
 ROWS, PARTIES = 3000, 5  # a quarter of the rows is public, a quarter for common tests
 SEEDS = (11, 12, 13, 14, 15)  # no choice was made on them
 DEALS = ("iid", "0.1")
-MODELS = {"xgboost": "n_estimators=20", "random-forest": "n_estimators=20", "mlp": ""}
+MODELS = {"xgboost": "(n_estimators=20)", "random-forest": "(n_estimators=20)", "mlp": ""}
 CASES = [
     ("adult", "fedct", "xgboost"),
     ("cod-rna", "fedct", "random-forest"),
@@ -113,7 +113,7 @@ def main() -> None:
                 continue  # it is the majority there
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
-            of_model = {"model": model, **({} if options.uneven else {"model_params": MODELS[model]})}
+            of_model = {"model": model if options.uneven else f"{model}{MODELS[model]}"}
             told = {"parties": PARTIES, "num_public": rows // 4, "num_test": rows // 4, "algorithm": algorithm}
             made = federation(tables[name], seed=seed, deal=deal, **of_model, **told, **settings)
             found.setdefault(key, {}).setdefault(send, {})[str(seed)] = made

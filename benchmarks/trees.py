@@ -48,14 +48,14 @@ ROWS, PUBLIC, TEST, TREES = 6500, 1500, 2000, 30
 TABLES = ("adult", "cod-rna", "mushroom", "wine")
 DEALS = (0, 1, 0.5, 0.1)  # Dirichlet's alpha; 0: iid
 FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss")
-BOOSTED = {"model": "xgboost", "model-params": f"n_estimators={TREES}"}
-FOREST = {"model": "random-forest", "model-params": "n_estimators=50"}
+BOOSTED = {"model": f"xgboost(n_estimators={TREES})"}
+FOREST = {"model": "random-forest(n_estimators=50)"}
 BAGGING = {"algorithm": "fedxgb-bagging", "num-rounds": TREES, **BOOSTED}
 METHODS: dict[str, dict[str, Any]] = {
     "FedKT": {"algorithm": "fedkt", "centralised": True, **BOOSTED},
     "FedCT": {"algorithm": "fedct", **BOOSTED},
     "bagging, mean": BAGGING,
-    "bagging, sum": {**BAGGING, "fedxgb-bagging.leaves": "sum"},
+    "bagging, sum": {**BAGGING, "paper.leaves": "sum"},
     "pooled forest": {"algorithm": "pooled-forest", **FOREST},
 }
 HOSPITAL_METHODS: dict[str, dict[str, Any]] = {

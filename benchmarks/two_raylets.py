@@ -35,8 +35,7 @@ from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 
 PARTIES = 4
 SETTINGS: dict[str, Any] = {
-    "dataset": "synthetic",
-    "synthetic-rows": 1200,
+    "dataset": "synthetic(rows=1200)",
     "num-rounds": 2,
     "num-parties": PARTIES,
     "model": "mixed",

@@ -133,13 +133,11 @@ def main() -> None:
         "dataset": "a9a",
         "data-root": str(Path(options.data_root).absolute()),
         "party-test-fraction": 0.0,
-        "model": "random-forest",
-        "model-params": "n_estimators=100,max_depth=6",
-        "teacher-model": "decision-tree",
-        "teacher-params": "max_depth=6",
+        "model": "random-forest(n_estimators=100, max_depth=6)",
+        "teacher-model": "decision-tree(max_depth=6)",
     }
     if options.what == "uninformative" and options.partition_path:
-        settings["partition-path"] = str(Path(options.partition_path).absolute())
+        settings["paper.partition-path"] = str(Path(options.partition_path).absolute())
     elif options.what == "uninformative":
         parser.error("uninformative needs --partition-path")
     found = {}

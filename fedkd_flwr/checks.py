@@ -5,6 +5,7 @@ The whole package uses these. True, False and NaN are not numbers; NumPy's scala
 
 from __future__ import annotations
 
+import ast
 import difflib
 import math
 from collections.abc import Collection
@@ -14,7 +15,16 @@ import numpy as np
 
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = ["check_choice", "check_flag", "check_number", "check_whole", "nearest", "number_rule"]
+__all__ = [
+    "check_choice",
+    "check_flag",
+    "check_number",
+    "check_whole",
+    "nearest",
+    "number_rule",
+    "read_word",
+    "split_words",
+]
 
 
 def check_whole(
@@ -139,3 +149,49 @@ def _as_float(value: Any) -> float:
         return float(value)
     except OverflowError:  # a whole number beyond the largest float
         return math.inf
+
+
+def split_words(text: str) -> list[str]:
+    """Return words that stand between commas; those within brackets do not count.
+
+    >>> split_words("mlp(hidden=[8, 8], lr=0.1), knn")
+    ['mlp(hidden=[8, 8], lr=0.1)', 'knn']
+    """
+    depth, start, words = 0, 0, []
+    for end, letter in enumerate(f"{text},"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and (depth == 0 or end == len(text)):
+            words.append(text[start:end].strip())
+            start = end + 1
+    return words
+
+
+def read_word(key: str, word: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the parameters of ``name(parameter=value)``, values as Python writes them.
+
+    Raises `ConfigError`, which names ``key``, where the brackets hold anything but plain values by name.
+
+    >>> read_word("model", "mlp(hidden=[8, 8], optimizer='sgd')")
+    ('mlp', {'hidden': [8, 8], 'optimizer': 'sgd'})
+    """
+    name, bracket, rest = word.strip().partition("(")
+    if not bracket:
+        return name, {}
+    try:
+        call = ast.parse(f"_({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        values = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords if one.arg}
+        if len(values) < len(call.keywords) or not all(map(_is_plain, values.values())):
+            raise ValueError
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        rule = "be a name, or a name with parameters as Python writes them"
+        way_out = "Write for example: mlp(hidden=[64, 32], optimizer='sgd'), with text in quotes, True, False and None."
+        raise ConfigError(explain(key, rule, word[:200], way_out)) from error
+    return name.strip(), values
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, bool | int | float | str | None)

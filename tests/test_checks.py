@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole, number_rule
+from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole, number_rule, read_word, split_words
 from fedkd_flwr.errors import ConfigError, DataError
 
 ENDS = st.one_of(st.integers(-5, 5), st.floats(-5, 5))
@@ -110,3 +110,31 @@ def test_the_caller_chooses_the_error_and_the_way_out(check):
 def test_the_caller_of_a_flag_chooses_the_error():
     with pytest.raises(DataError, match="x must be true or false, got 'no'"):
         check_flag("x", "no", error=DataError)
+
+
+@pytest.mark.parametrize(
+    ("word", "read"),
+    [
+        ("knn", ("knn", {})),
+        ("my.module:make()", ("my.module:make", {})),
+        ("a(b=1, c=-2.5, d=True, e=None, f='x, (y')", ("a", {"b": 1, "c": -2.5, "d": True, "e": None, "f": "x, (y"})),
+        ("a(b=[[1], {'c': 2}])", ("a", {"b": [[1], {"c": 2}]})),
+    ],
+)
+def test_a_word_holds_a_name_and_plain_values(word, read):
+    assert read_word("model", word) == read
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["1", "a=1, a=2", "**{'a': 1}", "a=b", "a=(1, 2)", "a={1}", "a=b'c'", "a=1j", "a=open('x')", "a=1)(b=2", "a=",
+     "a=" + "-" * 100_000 + "1", "a=" + "[" * 100_000, "a=" + "9" * 5_000],
+)  # fmt: skip
+def test_a_word_with_anything_else_is_refused(inside):
+    with pytest.raises(ConfigError, match="model must be a name, or a name with parameters as Python writes them, got"):
+        read_word("model", f"m({inside})")
+
+
+def test_many_words_are_split_in_no_time_and_brackets_keep_theirs_together():
+    assert split_words("a(b=[1, 2], c={3: 4}), d:e") == ["a(b=[1, 2], c={3: 4})", "d:e"]
+    assert len(split_words("a," * 100_000)) == 100_001

@@ -27,7 +27,7 @@ were chosen on smaller ones."""
 
 ROOT = Path(__file__).parents[2]
 _QUICK_SEEDS = 2
-_HERE = ("data-root", "partition-path")  # where files lie is not what a run computes
+_HERE = ("data-root", "paper.partition-path")  # where files lie is not what a run computes
 _EMBEDDED = ("digits", "breast-cancer", "wine", "synthetic")
 _EXTRAS = (("torch", r"mlp|cnn|resnet"), ("xgboost", "xgboost"), ("rulefit", "rulefit"), ("text", "transformer"))
 
@@ -189,7 +189,7 @@ def plan(
         config = _settings(row, root)
         folders = {"data-root": str(Path(data_root).expanduser().absolute())} if data_root and needs(row, root) else {}
         if config.get("partitioner") == "file" and data_root:
-            folders["partition-path"] = _partitions(config["partition-path"], Path(folders["data-root"]))
+            folders["paper.partition-path"] = _partitions(config["paper.partition-path"], Path(folders["data-root"]))
         for i in range(asked or row.seeds or table.seeds):
             varied = {key: values[i % len(values)] for key, values in row.vary.items()}
             settings = {**config, **folders, **varied, "seed": first + i}
@@ -222,7 +222,7 @@ def needs(row: Row, root: Path) -> list[str]:
     dataset = settings.get("dataset", "digits")
     models = " ".join(str(value) for key, value in settings.items() if key == "model" or key.endswith("-model"))
     extras = [f"extra: {extra}" for extra, pattern in _EXTRAS if re.search(pattern, models)]
-    return [*([] if dataset in _EMBEDDED else [f"data: {dataset}"]), *extras]
+    return [*([] if dataset.partition("(")[0] in _EMBEDDED else [f"data: {dataset}"]), *extras]
 
 
 def seeds_note(seeds: Sequence[int], exception: str = "") -> str:

@@ -306,9 +306,9 @@ class ExchangeConfig(Config):
     seed: int = setting(1, ge=0, lt=2**63, told=True, first=True)
     """All randomness of a run but privacy noise derives from it."""
     nodes_stable_s: float = setting(0.0, ge=0, zero="auto")
-    """Without num-parties: seconds their number must stay unchanged. auto: 3 in simulation, 30 at silos."""
+    """Without num-parties: seconds that the number of nodes must stay unchanged. auto: 3 in simulation, 30 at silos."""
     node_deadline_s: float = setting(120.0, ge=0)
-    """Seconds after which waiting for nodes fails."""
+    """Seconds after which waiting for nodes to connect fails."""
 
     @property
     def privacy(self) -> Privacy:

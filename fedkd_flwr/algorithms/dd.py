@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fedkd_flwr.algorithms.card import Card, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, setting
 from fedkd_flwr.algorithms.exchange import StepsConfig, steps_on_pooled
 from fedkd_flwr.algorithms.score_exchange import ScoreExchangeConfig
 
@@ -20,8 +20,8 @@ class DDConfig(ScoreExchangeConfig, StepsConfig):
     section: ClassVar[str] = "dd"
     usual_loss: ClassVar[str] = "mse-probs"
 
-    distillation_weight: float = setting(1.0, ge=0, told=True)
-    """Weight of the distance to the averages, beside 1 for the party's own labels."""
+    distillation_weight: float = setting(1.0, ge=0, told=True, section=PAPER)
+    """DD: weight of the distance to the averages in a party's loss, beside 1 for its own labels."""
 
 
 CARD = Card(

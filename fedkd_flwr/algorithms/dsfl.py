@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import score_exchange
-from fedkd_flwr.algorithms.card import Card, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, setting
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
 
 __all__ = ["CARD", "DSFLConfig", "aggregate", "entropy_reduction"]
@@ -26,8 +26,8 @@ class DSFLConfig(DigestConfig):
     section: ClassVar[str] = "dsfl"
     sharpens: ClassVar[bool] = True
 
-    temperature: float = setting(0.1, gt=0)
-    """The paper's T: the averages are the softmax of the mean probabilities over T. Lower is more certain."""
+    temperature: float = setting(0.1, gt=0, section=PAPER)
+    """DS-FL's T: the averages are the softmax of the mean probabilities over T. Lower is more certain."""
 
 
 def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:

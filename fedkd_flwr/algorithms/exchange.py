@@ -55,7 +55,8 @@ class TiesConfig(ExchangeConfig):
     """How equal votes are broken."""
 
     ties: Ties = setting("random", told=True, section=PAPER)
-    """Equal votes: drawn from the seed, or the lowest class number as published codes do."""
+    """What an equal number of votes gives: a class drawn from the seed, or the lowest class number, as published codes
+    do."""
 
 
 class VotersConfig(TiesConfig):
@@ -63,7 +64,7 @@ class VotersConfig(TiesConfig):
 
     usual_rule: ClassVar[Uninformative] = "half"
 
-    one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto")
+    one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto", section=PAPER)
     """What the votes of a party that gives one class to all public rows weigh: half, nothing (leave-out), or as much as
     any other's (count), which repeats the papers. auto: half in FedKT and PATE, nothing in FedCT."""
 
@@ -71,12 +72,12 @@ class VotersConfig(TiesConfig):
     """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
     auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. trimmed: the same
     of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
-    anybody, which reproduces the papers."""
+    any other party, which reproduces the papers."""
 
     known_rows: int = setting(0, ge=0, zero="none")
-    """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. They judge what each
-    party's labels are worth, and which rule is best; for consensus "auto". At silos: rows with a label in the server's
-    copy of the public file."""
+    """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. With consensus auto they
+    judge what each party's labels are worth, and which rule is best. At silos: rows with a label in the server's copy
+    of the public file."""
 
     send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
@@ -152,7 +153,8 @@ class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
     epsilon: float = setting(0.0, ge=0, first=True, zero="none")
-    """What the noise of the whole run may cost: it is found from this. none: the noise is given."""
+    """What the noise of the whole run may cost: its strength is found from this. none: no noise, or a strength in
+    [paper]."""
 
     def check(self) -> None:
         """Refuse an epsilon of no noise."""
@@ -165,10 +167,13 @@ class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
     label_mechanism: LabelMechanism = setting("none", told=True, first=True)
-    """What a party does to each label before it leaves; auto takes what leaves less noise in the votes. Where scores
-    are exchanged: randomized-response alone, with answer-form="argmax"."""
-    label_epsilon: float = setting(0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none")
-    """Epsilon of one label's noise, given in place of the whole run's epsilon. none: it is found from epsilon."""
+    """Noise that a party puts on each label before it leaves; auto takes what leaves less noise in the votes. Where
+    scores are exchanged: randomized-response alone, with answer-form argmax."""
+    label_epsilon: float = setting(
+        0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none", section=PAPER
+    )
+    """Epsilon of one label's noise, as some papers print it, in place of epsilon, the whole run's. none: it is found
+    from epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
@@ -205,14 +210,14 @@ class StepsConfig(ExchangeConfig):
     """How long gradient learners train between two exchanges, in minibatch steps."""
 
     steps_per_round: int = setting(200, ge=1, le=100_000, told=True)
-    """Minibatch steps of torch nets between two exchanges; other models fit as they always do."""
+    """Minibatch steps that a torch net trains between two exchanges; other models fit as they always do."""
 
 
 class LocalEpochsConfig(ExchangeConfig):
     """How long parties train the net that the server sent, in passes over their rows."""
 
     local_epochs: int = setting(5, ge=1, le=1000, told=True)
-    """Passes of a party over its rows in each round."""
+    """Passes of a party over its rows in each round, where a net goes round."""
     solo_epochs: int = setting(0, ge=0, le=100_000, told=True, section=PAPER, zero="auto")
     """Passes of the net that a party trains alone for comparison. auto: as many as in its rounds."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from fedkd_flwr.algorithms.card import Card, Privacy, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
@@ -24,15 +24,16 @@ class FedKTConfig(OneShotVoteConfig):
     section: ClassVar[str] = "fedkt"
 
     level: Literal["L0", "L1", "L2"] = setting("L0", told=True, first=True)
-    """L0: no noise. L1: noise on the vote at the server, which protects parties. L2: noise on the votes of a party's
-    teachers, which protects records."""
+    """Whom FedKT's noise protects. L0: nobody, no noise. L1: parties, by noise on the vote at the server. L2: records,
+    by noise on the votes of a party's teachers."""
     students_per_party: int = setting(0, ge=0, le=100, told=True, zero="auto")
-    """The paper's s: students, and label arrays, per party. auto: 2 at L0, and 1 at L1 and L2, where s multiplies the
+    """FedKT's s: students, and label arrays, per party. auto: 2 at L0, and 1 at L1 and L2, where s multiplies the
     cost."""
     teachers_per_student: int = setting(0, ge=0, le=1000, told=True, zero="auto")
-    """The paper's t: disjoint subsets of a party's rows, and teachers, per student. auto: 5, and 25 at L2."""
-    voting: Literal["consistent", "plain"] = setting("consistent")
-    """Count a party only where all its students agree, as published, or count every student."""
+    """FedKT's t: disjoint subsets of a party's rows, and teachers, per student. auto: 5, and 25 at L2."""
+    voting: Literal["consistent", "plain"] = setting("consistent", section=PAPER)
+    """FedKT: count a party only where all its students agree, as published (consistent), or count every student
+    (plain)."""
 
     @property
     def privacy(self) -> Privacy:

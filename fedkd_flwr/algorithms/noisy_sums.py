@@ -42,13 +42,13 @@ class NoisySumsConfig(EpsilonConfig):
 
     section: ClassVar[str] = "noisy-sums"
 
-    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto")
-    """Standard deviation of the noise, in units of what one record moves. auto: found from epsilon, which is 1 where
-    neither is given."""
+    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto", section=PAPER)
+    """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
+    auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""
     bins: int = setting(10, ge=2, le=100, told=True)
-    """Bins of a numeric column whose bins the schema does not say: public rows fill them equally."""
+    """Noisy sums: bins of a numeric column whose bins the schema does not say; public rows fill them equally."""
     learn: Literal["auto", "naive-bayes", "public-rows"] = setting("auto")
-    """How the server's model is made of the sums. naive-bayes: of them alone. public-rows: a logistic regression that
+    """How noisy sums make the server's model. naive-bayes: of the sums alone. public-rows: a logistic regression that
     takes from public rows how columns go together. auto: that, where public rows are like the private ones."""
     party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels of public rows."""

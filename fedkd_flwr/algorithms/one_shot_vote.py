@@ -37,26 +37,33 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     between that rule, the vote by known rows and the server's own forest. median and mean are for grades and numbers,
     and what auto is there."""
     party_models: bool = setting(True, told=True, section=PAPER)
-    """Whether parties fit models of their own on the final labels. The papers have the server's model alone."""
+    """Whether parties fit models of their own on the final labels. The papers of FedKT and PATE have the server's model
+    alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)
-    """What is added to vote counts."""
-    gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)})
-    """Laplace noise of scale 1 / gamma votes on each count."""
-    sigma: float = setting(0.0, ge=0, told=True, only={"noise": ("gaussian", "confident-gaussian")})
-    """Gaussian noise: its standard deviation on each count, in votes."""
-    threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
-    """A query is answered where the largest count plus noise of sigma-threshold reaches so many votes."""
-    sigma_threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)})
-    """Standard deviation of the noise on that largest count, in votes; with epsilon: three times the answers'."""
+    """Noise on the counts of votes: in FedKT and PATE."""
+    gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)}, zero="auto", section=PAPER)
+    """Laplace noise on vote counts: its scale is 1 / gamma votes, in place of epsilon. auto: found from epsilon."""
+    sigma: float = setting(
+        0.0, ge=0, told=True, only={"noise": ("gaussian", "confident-gaussian")}, zero="auto", section=PAPER
+    )
+    """Gaussian noise on vote counts: its standard deviation in votes, in place of epsilon. auto: found from epsilon."""
+    threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="none")
+    """With confident-gaussian noise: a public row gets a label where its largest count, plus noise, reaches so many
+    votes."""
+    sigma_threshold: float = setting(
+        0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="auto", section=PAPER
+    )
+    """With confident-gaussian noise: that on the count which threshold judges, as a standard deviation in votes. auto:
+    three times that of the other counts, found from epsilon."""
     num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
-    """Public rows asked where there is noise, drawn before any vote is seen. all: each one."""
-    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="all")
-    """Asking ends after so many answers; all: no end before num-queries."""
+    """With noise on votes: how many public rows are asked, drawn before any vote is seen. all: each one."""
+    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="all", section=PAPER)
+    """With confident-gaussian noise: asking ends after so many answers. all: no end before num-queries."""
     learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
-    """Learn from the noisy winners or from the noisy counts, which tell more. They cost the same, but for Laplace noise
-    on two classes, where winners cost less."""
-    unanswered_rows: Literal["unused", "self-training"] = setting("unused", told=True)
-    """Public rows without an answer: not used, or labelled by a first model for a second one."""
+    """With noise on votes: learn from the noisy winners (labels) or from the noisy counts, which tell more. They cost
+    the same, but for Laplace noise on two classes, where winners cost less."""
+    unanswered_rows: Literal["unused", "self-training"] = setting("unused", told=True, section=PAPER)
+    """Public rows to which a noisy vote gave no answer: not used, or labelled by a first model for a second one."""
 
     @property
     def votes_per_party(self) -> int:

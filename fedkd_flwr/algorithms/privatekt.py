@@ -42,9 +42,9 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
     section: ClassVar[str] = "privatekt"
 
     round_epsilon: float = setting(5.0, gt=0, told=True)
-    """What one round costs a party that takes part in it: epsilon of its K labels together."""
-    transfer_rows: int = setting(2, ge=1, told=True)
-    """The paper's K: public rows that parties label in a round."""
+    """What one round costs a party that takes part in it: epsilon of all its labels of the round together."""
+    transfer_rows: int = setting(2, ge=1, told=True, section=PAPER)
+    """PrivateKT's K: public rows that parties label in a round."""
     buffer_rounds: int = setting(25, ge=1, section=PAPER)
     """PrivateKT's B: rounds of answers the server goes on learning from."""
     buffer_steps: int = setting(4, ge=1, section=PAPER)
@@ -52,10 +52,11 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
     self_training_share: float = setting(0.1, ge=0, le=1, section=PAPER)
     """PrivateKT's M as a share of the public rows: the server's net learns its own answers on them."""
     targets: Literal["hard", "soft"] = setting("hard", section=PAPER)
-    """Learn the likeliest class, as the published code, or the estimated shares of the classes, as the text."""
+    """What PrivateKT's server learns of a row: the likeliest class, as the published code, or the estimated shares of
+    the classes, as the text."""
     participation: Literal["any", "once"] = setting("any")
-    """Whether a party may be asked in several rounds. With once a run costs it round-epsilon; refused where parties are
-    too few for the rounds."""
+    """Whether a party may be asked in several rounds. once: in one only, so a run costs a party round-epsilon; refused
+    where parties are too few for the rounds."""
 
     @property
     def privacy(self) -> Privacy:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms import score_exchange
-from fedkd_flwr.algorithms.card import Card, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, setting
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
 
 __all__ = [
@@ -40,10 +40,11 @@ class ScarletConfig(DigestConfig):
     section: ClassVar[str] = "scarlet"
     sharpens: ClassVar[bool] = True
 
-    exponent: float = setting(1.5, gt=0)
-    """The averages are the mean probabilities to this power, brought back to a sum of 1. 1: the mean itself."""
+    exponent: float = setting(1.5, gt=0, section=PAPER)
+    """SCARLET: the averages are the mean probabilities to this power, brought back to a sum of 1. 1: the mean
+    itself."""
     cache_rounds: int = setting(5, ge=1)
-    """The paper's D: rounds for which a row's average is used before parties are asked again. 1: no cache."""
+    """SCARLET's D: rounds for which a row's average is used before parties are asked again. 1: no cache."""
 
 
 def enhanced_entropy_reduction(probs: NDArray[np.floating[Any]], exponent: float) -> NDArray[np.float64]:

@@ -41,36 +41,45 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
-    """What parties send of each public row asked: a net's outputs (not in DS-FL and SCARLET), class probabilities, or
-    labels alone."""
+    """What parties send of each public row asked, where scores are exchanged: a net's outputs (logits; not in DS-FL and
+    SCARLET), class probabilities (softmax), or labels alone (argmax)."""
     public_rows_per_round: int = setting(0, ge=0, zero="auto")
-    """How many public rows a round asks for, drawn from the seed. auto: 5,000, or all where there are fewer."""
-    distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting("auto", told=True)
+    """How many public rows a round of scores asks for, drawn from the seed. auto: 5,000, or all where there are
+    fewer."""
+    distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting(
+        "auto", told=True, section=PAPER
+    )
     """How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; else
     cross-entropy, and in DD the squared difference of probabilities."""
-    aggregation_weights: WeightingName = setting("equal")
-    """How much each party counts in the averages: equally, as published; by its agreement with the majority; or by how
-    probable its labels are."""
+    aggregation_weights: WeightingName = setting("equal", section=PAPER)
+    """How much each party counts in averages of scores: equally, as published; by its agreement with the majority; or
+    by how probable its labels are."""
     score_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
-    """Precision of what parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits (CFD)."""
+    """Precision of the scores that parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits
+    (CFD)."""
     average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER, zero="auto")
-    """Precision of the averages that go down. auto: that of score-bits; 16 where labels are averaged."""
+    """Precision of the averages of scores that go down. auto: that of score-bits; 16 where labels are averaged."""
     send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
-    """Send what changed since a row was last answered (CFD), where server and party hold the same earlier answers."""
-    pretrain_epochs: int = setting(0, ge=0, le=1000, told=True)
-    """Passes over the labelled public rows with which every torch net starts. 0: it starts at random."""
+    """With score-bits of 8 or fewer: send what changed since a row was last answered (CFD), where server and party hold
+    the same earlier answers."""
+    pretrain_epochs: int = setting(0, ge=0, le=1000, told=True, section=PAPER)
+    """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: it starts at
+    random."""
     subset_rows: int = setting(0, ge=0, told=True, zero="all")
-    """NFDP: each party learns from so many of its rows only, drawn once for ever. all: from all of them."""
+    """NFDP: each party learns from so many of its rows only, drawn once for ever. all: no subset."""
     subset_replacement: bool = setting(True, told=True, section=PAPER)
-    """Whether a row may be drawn several times."""
+    """NFDP: whether a row may be drawn several times into a party's subset (subset-rows)."""
     score_noise: Literal["none", "laplace", "gaussian"] = setting(
         "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
-    """What a party adds to the logits or probabilities it sends."""
-    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto")
-    """Scale (Laplace) or standard deviation (Gaussian) of score-noise. auto: found from epsilon."""
-    logit_bound: float = setting(10.0, gt=0, told=True, only={"answer_form": ("logits",), "score_noise": _ANY_NOISE})
-    """With noise, logits are clipped to plus or minus this."""
+    """Noise that a party puts on the logits or probabilities it sends."""
+    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto", section=PAPER)
+    """Scale (Laplace) or standard deviation (Gaussian) of score-noise, in place of epsilon. auto: found from
+    epsilon."""
+    logit_bound: float = setting(
+        10.0, gt=0, told=True, only={"answer_form": ("logits",), "score_noise": _ANY_NOISE}, section=PAPER
+    )
+    """With score-noise, logits are clipped to plus or minus this."""
 
     @property
     def privacy(self) -> Privacy:
@@ -186,18 +195,20 @@ class ScoreExchangeConfig(LabelNoiseConfig):
 class DigestConfig(ScoreExchangeConfig):
     """How parties learn the averages by themselves, before or after their own rows: FedMD's way."""
 
-    initial_epochs: int = setting(20, ge=1, le=1000, told=True)
+    initial_epochs: int = setting(20, ge=1, le=1000, told=True, section=PAPER)
     """FedMD's T1: passes over its own rows with which a party starts."""
-    distillation_epochs: int = setting(2, ge=1, le=1000, told=True)
+    distillation_epochs: int = setting(2, ge=1, le=1000, told=True, section=PAPER)
     """FedMD's T2: passes over the last round's public rows and averages."""
     distillation_batch: int = setting(64, ge=1, le=100_000, told=True, section=PAPER)
     """FedMD: rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
-    own_rows_epochs: int = setting(1, ge=0, le=1000, told=True)
-    """FedMD's T3: passes over its own rows after that. 0: none."""
+    own_rows_epochs: int = setting(1, ge=0, le=1000, told=True, section=PAPER)
+    """FedMD's T3: passes over its own rows after those over the averages. 0: none."""
     final_own_rows: bool = setting(True, told=True, section=PAPER)
-    """Whether they follow the very last digest too, as published; else a party ends with what all agree on."""
+    """FedMD: whether passes over its own rows follow a party's very last averages too, as published; else it ends with
+    what all agree on."""
     distillation_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True, section=PAPER)
-    """As published, or as a port of FedMD has it."""
+    """FedMD: whether a party learns the averages and then its own rows, as published, or the other way round, as a port
+    of FedMD has it."""
 
     def revisited(self, rounds: int) -> int:
         """Return the passes over its own rows that a party makes after digesting in a run of so many rounds."""

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.api.rows import table_of
+from fedkd_flwr.checks import split_words
 from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.models import given
@@ -223,8 +224,8 @@ class FederationResult:
         return f"<div>{''.join(parts)}</div>"
 
     def __getstate__(self) -> dict[str, Any]:
-        spec = str(self.record.config.get("model", "")).removeprefix("mixed:")
-        own = {one: given.given_model(one) for one in spec.split(",") if given.is_given(one)}
+        specs = split_words(str(self.record.config.get("model", "")).removeprefix("mixed:"))
+        own = {one: given.given_model(one) for one in specs if given.is_given(one)}
         own = {name: model for name, model in own.items() if hasattr(model, "forward") or isinstance(model, type)}
         kept = {name: value for name, value in self.__dict__.items() if name != "_opened"}
         return {**kept, "given": own}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -160,17 +159,12 @@ def class_values(labels: Any) -> dict[str, Any]:
 def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return keywords in snake_case as a run config writes them; None is passed over.
 
-    >>> settings_of({"algorithm": "fedct", "quorum": 0.8, "drop": ["name", "id"], "model_params": {"max_depth": 3}})
-    {'algorithm': 'fedct', 'fedct.quorum': 0.8, 'drop': 'name,id', 'model-params': '{"max_depth": 3}'}
+    >>> settings_of({"algorithm": "fedct", "quorum": 0.8, "drop": ["name", "id"]})
+    {'algorithm': 'fedct', 'fedct.quorum': 0.8, 'drop': 'name,id'}
     """
     own = find_card(str(given.get("algorithm", RunConfig.default("algorithm")))).config
     keys = {**own.keys(), **RunConfig.keys()}
-    named = {
-        name: json.dumps(value) if name.endswith("_params") and isinstance(value, Mapping) else _plain(value)
-        for name, value in given.items()
-        if value is not None
-    }
-    return {keys.get(name, name.replace("_", "-")): value for name, value in named.items()}
+    return {keys.get(n, n.replace("_", "-")): _plain(value) for n, value in given.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
+from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.clients.party import Party
@@ -71,17 +72,16 @@ def refuse_foreign_code(config: RunConfig, node: NodeConfig) -> None:
     way_out = "Name it as this node's own model, if you trust that code with your rows"
     way_out += "." if node.demands_privacy else ", or set allow-code=true for whatever runs name."
     for role in ("model", *config.card.roles):
-        spec, _ = config.model_of(role)
-        if role != "final" and ":" in spec.removeprefix("mixed:"):
-            raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", spec, way_out))
+        if role != "final" and any(":" in name for name in config.names_of(role)):
+            seen = config.model_of(role)
+            raise RefusalError(explain(f"{role} of the run", f"be a name of the zoo at a node {where}", seen, way_out))
 
 
 def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public: PublicSet) -> None:
     """Refuse parameters, of a zoo's models that the run names, that no run may ask of a silo."""
     for role in ("model", *config.card.roles):
-        spec, params = config.model_of(role)
-        if spec and role != "final" and node.takes_models:
-            model_factory(pick_model(spec, index), params, public, of_run=True)(seed=0)
+        if (spec := config.model_of(role)) and role != "final" and node.takes_models:
+            model_factory(pick_model(spec, index), public, of_run=True)(seed=0)
 
 
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
@@ -130,11 +130,11 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
     if node.partition_id is None or node.num_partitions is None:
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
-    named, params = own_model(config, node)
+    named = own_model(config, node)
     name, index = node.party or party_name(node.partition_id, config), node.partition_id
     pool = simulated_pool(config)
     spec = pick_model(named, index)
-    read = pool.as_read_by(model_factory(spec, params, pool.public)(seed=0))
+    read = pool.as_read_by(model_factory(spec, pool.public)(seed=0))
     public, kept = read.public.without(lacking(config, index))
     common = read.common[0][:, kept], *read.common[1:]
     positions = dealt(config, node.num_partitions)[index]
@@ -158,8 +158,8 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
             "X": read.X[train][:, kept],
             "y": pool.y[train],
             "public": public,
-            "model": model_factory(spec, params, public),
-            "model_name": spec,
+            "model": model_factory(spec, public),
+            "model_name": read_word("model", spec)[0],
             "tests": {"common": common, "own": (read.X[own][:, kept], pool.y[own], *pool.numbers_of(own))},
             "state": PartyState(root, run_id=run_id, party=name),
             "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
@@ -177,10 +177,10 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
 def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, int, dict[str, Any]]:
     """Return the name of a silo, its number, and what it is made of: its file, its public set, its state."""
     name, index = node.party, derive_seed(0, node.party)
-    named, params = own_model(config, node)
+    named = own_model(config, node)
     refuse_foreign_code(config, node)
     spec = pick_model(named, index)
-    public = _silo_public(config, node, index, spec, params)
+    public = _silo_public(config, node, index, spec)
     # the file as it lies there: encoded rows differ in the last bit between machines
     digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
     held = load_usable_rows(node.data_path, public)
@@ -196,8 +196,8 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "X": held.X[train[learnt]],
         "y": held.y[train[learnt]],
         "public": public,
-        "model": model_factory(spec, params, public),
-        "model_name": spec,
+        "model": model_factory(spec, public),
+        "model_name": read_word("model", spec)[0],
         "tests": {"own": (held.X[measured], held.y[measured], *(one[measured] for one in held.numbers))},
         "state": state,
         "ledger": LedgerStore(root, party=name, data_digest=digest, rows=rows, apart=True),
@@ -211,7 +211,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
             config,
             run_id=run_id,
             party=name,
-            model_name=spec,
+            model_name=read_word("model", spec)[0],
             public=public,
             y=held.y[usable],
         ),
@@ -221,14 +221,14 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
     return name, index, told
 
 
-def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str, params: str) -> PublicSet:
+def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str) -> PublicSet:
     """Return a silo's copy of the public set, as its model reads it; refuse another one than was agreed on."""
     check_lacks(config.card, listed(node.lacks))
     public = load_public(node.public_path, node.schema_path or None, labels=config.public_label_column)
     if node.public_fingerprint:
         require_same_set(public.fingerprint, node.public_fingerprint)
     _refuse_absurd_work(config, node, index, public)
-    public, _ = public.as_read_by(model_factory(spec, params, public)(seed=0)).without(listed(node.lacks))
+    public, _ = public.as_read_by(model_factory(spec, public)(seed=0)).without(listed(node.lacks))
     if node.label and node.label != public.schema.label:
         raise ConfigError(explain("label", f"be the schema's label column {public.schema.label!r}", node.label))
     return public
@@ -239,8 +239,7 @@ def _simulated_limits(config: RunConfig) -> Limits | None:
 
     Other visits end with Ray's actors.
     """
-    specs = [config.model_of(role)[0].removeprefix("mixed:") for role in ("model", *config.card.roles)]
-    own = any(":" in one and not is_given(one) for spec in specs for one in spec.split(","))
+    own = any(":" in one and not is_given(one) for one in config.models)
     if not own or not hasattr(os, "fork"):
         return None
     usual = limits_of(1.0, 0.0)

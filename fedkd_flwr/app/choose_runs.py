@@ -45,7 +45,7 @@ def about_seconds(config: RunConfig) -> float:
     """Return about how many seconds a run takes: so many fits of its model, of which one is timed."""
     pool, count = simulated_pool(config), config.num_parties
     rows = max(dealt(config, count), key=len)
-    model = model_factory(pick_model(config.model, 0), config.model_params, pool.public)(seed=0)
+    model = model_factory(pick_model(config.model, 0), pool.public)(seed=0)
     began = time.monotonic()
     with contextlib.suppress(Exception):  # a run that fails says so itself
         model.fit(pool.as_read_by(model).X[rows], pool.y[rows])

@@ -11,7 +11,7 @@ from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, parse_params, pick_model
+from fedkd_flwr.models.zoo import DEFAULT_MIX, make_model, pick_model
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 
@@ -20,7 +20,7 @@ __all__ = ["check_lacks", "check_role", "final_model", "global_model", "model_fa
 logger = logging.getLogger("flwr.party")
 
 
-def model_factory(spec: str, params: str, public: PublicSet, *, of_run: bool = False) -> ModelFactory:
+def model_factory(spec: str, public: PublicSet, *, of_run: bool = False) -> ModelFactory:
     """Return a maker of fresh models for the public set's features and classes.
 
     ``of_run`` as in `make_model`.
@@ -31,7 +31,6 @@ def model_factory(spec: str, params: str, public: PublicSet, *, of_run: bool = F
         num_classes=public.num_classes,
         num_features=public.num_features,
         shape=public.shape,
-        params=parse_params(params),
         of_run=of_run,
         values=target.values if (target := public.schema.target) is not None and target.is_number else (),
     )
@@ -56,9 +55,9 @@ def check_lacks(card: Card, lacks: Collection[str]) -> None:
 
 def final_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     """Return what makes the server's model; a name or parameter nobody knows is said now, not after all trained."""
-    for spec, params in map(config.model_of, ("final", "student", "model")):
+    for spec in map(config.model_of, ("final", "student", "model")):
         if spec:
-            make = model_factory(pick_model(spec, 0), params, public)
+            make = model_factory(pick_model(spec, 0), public)
             make(seed=0)
             return make
     raise DataError(explain("model", "be given", "", 'Use model="random-forest".'))
@@ -69,30 +68,29 @@ def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
     if config.model.startswith("mixed"):
         way_out = "Set model to one torch net, such as mlp or cnn-fedkt."
         raise ConfigError(explain("model", f"be the same at all parties for {config.algorithm}", config.model, way_out))
-    return model_factory(config.model, config.model_params, public)
+    return model_factory(config.model, public)
 
 
-def own_model(config: RunConfig, node: NodeConfig) -> tuple[str, str]:
-    """Return the model of a node, and its parameters: the node's own, or those of the run.
+def own_model(config: RunConfig, node: NodeConfig) -> str:
+    """Return the model of a node, with its parameters: the node's own, or that of the run.
 
-    A silo that demands privacy takes neither from a run. Without a model of its own it has the zoo's
+    A silo that demands privacy takes none from a run. Without a model of its own it has the zoo's
     ``random-forest``, whatever the run names. Where all parties need one net (PrivateKT), its owner has to name it.
     """
     if node.takes_models:
-        return config.model, config.model_params
+        return config.model
     if node.model:
-        return node.model, node.model_params
+        return node.model
     usual = DEFAULT_MIX[0]
-    if (config.model, config.model_params) != (usual, ""):
+    if config.model != usual:
         logger.warning(
-            "%s: a node that demands privacy takes no model from a run, got %s %s. It has %s; give this node model and "
-            "model-params for another. PrivateKT needs the run's net at all parties.",
+            "%s: a node that demands privacy takes no model from a run, got %s. It has %s; give this node a model for "
+            "another. PrivateKT needs the run's net at all parties.",
             node.party,
             config.model,
-            config.model_params,
             usual,
         )
-    return usual, ""
+    return usual
 
 
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
@@ -103,8 +101,8 @@ def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):
         # a silo's own choice of model stands for its teachers and students too
-        spec, params = config.model_of(role)
+        spec = config.model_of(role)
         if spec and node.takes_models:
-            made[role] = model_factory(pick_model(spec, index), params, party.public)
+            made[role] = model_factory(pick_model(spec, index), party.public)
             check_role(role, made[role](seed=0), party.model(seed=0))
     return made

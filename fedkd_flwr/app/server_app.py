@@ -312,7 +312,7 @@ def _centralised(config: RunConfig, record: RunRecord, num_parties: int) -> None
 
     pool, spec = simulated_pool(config), pick_model(config.model, 0)
     log(INFO, "training %s on all private rows pooled, for comparison", spec)
-    model = model_factory(spec, config.model_params, pool.public)(seed=derive_seed(config.seed, "centralised"))
+    model = model_factory(spec, pool.public)(seed=derive_seed(config.seed, "centralised"))
     pool = pool.as_read_by(model)
     X, y = central_rows(config, num_parties, pool, record.run_id)
     if not len(y):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.app.models import model_factory
+from fedkd_flwr.checks import read_word
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, is_users, place_of
@@ -32,6 +33,7 @@ from fedkd_flwr.simulation.rows import simulated_pool
 __all__ = ["try_final_model", "try_models"]
 
 _ROWS = 24
+_SECONDS = 120.0  # some libraries are imported slowly
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 
 
@@ -48,17 +50,14 @@ def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     Raises
     ------
     ConfigError
-        If a model fails, does not end within ``try-models-s``, or takes too much memory;
-        the message names file and line where they are known.
+        If a model fails, does not end within two minutes, or takes too much memory; the message names file and line
+        where they are known.
     """
-    if not config.try_models_s or not hasattr(os, "fork"):
+    if not hasattr(os, "fork"):
         return []
-    named: dict[tuple[str, str], None] = {}
-    for role in ("model", *config.card.roles):
-        spec, params = config.model_of(role)
-        picked = [pick_model(spec, i) for i in range(num_parties if spec else 0)]
-        named |= {(one, params): None for one in picked if ":" in one and not is_given(one)}
-    return [note for spec, params in named for note in _tried(config, spec, params, simulated_pool(config))]
+    specs = [config.model_of(role) for role in ("model", *config.card.roles)]
+    named = dict.fromkeys(pick_model(spec, i) for spec in specs if spec for i in range(num_parties))
+    return [note for spec in named if _is_own(spec) for note in _tried(spec, simulated_pool(config))]
 
 
 def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
@@ -67,8 +66,8 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
     What fails there would otherwise fail after all parties have answered.
     """
     roles = ("final", "student", "model") if "final" in config.card.roles else ()
-    spec, params = next((given for given in map(config.model_of, roles) if given[0]), ("", ""))
-    if ":" not in (picked := pick_model(spec, 0) if spec else "") or not config.try_models_s or not hasattr(os, "fork"):
+    spec = next(filter(None, map(config.model_of, roles)), "")
+    if not _is_own(picked := pick_model(spec, 0)) or not hasattr(os, "fork"):
         return []
     rows = np.arange(public.num_rows)
     y = (rows % public.num_classes).astype(np.int16)
@@ -83,19 +82,23 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
         texts=public.texts,
         test_texts=None if public.texts is None else public.texts[:0],
     )
-    return _tried(config, picked, params, pool)
+    return _tried(picked, pool)
 
 
-def _tried(config: RunConfig, spec: str, params: str, pool: Pool) -> list[Note]:
-    seconds = config.try_models_s
-    usual = limits_of(seconds, 0.0)
+def _is_own(spec: str) -> bool:
+    name, _ = read_word("model", spec)
+    return ":" in name and not is_given(name)
+
+
+def _tried(spec: str, pool: Pool) -> list[Note]:
+    usual = limits_of(_SECONDS, 0.0)
     name, memory = f"model {spec}", usual.memory if usual else 0
-    names = ("try-models-s", "three quarters of this machine's memory")
-    way_out = "A slow model needs a larger try-models-s; 0 starts without this trial."
-    trial = Limits(seconds=seconds, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
+    names = (f"time for a fit of {_ROWS} rows", "three quarters of this machine's memory")
+    way_out = "No run would end with it: name a smaller model, or look at where it was."
+    trial = Limits(seconds=_SECONDS, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            told = json.loads(trial(partial(_trial, spec, params, pool, Path(folder), seconds)))
+            told = json.loads(trial(partial(_trial, spec, pool, Path(folder))))
             return [Note(code, {"model": spec, **values}) for code, values in told]
         except LimitError as error:
             where = _where(Path(folder) / "stack")
@@ -112,19 +115,19 @@ def _where(stack: Path) -> str:
     return f"{Path(found[0][0]).name}, line {found[0][1]}, in {found[0][2]}" if found else ""
 
 
-def _trial(spec: str, params: str, pool: Pool, folder: Path, seconds: float) -> bytes:
+def _trial(spec: str, pool: Pool, folder: Path) -> bytes:
     """Do the trial; return codes and values of its notes as JSON."""
     with (folder / "stack").open("w") as stack:
-        faulthandler.dump_traceback_later(max(seconds * 0.9, seconds - 1.0), file=stack)
+        faulthandler.dump_traceback_later(max(_SECONDS * 0.9, _SECONDS - 1.0), file=stack)
         try:
-            return json.dumps(_notes(spec, params, pool)).encode()
+            return json.dumps(_notes(spec, pool)).encode()
         finally:
             faulthandler.cancel_dump_traceback_later()
 
 
-def _notes(spec: str, params: str, pool: Pool) -> list[tuple[str, dict[str, Any]]]:
+def _notes(spec: str, pool: Pool) -> list[tuple[str, dict[str, Any]]]:
     notes: list[tuple[str, dict[str, Any]]] = []
-    make = model_factory(spec, params, pool.public)
+    make = model_factory(spec, pool.public)
     model = make(seed=1)
     read, rows = pool.as_read_by(model), _few(pool.y)
     X, y, public = read.X[rows], pool.y[rows], read.public.X[:_ROWS].copy()

@@ -43,7 +43,7 @@ class FedProxConfig(LocalEpochsConfig):
     section: ClassVar[str] = "fedprox"
 
     proximal_mu: float = setting(0.1, ge=0, told=True)
-    """Weight of the term that holds a party's net near the server's; 0 is FedAvg."""
+    """Weight of FedProx's term that holds a party's net near the server's; 0 is FedAvg."""
 
 
 class SCAFFOLDConfig(LocalEpochsConfig):
@@ -55,8 +55,8 @@ class FedDFConfig(LocalEpochsConfig):
 
     section: ClassVar[str] = "feddf"
 
-    distill_epochs: int = setting(20, ge=1, le=10_000)
-    """Passes of the server over all public rows in each round, with the net's own optimiser, started afresh."""
+    server_epochs: int = setting(20, ge=1, le=10_000, section=PAPER)
+    """FedDF: passes of the server over all public rows in each round, with the net's own optimiser, started afresh."""
 
 
 class PFNMConfig(LocalEpochsConfig):
@@ -64,7 +64,7 @@ class PFNMConfig(LocalEpochsConfig):
 
     section: ClassVar[str] = "pfnm"
 
-    gamma: float = setting(1.0, gt=0, le=1e6, section=PAPER)
+    gamma_0: float = setting(1.0, gt=0, le=1e6, section=PAPER)
     """PFNM's gamma_0: larger gives the server's net more hidden units."""
     variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
     """PFNM's sigma^2: the variance of a party's weights around those of the server's unit."""
@@ -79,9 +79,9 @@ class FedXGBBaggingConfig(ExchangeConfig):
 
     section: ClassVar[str] = "fedxgb-bagging"
 
-    leaves: Literal["mean", "sum"] = setting("mean")
-    """How the parties' new trees of a round count. mean: each leaf divided by the number of parties that answered, as
-    if the learning rate were. sum: as they are, which overshoots where many parties are alike."""
+    leaves: Literal["mean", "sum"] = setting("mean", section=PAPER)
+    """FedXGB-Bagging: how the parties' new trees of a round count. mean: each leaf divided by the number of parties
+    that answered, as if the learning rate were. sum: as they are, which overshoots where many parties are alike."""
 
 
 class PooledForestConfig(ExchangeConfig):
@@ -94,15 +94,17 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
     section: ClassVar[str] = "dp-fedavg"
 
     clip: float = setting(1.0, ge=1e-6, le=1e6)
-    """L2 norm to which the server scales a party's update (its weights minus those it got) down, if it is longer."""
-    noise_multiplier: float = setting(1.0, ge=1e-3, le=1e6)
-    """Standard deviation of the noise on the sum of the updates, in clipping norms; found where epsilon is given."""
+    """L2 norm to which DP-FedAvg's server scales a party's update (its weights minus those it got) down, if it is
+    longer."""
+    noise_multiplier: float = setting(0.0, ge=0, le=1e6, zero="auto", section=PAPER)
+    """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
+    auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""
 
     def check(self) -> None:
         """Refuse a noise that is given twice."""
         super().check()
-        if self.epsilon and self.noise_multiplier != self.default("noise_multiplier"):
-            rule, way_out = f"keep its default where epsilon is {self.epsilon!r}", "Drop one: epsilon finds the noise."
+        if self.epsilon and self.noise_multiplier:
+            rule, way_out = f"be auto where epsilon is {self.epsilon!r}", "Drop one: epsilon finds the noise."
             raise ConfigError(explain(self.keys()["noise_multiplier"], rule, self.noise_multiplier, way_out))
 
     @property
@@ -113,7 +115,7 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
     def mechanism(self, num_rounds: int) -> ClippedSum:
         """Return the noise of one round; found from ``epsilon``, where that is given, for a party asked in all."""
         if not self.epsilon:
-            return ClippedSum(clip=self.clip, noise_multiplier=self.noise_multiplier)
+            return ClippedSum(clip=self.clip, noise_multiplier=self.noise_multiplier or 1.0)
         return _calibrated(self.clip, num_rounds, self.epsilon, self.delta)
 
 

@@ -83,7 +83,7 @@ class DPFedAvgExchange(WeightExchange):
         self.ledger, self.budget, self.noise_rng = ledger, budget or Budget(), noise_rng
         self._moves = self.model.are_trained()
         if not all(self._moves) and not self.model.template.freeze_norm:
-            way_out = "Set freeze_norm=true in model-params, or take a net without batch normalisation, such as mlp."
+            way_out = "Give the model freeze_norm=True, or take a net without batch normalisation, such as mlp."
             rule = "keep no running averages, which noise would spoil"
             raise ConfigError(explain("model", rule, self.model.template.net, way_out))
 

@@ -8,7 +8,7 @@ Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole
              softmax(mean of the parties' logits)                                   -> w_t+1
 
 Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
-the server, which has no labels, takes ``feddf.distill-epochs`` passes with the net's own optimiser. All nets have one
+the server, which has no labels, takes ``paper.server-epochs`` passes with the net's own optimiser. All nets have one
 architecture. The arithmetic is `fedkd_flwr.baselines.feddf`.
 
 The server needs the parties' weights, which leave without noise, and there is no claim.
@@ -83,7 +83,7 @@ class FedDFExchange(FlowerMean):
         # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
         student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
         student.set_arrays(self.model.arrays())
-        student.digest(X, probs, epochs=self.config.distill_epochs, loss="cross-entropy")
+        student.digest(X, probs, epochs=self.config.server_epochs, loss="cross-entropy")
         return self.take_up(student.arrays())
 
 

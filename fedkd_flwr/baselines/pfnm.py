@@ -195,7 +195,9 @@ def aggregate(
         for net, W, out, known in zip(nets, inputs, above, above_precisions, strict=True):
             units.append(np.hstack([W[:, :width], np.asarray(net[2 * layer + 1])[:, None], out.T]))
             precisions.append(np.concatenate([np.full(width + 1, sure), known]))
-        centres, owned = match_units(units, precisions, prior=prior, gamma=config.gamma, passes=config.passes, rng=rng)
+        centres, owned = match_units(
+            units, precisions, prior=prior, gamma=config.gamma_0, passes=config.passes, rng=rng
+        )
         made = [centres[:, width], centres[:, width + 1 :].T, *made]
         if layer == 0:
             made = [centres[:, :width], *made]

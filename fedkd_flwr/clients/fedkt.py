@@ -93,7 +93,7 @@ class FedKTClient(OneShotVoteClient):
         if len(np.unique(self.party.y)) == 1:
             logger.warning(
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
-                "unless one-class-voters is count its votes weigh less.",
+                "unless paper.one-class-voters is count its votes weigh less.",
                 self.party.name,
                 self.party.public.schema.classes[int(self.party.y[0])],
             )

@@ -59,7 +59,7 @@ def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int)
 
 def _public_labels(public: PublicSet) -> PublicLabels:
     if public.labels is None:
-        way_out = "Give this node the public file with the column of labels that public-label-column names."
+        way_out = "Give this node the public file with the column of labels that paper.public-label-column names."
         raise DataError(explain("public rows", "have labels to pre-train on", "none", way_out))
     return public.labels
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.checks import check_choice, check_whole, read_word
 from fedkd_flwr.data.columns import sorted_texts
 from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
@@ -29,6 +29,7 @@ __all__ = ["NAMES", "Pool", "load_pool", "row_hashes"]
 _SomeTable = TypeVar("_SomeTable", pd.DataFrame, NDArray[Any], Table)
 
 NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
+_SIZES = {"rows", "features", "classes"}  # of the synthetic set
 """Every name that `load_pool` knows."""
 
 
@@ -92,9 +93,6 @@ def load_pool(
     public_from: str = "train",
     public_rows: str = "",
     hold_out_public: bool = False,
-    synthetic_rows: int = 2000,
-    synthetic_features: int = 20,
-    synthetic_classes: int = 4,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
     output_classes: str = "private",
     own_parties: bool = False,
@@ -108,7 +106,8 @@ def load_pool(
     Parameters
     ----------
     name, data_root : str, path
-        One of `NAMES`, and the folder with the files of `PUBLISHED`.
+        One of `NAMES`, ``synthetic`` also as ``synthetic(rows=5000, features=20, classes=3)``; and the folder with the
+        files of `PUBLISHED`.
     num_public, num_test, num_private : int
         How many rows of each kind; 0 for the default (docs/howto/your-data.md).
     public_from : {"train", "test"}
@@ -125,9 +124,13 @@ def load_pool(
     output_classes, of_table
         As in `read_paired`, and for ``table`` what `read_user_table` takes.
     """
+    name, sizes = read_word("dataset", name)
     check_choice("dataset", name, NAMES)
+    if wrong := sizes.keys() - (_SIZES if name == "synthetic" else set()):
+        rule = "be rows, features or classes of synthetic"
+        raise ConfigError(explain(f"parameter of {name}", rule, min(wrong), "Drop it, or take another data set."))
     if name == "synthetic":
-        source = synthetic(rows=synthetic_rows, features=synthetic_features, classes=synthetic_classes, seed=seed)
+        source = synthetic(**sizes, seed=seed)
     else:
         source = _read_source(name, data_root, output_classes, **of_table)
     dealt = source

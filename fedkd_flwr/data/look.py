@@ -266,7 +266,7 @@ def _look_at_label(
     if few := [f"{name!r} ({counted(number, 'row')})" for name, number in counts.items() if number < rare]:
         said.append(
             f"rare: {short_list(sorted(few), 5)}, so figures of it say little, and most parties hold none"
-            " (give forests, trees and logistic regression model-params=class_weight=balanced, and compare runs with"
+            " (give forests, trees and logistic regression class_weight='balanced' in brackets, and compare runs with"
             " --by balanced-accuracy)"
         )
     alike = {name.casefold() for name in classes}

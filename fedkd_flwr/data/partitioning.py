@@ -131,12 +131,12 @@ def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed:
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
-        own = check_whole("classes-per-party", classes_per_party, 1, len(np.unique(y)))
+        own = check_whole("paper.classes-per-party", classes_per_party, 1, len(np.unique(y)))
         # the cited study's mode; every class is used if there are at least as many parties as classes
         mode = "first-deterministic"
         return partitioners.PathologicalPartitioner(num_parties, "label", own, class_assignment_mode=mode, seed=stream)
     if name == "shard":
-        check_whole("classes-per-party", classes_per_party, 1)
+        check_whole("paper.classes-per-party", classes_per_party, 1)
         if not len(y) >= num_parties * classes_per_party:
             rule = f"be at least one for each of {num_parties} x {classes_per_party} shards"
             raise DataError(explain("private rows", rule, len(y)))
@@ -278,7 +278,7 @@ def _from_file(
 
 
 def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    return read_npz(require_file(path, "Set partition-path to an NPZ file of row numbers."))
+    return read_npz(require_file(path, "Set paper.partition-path to an NPZ file of row numbers."))
 
 
 def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:

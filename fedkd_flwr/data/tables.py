@@ -357,8 +357,8 @@ def truth(table: pd.DataFrame, schema: Schema) -> NDArray[np.int16] | None:
 def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -> PublicLabels:
     name = column_name(name)
     if name not in table.columns:
-        way_out = "Name a column of the public file, or leave public-label-column empty."
-        raise DataError(explain("public-label-column", f"be a column of {path}", name, way_out))
+        way_out = "Name a column of the public file, or leave paper.public-label-column empty."
+        raise DataError(explain("paper.public-label-column", f"be a column of {path}", name, way_out))
     if name == schema.label:
         return PublicLabels(y=schema.encode_labels(table[name]), num_classes=schema.num_classes, of_schema=True)
     classes = sorted_texts(column_texts(table[name]))

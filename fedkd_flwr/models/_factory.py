@@ -84,7 +84,7 @@ def arguments(
     missing = [name for name, p in given.items() if p.default is p.empty and name not in called]
     if missing:
         known = ", ".join(f"{key} ({value})" for key, value in context.items() if key != "seed")
-        way_out = f"Name it as one of these: {known}, seed. Or give its value in model-params."
+        way_out = f"Name it as one of these: {known}, seed. Or give its value: name(parameter=value)."
         raise ConfigError(explain(spec, "need no parameter that nobody gives", f"a parameter {missing[0]!r}", way_out))
     return called, {key: value for key, value in params.items() if key not in own}
 

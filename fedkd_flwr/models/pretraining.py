@@ -55,7 +55,7 @@ def pretrain(
         The public set's fingerprint, under which the result is cached; other rows or labels need another name.
     """
     if not model.supports_soft_steps:
-        way_out = "Use a torch net (mlp, cnn-fedmd), or pretrain-epochs 0."
+        way_out = "Use a torch net (mlp, cnn-fedmd), or paper.pretrain-epochs 0."
         raise ConfigError(explain("a pre-trained model", "be a torch net", "another estimator", way_out))
     if same_classes and num_classes != model.num_classes:
         raise ConfigError(explain("num_classes", f"be {model.num_classes}, the model's own", num_classes))

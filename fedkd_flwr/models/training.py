@@ -123,7 +123,7 @@ class SoftTraining:
         self._require_support()
         net = self.template
         if net.optimizer != "sgd" or net.momentum:
-            way_out = "Give the model optimizer=sgd,momentum=0,lr=0.1 in model-params."
+            way_out = "Give the model (optimizer='sgd', momentum=0, lr=0.1)."
             seen = net.optimizer if net.optimizer != "sgd" else f"momentum {net.momentum:g}"
             raise ConfigError(explain("the net's optimiser", "be sgd without momentum", seen, way_out))
         return float(net.lr)

@@ -8,7 +8,6 @@ if that matters.
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from typing import Any
 from sklearn.base import is_regressor
 from sklearn.pipeline import make_pipeline
 
-from fedkd_flwr.checks import check_whole
+from fedkd_flwr.checks import check_whole, read_word, split_words
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.by_values import ByValues
@@ -25,7 +24,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.estimators import NumberScaler, require_extra
 from fedkd_flwr.registry import TEXT_MODEL
 
-__all__ = ["DEFAULT_MIX", "NAMES", "make_model", "parse_params", "pick_model"]
+__all__ = ["DEFAULT_MIX", "NAMES", "make_model", "pick_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +236,8 @@ def make_model(
     """
     check_whole("seed", seed)
     check_whole("num_features", num_features, 1)
-    params = dict(params or {})
+    spec, named = read_word("model", spec)
+    params = {**named, **(params or {})}
     context: dict[str, Any] = {
         "num_classes": num_classes,
         "num_features": num_features,
@@ -265,7 +265,7 @@ def make_model(
 def pick_model(spec: str, party_index: int) -> str:
     """Return the name of one party's model.
 
-    ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b,c"`` the listed names or import strings.
+    ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b(x=1)"`` the listed ones.
     Any other spec is returned unchanged.
 
     Examples
@@ -279,58 +279,14 @@ def pick_model(spec: str, party_index: int) -> str:
     if spec == "mixed":
         mix = DEFAULT_MIX
     elif spec.startswith("mixed:"):
-        mix = tuple(name.strip() for name in spec.removeprefix("mixed:").split(","))
-        unknown = [name for name in mix if name not in _ZOO and ":" not in name]
+        mix = tuple(split_words(spec.removeprefix("mixed:")))
+        unknown = [name for name, _ in (read_word("model", one) for one in mix) if name not in _ZOO and ":" not in name]
         if unknown:
             known = f"list names among {', '.join(NAMES)}, or import strings"
             raise ConfigError(explain("model", known, unknown[0] or spec))
     else:
         return spec
     return mix[party_index % len(mix)]
-
-
-def parse_params(text: str) -> dict[str, Any]:
-    """Read a model's parameters from one line of configuration.
-
-    The line is JSON (``{"hidden": [512, 512]}``) or ``name=value`` pairs, whose values are numbers, ``true``,
-    ``false``, ``none``, or else text.
-
-    >>> parse_params("n_estimators=50, max_depth=6, bootstrap=false, criterion=entropy")
-    {'n_estimators': 50, 'max_depth': 6, 'bootstrap': False, 'criterion': 'entropy'}
-    >>> parse_params('{"hidden": [512, 512]}')
-    {'hidden': [512, 512]}
-    """
-    name, text = "model-params", text.strip()
-    if not text:
-        return {}
-    if text.startswith("{"):
-        try:
-            params = json.loads(text)
-        except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
-            raise ConfigError(explain(name, "be valid JSON", f"{text[:200]!r} ({error})")) from error
-        return dict(params)  # a JSON text that starts with a brace is an object
-    params = {}
-    for pair in text.split(","):
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not (equals and key.isidentifier() and value) or any(c in value for c in "[]{}()="):
-            rule = 'be "name=value" pairs separated by commas'
-            raise ConfigError(explain(name, rule, pair, 'For lists use JSON: {"hidden": [512, 512]}.'))
-        if key in params:
-            raise ConfigError(explain(name, "name each parameter once", f"{key} twice"))
-        params[key] = _parse_value(value)
-    return params
-
-
-def _parse_value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text.strip("\"'")
 
 
 def _own(spec: str, context: Mapping[str, Any], params: Mapping[str, Any]) -> Any:
@@ -356,7 +312,7 @@ def _is_module(value: Any) -> bool:
 
 def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping[str, Any], *, of_run: bool) -> Any:
     if of_run:
-        way_out = "The owner of this node can name it in the node's own model and model-params."
+        way_out = "The owner of this node can name it in the node's own model."
         for one in params:
             if one not in entry.asked:
                 rule = f"be among {', '.join(sorted(entry.asked))}"

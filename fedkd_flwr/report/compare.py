@@ -47,13 +47,13 @@ _DATA: tuple[str, ...] = (
     "num-test",
     "paper.public-from",
 )
-_DATA += ("test-table", "synthetic-rows", "synthetic-features", "synthetic-classes")
+_DATA += ("test-table",)
 _PUBLIC: tuple[str, ...] = (
     "num-test",
     "paper.public-from",
     "num-public",
     "num-private",
-    "public-label-column",
+    "paper.public-label-column",
     "public-rows",
 )
 _PUBLIC += ("draw-public-epsilon",)

@@ -99,7 +99,7 @@ REASONS: dict[str, str] = {
     "wrong-classes": "The reply was written for another number of classes than the schema names. Hand everybody the "
     "same schema.toml.",
     "wrong-weights": "The weights do not fit the server's net: other shapes, no numbers, beyond 1e12, or so large that "
-    "the net's outputs are no numbers. Give every party the same model and model-params.",
+    "the net's outputs are no numbers. Give every party the same model with the same parameters.",
     "wrong-round": "The reply belongs to another round: it is late or repeated. The party is asked again in the "
     "next round. If it is always late, raise the deadline.",
     "no-party-name": "The node did not say which party it speaks for. Give the party a name in its node config.",

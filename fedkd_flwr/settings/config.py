@@ -17,6 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
+from fedkd_flwr.checks import read_word, split_words
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -24,7 +25,6 @@ from fedkd_flwr.settings.unread import not_read, unknown, unread_by
 __all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
 _TABLE = {"dataset": ("table",)}
-_SYNTHETIC = {"dataset": ("synthetic",)}
 _BY_FILE = {"partitioner": ("file",)}
 _OWN_PARTIES = {"partitioner": ("auto", "column")}
 _DIRICHLET = {"partitioner": ("auto", "dirichlet", "inner-dirichlet")}
@@ -38,24 +38,24 @@ class RunConfig(Config):
     name: str = setting("", first=True)
     """What you call the run, so that fedkd's commands find it: at most 100 letters, digits and . _ + = -"""
     algorithm: str = setting("fedct", first=True)
-    """Which exchange: a name, or your own card as package.module:CARD."""
+    """How labels or models are exchanged: the name of an algorithm, or your own card as package.module:CARD."""
     num_rounds: int = setting(0, ge=0, le=100_000, first=True, zero="auto")
-    """How many exchanges there are. auto: the algorithm's usual number. FedKT-Prox counts FedProx's."""
+    """How many exchanges there are. auto: the algorithm's usual number. FedKT-Prox counts those of FedProx."""
     num_parties: int = setting(0, ge=0, first=True, zero="auto")
     """How many nodes the server waits for. auto: until their number is stable."""
     min_parties: int = setting(2, ge=1, first=True)
-    """Fewest valid replies a round needs; fewer fail the run."""
+    """Fewest valid replies that a round needs; with fewer the run fails."""
     fraction_parties: float = setting(1.0, gt=0, le=1)
-    """Share of the parties asked in a round, drawn by name."""
+    """Share of the parties asked in each round, drawn by name."""
     round_timeout_s: float = setting(3600.0, gt=0, first=True)
-    """Who has not answered after so many seconds is left out."""
+    """Seconds after which a round goes on without parties that have not answered."""
     output_dir: str = setting("", path=True, first=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
-    """A run to continue that was lost: its id, name or absolute path. All other settings are those it began with
+    """A lost run to continue: its id, name or absolute path. All other settings are those it began with
     (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0, zero="none")
-    """Most that noise at this server may cost over all runs on a public set. none: no limit."""
+    """Most epsilon that noise at this server may cost over all runs on a public set. none: no limit."""
     rehearsal: bool = setting(False)
     """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
     private leaves, and no ledger is charged (`fedkd server rehearse`)."""
@@ -63,130 +63,125 @@ class RunConfig(Config):
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(True)
     """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
-    try_models_s: float = setting(30.0, ge=0)
-    """In simulation: models named by import string are tried on a few rows before round 1, each for so many seconds at
-    most. 0: not tried."""
 
     tracking: str = setting("none")
-    """Other tools that get the rounds as they happen, with commas: jsonl, mlflow
-    (docs/howto/track.md)."""
+    """Tools beside the record that get the rounds as they happen, with commas: jsonl, mlflow (docs/howto/track.md)."""
 
     dataset: str = setting("digits", first=True)
-    """In simulation: a named data set (docs/howto/your-data.md), or "table"."""
+    """In simulation: table, or the name of a data set (docs/howto/your-data.md), such as synthetic(rows=5000,
+    features=20, classes=3)."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
-    """Absolute path of your file: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
+    """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
     tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
-    """Your files instead, one for each party, with commas, or their folder. A file's name is its party's name."""
+    """Your data in place of table, one file for each party, with commas, or their folder. A file's name is its party's
+    name."""
     label: str = setting("", only=_TABLE, first=True)
-    """Its label column."""
+    """The label column of table or tables: what models learn to say."""
     test_table: str = setting("", only=_TABLE, path=True)
-    """Absolute path of a file with the common test rows. Empty: num-test rows of your table."""
+    """Absolute path of a file with the common test rows. Empty: num-test rows of table."""
     id_column: str = setting("", only=_TABLE)
-    """A column of it that names rows and is no feature."""
+    """The column of table that names rows and is no feature."""
     drop: str = setting("", only=_TABLE)
-    """Columns to leave out, with commas."""
+    """Columns of table to leave out, with commas."""
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
-    """The sign before decimals; the other one then stands between thousands. Empty: found by looking at each column."""
+    """The sign before decimals in table; the other one then stands between thousands. Empty: found by looking at each
+    column."""
     missing: str = setting("", only=_TABLE)
-    """Further words for an empty cell, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are known."""
+    """Further words for an empty cell of table, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are
+    known."""
     date_order: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
-    """How dates are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
+    """How dates of table are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
-    """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing."""
+    """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing. Empty: the
+    number, but the middle where 30-39 is found."""
     target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE)
     """What the label is: names of classes, grades with an order, or a number, which is cut into bins that parties vote
     on (docs/howto/numbers.md). Empty: classes, but a label of many different numbers is asked about."""
     target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})
-    """Bins of a number, of equally many rows of the whole table."""
+    """Where the label is a number: its bins, of equally many rows of the whole table."""
     target_edges: str = setting("", only={"target": ("number",)})
-    """Their bounds instead, with commas: 0,18,40,65,100. A run with noise needs them: no claim covers quantiles."""
+    """Where the label is a number: the bounds of its bins instead of target-bins, with commas: 0,18,40,65,100. A run
+    with noise needs them: no claim covers quantiles."""
     target_order: str = setting("", only={"target": ("grades",)})
-    """Grades with commas, the lowest first: mild,moderate,severe. Empty: they are numbers."""
+    """Where the label is grades: these with commas, the lowest first: mild,moderate,severe. Empty: grades are
+    numbers."""
     target_unit: str = setting("", only={"target": ("grades", "number")})
-    """Its unit, for people: years."""
+    """Where the label is grades or a number: its unit, such as years; cells may end with it."""
     header: str = setting("", only=_TABLE)
-    """none: the file has no line of names, so its columns are called column-1, column-2 and so on. Another text: the
-    line that it lacks, such as age,ward,outcome. yes: its first line holds names, though it looks like a row."""
+    """The first line of table. none: it holds no names, so columns are called column-1, column-2 and so on. Another
+    text: the line of names that the file lacks, such as age,ward,outcome. yes: it holds names, though it looks like a
+    row."""
     encoding: str = setting("", only=_TABLE)
-    """Of lines that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
+    """How lines of table are read that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True, first=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
-    """Absolute path of the schema. Empty: schema.toml beside public-path, or inferred for a table."""
+    """Absolute path of the schema: which columns public rows have, and which classes. Empty: schema.toml beside
+    public-path, or inferred for a table."""
     num_public: int = setting(0, ge=0, first=True, zero="auto")
-    """How many rows are public in simulation. auto: the data set's usual share."""
+    """In simulation: how many rows are public. auto: the data set's usual share."""
     num_test: int = setting(0, ge=0, zero="auto")
-    """How many rows of a simulation are common test rows. auto: the data set's usual share."""
+    """In simulation: how many rows are common test rows. auto: the data set's usual share."""
     num_private: int = setting(0, ge=0, zero="auto")
-    """How many rows the simulated parties hold together. auto: the data set's usual share."""
-    public_rows: str = setting("", path=True)
+    """In simulation: how many rows the parties hold together. auto: the data set's usual share."""
+    public_rows: str = setting("", path=True, first=True)
     """In simulation: absolute path of a file with the public rows, which need no label, read by schema-path, else by
     schema.toml beside it, else as your table is. Empty: num-public rows of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
-    """In simulation: there are no public rows, so they are drawn first, num-public of them, from noisy sums that cost
-    this epsilon at 1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: no."""
+    """In simulation without public rows: draw them first, num-public of them, from noisy sums that cost this epsilon at
+    1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: do not."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
-    """Sets with an official test file: where public rows come from."""
-    public_label_column: str = setting("")
-    """Public rows are labelled, and nets may start from them (pretrain-epochs). At silos: a column of the public file;
-    in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
+    """Data sets with an official test file: where public rows come from."""
+    public_label_column: str = setting("", section=PAPER)
+    """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
+    file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
     output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
-    """Those sets: the private classes alone, or the public classes and then the private ones."""
-    synthetic_rows: int = setting(5000, ge=10, only=_SYNTHETIC)
-    """Rows of the synthetic set."""
-    synthetic_features: int = setting(20, ge=2, only=_SYNTHETIC)
-    """Its columns."""
-    synthetic_classes: int = setting(3, ge=2, only=_SYNTHETIC)
-    """Its classes."""
+    """Data sets whose public rows are of another set: a net's classes are the private ones alone, or the public classes
+    and then the private ones."""
 
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
     ] = setting("auto", first=True)
-    """In simulation: who holds what (docs/howto/your-data.md). column: the data's own parties. auto: those where the
-    data have them, else dirichlet."""
+    """In simulation: how rows are dealt to parties (docs/howto/your-data.md). column: the data's own parties. auto:
+    those where the data have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
-    """The column of your table that says whose row it is. It is no feature."""
+    """The column of table that says whose row it is. It is no feature."""
     lacks: str = setting("")
     """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
-    drawn by the seed. Empty: those that its own file or table lacks (docs/howto/your-data.md)."""
+    drawn by the seed. Empty: those that a party's own file or table lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
-    """0.1 is very uneven, 100 nearly even."""
+    """In simulation: how alike the classes of dealt parties are: 0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(
         0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER, zero="none"
     )
-    """Half of the rows, drawn at random, are dealt with this alpha instead. none: all with dirichlet-alpha."""
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")})
-    """How many classes a simulated party holds; with partitioner "shard" so many shards, of nearly one class each."""
+    """Half of the rows, drawn at random, are dealt with this alpha instead of dirichlet-alpha. none: all with
+    dirichlet-alpha."""
+    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")}, section=PAPER)
+    """With partitioner pathological: how many classes a simulated party holds; with shard: so many blocks of rows, of
+    nearly one class each."""
     min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
-    """dirichlet is drawn again until every party has so many rows."""
+    """The partitioner dirichlet draws again until every party has so many rows."""
     class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
         "rarest-first", only=_DIRICHLET, section=PAPER
     )
-    """Order in which dirichlet deals classes, which matters."""
-    partition_path: str = setting("", only=_BY_FILE, path=True)
-    """Absolute path of an NPZ file of row numbers."""
+    """Order in which the partitioner dirichlet deals classes, which matters."""
+    partition_path: str = setting("", only=_BY_FILE, path=True, section=PAPER)
+    """With partitioner file: absolute path of an NPZ file of row numbers."""
     partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
-    """Which of its partitions."""
+    """With partitioner file: which of the partitions of paper.partition-path."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
-    """The parties' model: a name or an import string (docs/howto/your-model.md)."""
-    model_params: str = setting("", first=True)
-    """Its parameters: a=1,b=x or JSON."""
+    """The parties' model: a name or an import string (docs/howto/your-model.md), with parameters as in
+    random-forest(n_estimators=50). mixed: another kind for each party."""
     teacher_model: str = setting("")
-    """FedKT's teachers. Empty: model."""
-    teacher_params: str = setting("")
-    """Their parameters."""
+    """The model of FedKT's teachers. Empty: that of model."""
     student_model: str = setting("")
-    """FedKT's students. Empty: model."""
-    student_params: str = setting("")
-    """Their parameters."""
+    """The model of FedKT's students. Empty: that of model."""
     final_model: str = setting("")
-    """The server's model. Empty: the students'."""
-    final_params: str = setting("")
-    """Its parameters."""
+    """The server's model in FedKT and PATE. Empty: that of the students."""
 
     own: SkipValidation[ExchangeConfig] = ExchangeConfig()
 
@@ -205,15 +200,19 @@ class RunConfig(Config):
         """Return the number of rounds to run."""
         return self.num_rounds or self.card.default_rounds
 
-    def model_of(self, role: str) -> tuple[str, str]:
-        """Return the name of a role's model, empty where the run gives none, and its parameters."""
-        return getattr(self, "model" if role == "model" else f"{role}_model"), getattr(self, f"{role}_params")
+    def model_of(self, role: str) -> str:
+        """Return a role's model with its parameters, empty where the run gives none."""
+        return str(getattr(self, "model" if role == "model" else f"{role}_model"))
+
+    def names_of(self, role: str) -> list[str]:
+        """Return the names of a role's models without parameters; those of a mixture one by one."""
+        words = split_words(self.model_of(role).removeprefix("mixed:"))
+        return [read_word("model" if role == "model" else f"{role}-model", word)[0] for word in words if word]
 
     @property
     def models(self) -> list[str]:
         """The models that the run names, whatever their role; those of a mixture one by one."""
-        specs = [self.model_of(role)[0].removeprefix("mixed:") for role in ("model", *self.card.roles)]
-        return [one for spec in specs for one in spec.split(",") if one]
+        return [name for role in ("model", *self.card.roles) for name in self.names_of(role)]
 
     @property
     def has_parties(self) -> bool:
@@ -274,16 +273,12 @@ class RunConfig(Config):
         if not self.model:
             way_out = 'Use model="random-forest", or drop it: a mixture of kinds.'
             raise ConfigError(explain("model", "be given", self.model, way_out))
-        for role in _ROLES:
-            spec, params = self.model_of(role)
-            if params and not spec:
-                way_out = "It would be ignored: name the model too, or use model-params."
-                raise ConfigError(explain(f"{role}-params", f"come with {role}-model", params, way_out))
+        _ = self.models  # parameters that cannot be read are refused here
         if self.lacks and self.public_path:
             way_out = "Each silo names its own in its node config: drop it here."
             raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
         if self.partitioner == "file" and not self.partition_path:
-            raise ConfigError(explain("partition-path", 'be given with partitioner "file"', self.partition_path))
+            raise ConfigError(explain("paper.partition-path", 'be given with partitioner "file"', self.partition_path))
 
     def _check_parties(self) -> None:
         """Refuse two answers to whose row one is, and none where one is needed."""
@@ -314,7 +309,6 @@ class RunConfig(Config):
         return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-_ROLES = ("teacher", "student", "final")
 TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
 TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
 """Settings that say how a user's table is read."""
@@ -380,6 +374,6 @@ def reads(name: str, card: Card) -> bool:
     some = {
         "fraction_parties": card.samples,
         "server_epsilon_budget": "server" in card.noise,
-        **{f"{role}_{what}": role in card.roles for role in _ROLES for what in ("model", "params")},
+        **{f"{role}_model": role in card.roles for role in ("teacher", "student", "final")},
     }
     return some.get(name, True)

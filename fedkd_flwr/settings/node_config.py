@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fedkd_flwr.algorithms import allowed_by_default
 from fedkd_flwr.algorithms.card import Config, setting
+from fedkd_flwr.checks import read_word, split_words
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.metrics import check_names
@@ -30,28 +31,27 @@ class NodeConfig(Config):
     party: str = setting("", first=True)
     """This silo's name, unique in the federation; required with data-path."""
     data_path: str = setting("", path=True, first=True)
-    """Its private file, with the schema's label column."""
+    """This silo's private file, with the schema's label column."""
     public_path: str = setting("", path=True, first=True)
-    """Its copy of the public file; required with data-path."""
+    """This silo's copy of the public file; required with data-path."""
     schema_path: str = setting("", path=True)
-    """Its copy of the schema. Empty: schema.toml beside public-path."""
+    """This silo's copy of the schema. Empty: schema.toml beside public-path."""
     public_fingerprint: str = setting("", first=True)
     """The public set that was agreed on, as `fedkd doctor` prints it at the server: 20 digits to compare by telephone.
     Another one is refused. Empty: any that the server has too."""
     label: str = setting("")
-    """If given, it must be the schema's label column: a check."""
+    """If given, the schema's label column must be this one: a check."""
     lacks: str = setting("")
-    """Columns of the schema that it does not have, with commas: it learns and votes on the others. Its file may hold
-    them, empty or not. The server and whoever reads the run's page may know which these are
+    """Columns of the schema that this silo does not have, with commas: it learns and votes on the others. Its file may
+    hold them, empty or not. The server and whoever reads the run's page may know which these are
     (docs/howto/your-data.md)."""
     model: str = setting("", first=True)
-    """Its own model, for teachers and students too. Empty: the run's; random-forest where privacy is demanded."""
-    model_params: str = setting("")
-    """Its parameters."""
+    """This node's own model, for teachers and students too, as in a run: random-forest(n_estimators=50). Empty: the
+    run's; random-forest where privacy is demanded."""
     state_dir: str = setting("", path=True, first=True)
     """Absolute path: where labels, state and model stay. Empty: ~/.fedkd of the node's user."""
     test_fraction: float = setting(0.2, ge=0, lt=1)
-    """Share of its rows kept for measuring."""
+    """Share of this silo's rows kept for measuring."""
     allow_algorithms: str = setting(",".join(sorted(allowed_by_default())), first=True)
     """The algorithms this node takes part in, with commas; those that send scores or weights never by default. In
     simulation the run decides."""
@@ -69,10 +69,10 @@ class NodeConfig(Config):
     """Most this party may ever spend on its data, over all runs, for one record against the server; a finite budget
     refuses runs without a mechanism too."""
     delta_budget: float = setting(1e-5, gt=0, lt=1)
-    """The delta at which that is counted."""
+    """The delta at which epsilon-budget and reply-epsilon are counted."""
     rows_at_least: int = setting(0, ge=0, zero="none")
-    """So many private rows it holds or more, which anybody may know: what NFDP (subset-rows) costs is counted for this
-    number, never for the true one. none: nothing is known, and it is counted as if all rows were drawn."""
+    """So many private rows this silo holds or more, which anybody may know: what NFDP (subset-rows) costs is counted
+    for this number, never for the true one. none: nothing is known, and it is counted as if all rows were drawn."""
     allow_models: str = setting("")
     """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
     node's own is its owner's choice."""
@@ -103,13 +103,13 @@ class NodeConfig(Config):
     """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
     round-timeout-s, so that the party still answers. none: it is never ended."""
     memory_limit_gb: float = setting(0.0, ge=0, zero="auto")
-    """Gigabytes of memory of that process, and of those it starts, above which it is ended too. auto: three quarters of
-    the machine's, or of its container's."""
+    """Gigabytes of memory above which a visit's learning is ended, as by round-limit-s. auto: three quarters of the
+    machine's, or of its container's."""
     share_metrics: str = setting("", first=True)
-    """Which metrics of its models may leave, with commas: accuracy, macro-f1, ... (docs/reference/metrics.md); model
-    stands for its model's name and size. Empty: none."""
+    """Which metrics of this silo's models may leave, with commas: accuracy, macro-f1, ... (docs/reference/metrics.md);
+    model stands for a model's name and size. Empty: none."""
     min_support: int = setting(10, ge=0)
-    """A figure of a class with fewer test rows stays here."""
+    """Test rows that a class needs for a figure of it to leave."""
     partition_id: int | None = setting(None, ge=0)
     """Set by Flower in simulation; not for silos."""
     num_partitions: int | None = setting(None, ge=1)
@@ -123,8 +123,8 @@ class NodeConfig(Config):
         if self.data_path and not self.party:
             way_out = 'Give this silo a unique name: party="st-mary".'
             raise ConfigError(explain("party", "be given with data-path", self.party, way_out))
-        if self.model_params and not self.model:
-            raise ConfigError(explain("model-params", "come with model in the node config", self.model_params))
+        for one in split_words(self.model.removeprefix("mixed:")):
+            read_word("model", one)
         more = {rule.name for rule in RULES.values() if rule.needs}
         if wrong := listed(self.allow_vote_rules) - more:
             rule, way_out = f"name only {' and '.join(sorted(more))}", "Algorithms stand in allow-algorithms."

@@ -87,9 +87,8 @@ def _models(config: RunConfig, public: PublicSet) -> Iterator[Finding]:
         elif config.card.one_net:
             global_model(config, public)(seed=0).initialize()
         else:
-            model_factory(pick_model(config.model, 0), config.model_params, public, of_run=":" not in config.model)(
-                seed=0
-            )
+            own = any(":" in name for name in config.names_of("model"))
+            model_factory(pick_model(config.model, 0), public, of_run=not own)(seed=0)
     except FedkdError as error:
         yield finding_of("model", error)
     else:

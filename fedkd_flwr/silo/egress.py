@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.versions import installed_versions
+from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.answer_table import MAX_PUBLIC_COLUMNS
 from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.data.schema import Schema
@@ -34,13 +35,15 @@ def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:
     name = node.party or party_name(node.partition_id or 0, config)
     root = output_root(node.state_dir, "state-dir") if node.state_dir or not node.simulated else None
     index = node.partition_id if node.simulated else derive_seed(0, name)
-    specs = [config.model_of(role)[0] for role in ("model", *config.card.roles) if role != "final"]
+    specs = [config.model_of(role) for role in ("model", *config.card.roles) if role != "final" and node.takes_models]
     return SiloDoor(
         EgressLog(root or output_root(config.output_dir), party=name),
         run_id=run_id,
         run_name=config.name,
         settings={**config.as_scalars(), "num-rounds": config.rounds},
-        models=[pick_model(spec, index or 0) for spec in specs if spec] if node.takes_models else [],
+        models=[read_word("model", pick_model(spec, index or 0))[0] for spec in specs if spec]
+        if node.takes_models
+        else [],
         rules=node.rules,
         approve=node.approve,
         within_s=node.approve_within_s,

@@ -20,8 +20,7 @@ __all__ = ["with_drawn_rows"]
 # who holds what is the same; what is learnt of it, and for how long, is the later run's
 _OTHERS = {"name", "algorithm", "num_rounds", "fraction_parties", "resume_from", "server_epsilon_budget", "rehearsal"}
 _OTHERS |= {"centralised", "save_party_models", "tracking", "public_label_column", "public_rows", "draw_public_epsilon"}
-_OTHERS |= {f"{role}{what}" for role in ("", "teacher_", "student_", "final_") for what in ("model", "params")}
-_OTHERS |= {"model_params"}
+_OTHERS |= {"model", "teacher_model", "student_model", "final_model"}
 
 
 def with_drawn_rows(

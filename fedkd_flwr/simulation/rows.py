@@ -59,7 +59,7 @@ def _pool(config: RunConfig) -> Pool:
     rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
     pool = load_pool(
         config.dataset,
-        **_told(config, (*_POOL, *_FILES, *_SYNTHETIC)),
+        **_told(config, (*_POOL, *_FILES)),
         rows=rows or None,
         own_parties=config.has_parties,
         hold_out_public=bool(config.draw_public_epsilon),
@@ -74,7 +74,6 @@ _POOL = (
     *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
 )
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
-_SYNTHETIC = ("synthetic_rows", "synthetic_features", "synthetic_classes")
 _LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
 
 
@@ -105,10 +104,10 @@ def _with_public_labels(pool: Pool, name: str) -> Pool:
     if name != public.schema.label or public.y is None:
         rule = f"be the label column {public.schema.label!r} of the data set"
         way_out = "Sets with public rows of another data set bring their labels: leave it empty."
-        raise ConfigError(explain("public-label-column", rule, name, way_out))
+        raise ConfigError(explain("paper.public-label-column", rule, name, way_out))
     if (public.y < 0).any():
         seen = f"{int((public.y < 0).sum()):,} without one"
-        raise ConfigError(explain("public rows", "all have a label where public-label-column is given", seen))
+        raise ConfigError(explain("public rows", "all have a label where paper.public-label-column is given", seen))
     labels = PublicLabels(y=public.y, num_classes=public.num_classes, of_schema=True)
     return replace(pool, public=replace(public, labels=labels))
 
@@ -239,11 +238,11 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
         global_model(config, pool.public)(seed=0).initialize()
     made: dict[tuple[str, str], Any] = {}
     for role in ("model", *config.card.roles):
-        spec, params = config.model_of(role)
+        spec = config.model_of(role)
         for i in range(num_parties if spec else 0):
             one = pick_model(spec, i)
             if (role, one) not in made:
-                made[role, one] = model_factory(one, params, pool.public)(seed=0)
+                made[role, one] = model_factory(one, pool.public)(seed=0)
                 pool.as_read_by(made[role, one])  # a model that reads texts needs a text column
             if role in ("teacher", "student"):
                 check_role(role, made[role, one], made["model", pick_model(config.model, i)])

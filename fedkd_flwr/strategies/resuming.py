@@ -41,8 +41,8 @@ _VERSION = 2
 _FREE_KEYS = frozenset(
     (
         *("name", "num-rounds", "node-deadline-s", "nodes-stable-s", "round-timeout-s", "output-dir", "resume-from"),
-        *("data-root", "table", "public-path", "schema-path", "partition-path", "centralised", "save-party-models"),
-        *("tracking", "try-models-s", "server-epsilon-budget"),
+        *("data-root", "table", "public-path", "schema-path", "paper.partition-path", "centralised"),
+        *("save-party-models", "tracking", "server-epsilon-budget"),
     )
 )
 """Keys of the run config that may differ; where files lie, but not what is in them: fingerprints tell that."""

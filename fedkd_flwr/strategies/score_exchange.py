@@ -75,8 +75,8 @@ class ScoreExchange(Exchange[PartyScores]):
         self.batch = self.config.batch(self.spec.num_public)
         if self.config.pretrain_epochs and self.public.labels is None:
             rule, seen = "be 0 without labelled public rows", self.config.pretrain_epochs
-            way_out = "Name the public file's column of labels in public-label-column, or set pretrain-epochs to 0."
-            raise ConfigError(explain("pretrain-epochs", rule, seen, way_out))
+            way_out = "Name the column of labels in paper.public-label-column, or set paper.pretrain-epochs to 0."
+            raise ConfigError(explain("paper.pretrain-epochs", rule, seen, way_out))
 
     @classmethod
     def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def check_path(path: str) -> None:
     looks up in its cache or on the hub. Raise ConfigError if the path is empty, or a file is missing.
     """
     if not isinstance(path, str) or not path.strip():
-        way_out = "In model-params: path=/models/my-bert, a directory or a name on the Hugging Face hub."
+        way_out = "Write transformer(path='/models/my-bert'), a directory or a name on the Hugging Face hub."
         raise ConfigError(explain("path", "name a pretrained model", path, way_out))
     folder = Path(path).expanduser()
     if not folder.is_absolute():

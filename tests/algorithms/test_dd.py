@@ -11,7 +11,7 @@ from fedkd_flwr.errors import ConfigError
 
 def test_its_own_setting_stands_in_its_section_and_steps_take_the_place_of_epochs():
     keys = DDConfig.keys()
-    assert (keys["distillation_weight"], keys["steps_per_round"]) == ("dd.distillation-weight", "steps-per-round")
+    assert (keys["distillation_weight"], keys["steps_per_round"]) == ("paper.distillation-weight", "steps-per-round")
     assert "initial_epochs" not in keys
     assert (DDConfig().distillation_weight, DDConfig().steps_per_round) == (1.0, 200)
 
@@ -35,8 +35,8 @@ def test_its_usual_distance_is_the_squared_one_of_probabilities(settings, loss):
     ("settings", "message"),
     [
         ({"steps_per_round": 0}, "steps-per-round must be a whole number >= 1 and <= 100000, got 0"),
-        ({"distillation_weight": float("nan")}, r"dd\.distillation-weight must be a number >= 0, got nan"),
-        ({"distillation_weight": -1.0}, r"dd\.distillation-weight must be a number >= 0, got -1\.0"),
+        ({"distillation_weight": float("nan")}, r"paper.distillation-weight must be a number >= 0, got nan"),
+        ({"distillation_weight": -1.0}, r"paper.distillation-weight must be a number >= 0, got -1\.0"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

@@ -50,7 +50,7 @@ def test_what_came_in_single_precision_is_sharpened_in_double():
             {"answer_form": "logits"},
             "answer-form must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd",
         ),
-        ({"temperature": 0.0}, "dsfl.temperature must be a number > 0, got 0.0"),
+        ({"temperature": 0.0}, "paper.temperature must be a number > 0, got 0.0"),
     ],
 )
 def test_what_cannot_be_sharpened_is_refused(settings, message):

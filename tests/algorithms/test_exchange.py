@@ -64,9 +64,13 @@ def test_the_defaults_are_those_that_are_documented():
         (Noisy, {"delta": float("nan")}, "delta must be a number > 0 and < 1, got nan"),
         (Noisy, {"epsilon": -1.0}, "epsilon must be none, or a number > 0, got -1.0"),
         (Noisy, {"epsilon": float("inf")}, "epsilon must be none, or a number > 0, got inf"),
-        (Noisy, {"label_epsilon": -1.0}, "label-epsilon must be none, or a number > 0, got -1.0"),
+        (Noisy, {"label_epsilon": -1.0}, "paper.label-epsilon must be none, or a number > 0, got -1.0"),
         (Noisy, {"label_mechanism": "flip"}, "label-mechanism must be one of none, auto, randomized-response, xor"),
-        (VotersConfig, {"one_class_voters": "none"}, "one-class-voters must be one of auto, half, leave-out, count"),
+        (
+            VotersConfig,
+            {"one_class_voters": "none"},
+            "paper.one-class-voters must be one of auto, half, leave-out, count",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(config, values, message):
@@ -141,12 +145,12 @@ def test_a_strength_is_given_once_where_there_is_noise():
     Noisy(label_mechanism="xor", label_epsilon=1.0).check_one(*both)
     Noisy().check_one(*both)
     rule = (
-        r"label-epsilon or epsilon must be given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. "
-        "epsilon is for the whole"
+        "paper.label-epsilon or epsilon must be given, exactly one of them, with noise, got paper.label-epsilon 0, "
+        r"epsilon 0\. epsilon is for the whole"
     )
     with pytest.raises(ConfigError, match=rule):
         Noisy(label_mechanism="xor").check_one(*both)
-    with pytest.raises(ConfigError, match=r"with noise, got label-epsilon 1\.5, epsilon 2\. epsilon"):
+    with pytest.raises(ConfigError, match=r"with noise, got paper.label-epsilon 1\.5, epsilon 2\. epsilon"):
         Noisy(label_mechanism="xor", label_epsilon=1.5, epsilon=2.0).check_one(*both)
 
 
@@ -155,7 +159,7 @@ def test_a_strength_without_noise_is_refused():
     with pytest.raises(ConfigError, match=rule):
         Noisy(epsilon=2.0)
     with pytest.raises(
-        ConfigError, match=r"^label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
+        ConfigError, match=r"^paper.label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
     ):
         Noisy(label_epsilon=2.0)
 

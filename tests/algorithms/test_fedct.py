@@ -301,12 +301,12 @@ def test_the_defaults_are_those_that_are_documented():
             "fedct.quorum must be a number >= 0 and <= 1, got nan",
         ),
         ({"quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5"),
-        ({"label_epsilon": 1.0}, "label-epsilon must keep its default (0.0) where label-mechanism is 'none'"),
+        ({"label_epsilon": 1.0}, "paper.label-epsilon must keep its default (0.0) where label-mechanism is 'none'"),
         ({"epsilon": 1.0}, "epsilon must be 0 without noise"),
-        ({"label_mechanism": "xor"}, "label-epsilon or epsilon must be given, exactly one of them, with noise"),
+        ({"label_mechanism": "xor"}, "paper.label-epsilon or epsilon must be given, exactly one of them, with noise"),
         (
             {"label_mechanism": "xor", "label_epsilon": 1.0, "epsilon": 1.0},
-            "must be given, exactly one of them, with noise, got label-epsilon 1, epsilon 1",
+            "must be given, exactly one of them, with noise, got paper.label-epsilon 1, epsilon 1",
         ),
         (
             {"label_mechanism": "xor", "label_epsilon": 1.0, "consensus": "dawid-skene"},

@@ -130,7 +130,7 @@ def test_the_defaults_are_those_that_are_documented():
     ("settings", "message"),
     [
         ({"level": "L3"}, "fedkt.level must be one of L0, L1, L2, got 'L3'"),
-        ({"voting": "loud"}, "fedkt.voting must be one of consistent, plain, got 'loud'"),
+        ({"voting": "loud"}, "paper.voting must be one of consistent, plain, got 'loud'"),
         (
             {"students_per_party": -1},
             "fedkt.students-per-party must be auto, or a whole number >= 1 and <= 100",
@@ -149,7 +149,7 @@ def test_the_defaults_are_those_that_are_documented():
         ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
         (
             {**L1, "voting": "plain", "students_per_party": 2},
-            "fedkt.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
+            "paper.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
         ),
     ],
 )

@@ -75,7 +75,7 @@ def test_the_noise_that_is_found_costs_what_was_asked_for_and_no_more(given, eps
 
 
 def test_a_noise_given_twice_is_refused():
-    with pytest.raises(ConfigError, match=r"epsilon must be 0 beside noisy-sums.noise-multiplier, got 1"):
+    with pytest.raises(ConfigError, match=r"epsilon must be 0 beside paper.noise-multiplier, got 1"):
         NoisySumsConfig(epsilon=1.0, noise_multiplier=2.0)
 
 

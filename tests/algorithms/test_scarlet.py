@@ -105,7 +105,7 @@ def test_a_new_average_changes_its_rows_alone_and_the_old_cache_stays_as_it_was(
             {"answer_form": "logits"},
             "answer-form must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd",
         ),
-        ({"exponent": 0.0}, "scarlet.exponent must be a number > 0, got 0.0"),
+        ({"exponent": 0.0}, "paper.exponent must be a number > 0, got 0.0"),
         ({"cache_rounds": 0}, "scarlet.cache-rounds must be a whole number >= 1, got 0"),
     ],
 )

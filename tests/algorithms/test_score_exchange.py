@@ -306,7 +306,7 @@ def test_the_defaults_are_those_that_are_documented():
 
 
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
+ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
 
 
 @pytest.mark.parametrize(
@@ -315,22 +315,25 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ({"answer_form": "votes"}, "answer-form must be one of logits, softmax, argmax, got 'votes'"),
         (
             {"aggregation_weights": "loud"},
-            "aggregation-weights must be one of equal, agreement, dawid-skene, got 'loud'",
+            "paper.aggregation-weights must be one of equal, agreement, dawid-skene, got 'loud'",
         ),
         ({"score_bits": 3}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 3"),
         ({"score_bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0"),
         ({"score_bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True"),
         ({"public_rows_per_round": -1}, "public-rows-per-round must be auto, or a whole number >= 1, got -1"),
-        ({"pretrain_epochs": -1}, "pretrain-epochs must be a whole number >= 0 and <= 1000, got -1"),
+        ({"pretrain_epochs": -1}, "paper.pretrain-epochs must be a whole number >= 0 and <= 1000, got -1"),
         ({"subset_rows": -1}, "subset-rows must be all, or a whole number >= 1, got -1"),
-        ({"score_scale": -1.0}, "score-scale must be auto, or a number > 0, got -1.0"),
-        ({"score_noise": "laplace", "score_scale": float("nan")}, "score-scale must be auto, or a number > 0, got nan"),
-        ({"logit_bound": 0.0}, "logit-bound must be a number > 0, got 0.0"),
-        ({"initial_epochs": 0}, "initial-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"distillation_epochs": True}, "distillation-epochs must be a whole number >= 1 and <= 1000, got True"),
-        ({"distillation_epochs": 0}, "distillation-epochs must be a whole number >= 1 and <= 1000, got 0"),
+        ({"score_scale": -1.0}, "paper.score-scale must be auto, or a number > 0, got -1.0"),
+        (
+            {"score_noise": "laplace", "score_scale": float("nan")},
+            "paper.score-scale must be auto, or a number > 0, got nan",
+        ),
+        ({"logit_bound": 0.0}, "paper.logit-bound must be a number > 0, got 0.0"),
+        ({"initial_epochs": 0}, "paper.initial-epochs must be a whole number >= 1 and <= 1000, got 0"),
+        ({"distillation_epochs": True}, "paper.distillation-epochs must be a whole number >= 1 and <= 1000, got True"),
+        ({"distillation_epochs": 0}, "paper.distillation-epochs must be a whole number >= 1 and <= 1000, got 0"),
         ({"distillation_batch": 0}, "paper.distillation-batch must be a whole number >= 1 and <= 100000, got 0"),
-        ({"own_rows_epochs": -1}, "own-rows-epochs must be a whole number >= 0 and <= 1000, got -1"),
+        ({"own_rows_epochs": -1}, "paper.own-rows-epochs must be a whole number >= 0 and <= 1000, got -1"),
         (
             {"distillation_order": "both"},
             "paper.distillation-order must be one of digest-first, revisit-first, got 'both'",
@@ -338,7 +341,7 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ({"final_own_rows": "no"}, "paper.final-own-rows must be true or false, got 'no'"),
         (
             {"distillation_loss": "l1-logits"},
-            "distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use answer-form \"logits\" with it",
+            "paper.distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use answer-form \"logits\"",
         ),
         (
             {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
@@ -359,20 +362,23 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ),
         (
             {"score_noise": "laplace"},
-            f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the whole",
+            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 0, epsilon 0. epsilon is for the whole",
         ),
-        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got score-scale 1, label-epsilon 0, epsilon 2"),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got paper.score-scale 1, paper.label-epsilon 0, epsilon 2"),
         (
             {"score_noise": "laplace", "label_epsilon": 1.5},
-            "label-epsilon must keep its default (0.0) where label-mech",
+            "paper.label-epsilon must keep its default (0.0) where label-mech",
         ),
         (
             {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
-            f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsilon 2",
+            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 1.5, epsilon 2",
         ),
         ({"epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
         ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
-        ({"label_epsilon": 1.0}, "label-epsilon must keep its default (0.0) where label-mechanism is 'none', got 1.0"),
+        (
+            {"label_epsilon": 1.0},
+            "paper.label-epsilon must keep its default (0.0) where label-mechanism is 'none', got 1.0",
+        ),
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         (
             {"subset_replacement": False},
@@ -380,7 +386,7 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ),
         (
             {**NOISE, "aggregation_weights": "agreement"},
-            "aggregation-weights must be equal with noise, got 'agreement'. Noisy answers say little about who",
+            "paper.aggregation-weights must be equal with noise, got 'agreement'. Noisy answers say little about who",
         ),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import sys
 import time
@@ -28,10 +27,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import load
 
 SYNTHETIC = {
-    "dataset": "synthetic",
-    "synthetic-rows": 200,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=200, features=4, classes=3)",
 }
 LEARN = {
     "partitioner": "iid",
@@ -225,9 +221,7 @@ class Nearest:
 def test_an_own_estimator_runs_by_its_import_string(tmp_path, monkeypatch, config):
     (tmp_path / "somebodys_models.py").write_text(MODEL, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    record = _simulate(
-        tmp_path / "out", {**config, "model": "somebodys_models:Nearest", "model-params": "shrink=0.1"}, parties=2
-    )
+    record = _simulate(tmp_path / "out", {**config, "model": "somebodys_models:Nearest(shrink=0.1)"}, parties=2)
     assert (record.status, record.reason) == ("completed", "")
     assert [p.model for p in record.parties] == ["somebodys_models:Nearest"] * 2
     assert all(p.federated["common"].accuracy > 0.5 for p in record.parties)
@@ -279,7 +273,7 @@ def test_a_model_nobody_can_make_fails_with_its_reason_before_any_party_trains(t
     ("settings", "match"),
     [
         ({"final-model": "oracle"}, "model must be one of decision-tree, .*, got 'oracle'"),
-        ({"student-model": "knn", "student-params": "depth=3"}, "A parameter of knn must be among .*, got 'depth'"),
+        ({"student-model": "knn(depth=3)"}, "A parameter of knn must be among .*, got 'depth'"),
     ],
 )
 def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
@@ -320,7 +314,7 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
         ),
         ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
         ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
-        ({"synthetic-rows": 200, "dataset": "digits"}, "synthetic-rows must keep its default"),
+        ({"dataset": "digits(rows=200)"}, "parameter of digits must be rows, features or classes of synthetic, got"),
         ({"fraction-parties": 0.5}, "fraction-parties must not be set for fedct, got 0.5"),
     ],
     ids=["not a choice", "of another option", "of another algorithm", "of another data set", "of no use"],
@@ -481,7 +475,7 @@ def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
 
 
 def test_a_silo_chooses_its_own_model(tmp_path, silos):
-    silos["west"] |= {"model": "knn", "model-params": "n_neighbors=3"}
+    silos["west"] |= {"model": "knn(n_neighbors=3)"}
     record = _deploy(tmp_path, silos)
     assert [record.party(name).model for name in NAMES] == ["decision-tree", "decision-tree", "knn"]
 
@@ -618,7 +612,7 @@ def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_stri
 
 def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path, silos):
     marker = tmp_path / "seen"
-    hostile = {"model": "os:system", "model-params": json.dumps({"command": f"touch {marker}"}), "num-rounds": 1}
+    hostile = {"model": f"os:system(command='touch {marker}')", "num-rounds": 1}
     with pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"):
         _deploy(tmp_path, silos, {**FAST, **hostile})
     assert not marker.exists()
@@ -626,7 +620,7 @@ def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path,
 
 
 def test_after_a_run_that_asks_for_absurd_work_the_next_is_answered_by_all(tmp_path, silos, caplog):
-    hostile = {"model": "logistic-regression", "model-params": "max_iter=100000000", "num-rounds": 1}
+    hostile = {"model": "logistic-regression(max_iter=100000000)", "num-rounds": 1}
     with (
         caplog.at_level(logging.ERROR, logger="flwr.party"),
         pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"),

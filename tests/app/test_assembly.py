@@ -49,8 +49,7 @@ CALLABLES = (
 @pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
 def test_a_silo_runs_nothing_that_a_run_names_by_import_string(name, role, tmp_path):
     node = parse_node_config({"party": "a", "data-path": "a.csv", "public-path": "p.csv"})
-    params = json.dumps({"command": f"touch {tmp_path / 'seen'}"})
-    run = parse_run_config({"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": params})
+    run = parse_run_config({"algorithm": "fedkt", role: f"{name}(command='touch {tmp_path / 'seen'}')"})
     with pytest.raises(RefusalError, match="of the run must be a name of the zoo at a node without allow-code"):
         make_client(run, node, "1")
     assert not (tmp_path / "seen").exists()
@@ -84,16 +83,16 @@ def silo(tmp_path):
 @pytest.mark.parametrize(("name", "params"), ABSURD, ids=[f"{name}-{json.dumps(p)[:30]}" for name, p in ABSURD])
 @pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
 def test_absurd_work_is_refused_before_private_rows_are_read(name, params, role, silo):
-    run = {"algorithm": "fedkt", role: name, f"{role.removesuffix('-model')}-params": json.dumps(params)}
+    run = {"algorithm": "fedkt", role: f"{name}({', '.join(f'{key}={value!r}' for key, value in params.items())})"}
     with pytest.raises(RefusalError, match=r"named by a run|that a run names"):
         make_client(parse_run_config(run), parse_node_config(silo), "1")
 
 
 def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
-    own = {**silo, "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+    own = {**silo, "model": "random-forest(n_estimators=5000, n_jobs=2)"}
     with pytest.raises(DataError, match="file must exist"):  # its model was accepted: its rows are read next
-        make_client(parse_run_config({"model": "xgboost", "model-params": "booster=dart"}), parse_node_config(own), "1")
-    run = {"dataset": "digits", "model": "random-forest", "model-params": "n_estimators=5000,n_jobs=2"}
+        make_client(parse_run_config({"model": "xgboost(booster='dart')"}), parse_node_config(own), "1")
+    run = {"dataset": "digits", "model": "random-forest(n_estimators=5000, n_jobs=2)"}
     assert make_client(parse_run_config(run), parse_node_config({"partition-id": 0, "num-partitions": 3}), "1")
 
 
@@ -106,9 +105,9 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
         ("fedprox", "paper.solo-epochs"),
         ("fedkt", "fedkt.students-per-party"),
         ("fedkt", "fedkt.teachers-per-student"),
-        *(("fedmd", key) for key in ("initial-epochs", "distillation-epochs", "own-rows-epochs")),
+        *(("fedmd", key) for key in ("paper.initial-epochs", "paper.distillation-epochs", "paper.own-rows-epochs")),
         ("fedmd", "paper.distillation-batch"),
-        ("fedmd", "pretrain-epochs"),
+        ("fedmd", "paper.pretrain-epochs"),
     ],
 )
 def test_settings_that_cost_time_have_an_upper_end(algorithm, key):

@@ -13,7 +13,7 @@ from fedkd_flwr.app.choose_text import TREES, comparison_text
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.errors import ConfigError, DataError
 
-SMALL = {"dataset": "synthetic", "synthetic-rows": 300, "num-parties": 2, "partitioner": "iid", "num-test": 60}
+SMALL = {"dataset": "synthetic(rows=300)", "num-parties": 2, "partitioner": "iid", "num-test": 60}
 SMALL |= {"num-public": 60, "model": "decision-tree"}
 
 
@@ -313,7 +313,7 @@ def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():
 
 
 def test_an_epsilon_makes_candidates_that_claim_it_for_one_record():
-    found = choose({**SMALL, "epsilon": 8.0, "synthetic-rows": 600})
+    found = choose({**SMALL, "epsilon": 8.0, "dataset": "synthetic(rows=600)"})
     assert [one.name for one in found.outcomes] == [ALONE, "noisy-sums", "fedkt:L2"]
     assert not any(one.failed for one in found.outcomes)
     assert set(candidates(2, private=True)) == {"noisy-sums", "fedkt:L2"}

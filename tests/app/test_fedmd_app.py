@@ -20,9 +20,7 @@ from fedkd_flwr.simulation.rows import central_rows, simulated_pool
 from fedkd_flwr.stores.book import looked_at
 
 FAST = {
-    "dataset": "synthetic",
-    "synthetic-rows": 400,
-    "synthetic-features": 6,
+    "dataset": "synthetic(rows=400, features=6)",
     "model": "decision-tree",
     "partitioner": "iid",
     "num-parties": 3,
@@ -68,7 +66,7 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     X, y = central_rows(config, 3, pool, record.run_id)
     assert len(y) == 30
     seed = derive_seed(config.seed, "centralised")
-    model = model_factory(config.model, config.model_params, pool.public)(seed=seed).fit(X, y)
+    model = model_factory(config.model, pool.public)(seed=seed).fit(X, y)
     assert record.centralised_accuracy == (model.predict(pool.X_test) == pool.y_test).mean()
 
 
@@ -81,14 +79,14 @@ def test_noise_in_simulation_makes_a_claim(tmp_path):
 
 def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(tmp_path):
     pytest.importorskip("torch")
-    net = {"model": "mlp", "model-params": "hidden=8", "pretrain-epochs": 2, "initial-epochs": 1}
-    with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows"):
+    net = {"model": "mlp(hidden=8)", "paper.pretrain-epochs": 2, "paper.initial-epochs": 1}
+    with pytest.raises(ConfigError, match=r"paper.pretrain-epochs must be 0 without labelled public rows"):
         _run(tmp_path / "a", "fedmd", **net)
     with pytest.raises(
-        ConfigError, match="public-label-column must be the label column 'label' of the data set, got 'kind'"
+        ConfigError, match=r"paper.public-label-column must be the label column 'label' of the data set, got 'kind'"
     ):
-        _run(tmp_path / "b", "fedmd", **net, **{"public-label-column": "kind"})
-    record = _run(tmp_path / "c", "fedmd", **net, **{"public-label-column": "label"})
+        _run(tmp_path / "b", "fedmd", **net, **{"paper.public-label-column": "kind"})
+    record = _run(tmp_path / "c", "fedmd", **net, **{"paper.public-label-column": "label"})
     assert record.status == "completed"
     assert record.centralised
 

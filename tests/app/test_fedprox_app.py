@@ -16,12 +16,9 @@ from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 pytest.importorskip("torch")
 
 FAST = {
-    "dataset": "synthetic",
-    "synthetic-rows": 300,
-    "synthetic-features": 4,
+    "dataset": "synthetic(rows=300, features=4)",
     "partitioner": "iid",
-    "model": "mlp",
-    "model-params": '{"hidden": [8], "batch_size": 16, "epochs": 2, "lr": 0.01}',
+    "model": "mlp(hidden=[8], batch_size=16, epochs=2, lr=0.01)",
     "num-parties": 3,
     "num-rounds": 2,
     "local-epochs": 1,
@@ -74,8 +71,8 @@ def test_no_node_allows_weights_by_default():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "mixed", "model-params": ""}, "model must be the same at all parties for fedprox, got 'mixed'"),
-        ({"model": "decision-tree", "model-params": ""}, "model must be a torch net"),
+        ({"model": "mixed"}, "model must be the same at all parties for fedprox, got 'mixed'"),
+        ({"model": "decision-tree"}, "model must be a torch net"),
         ({"final-model": "mlp"}, "final-model must not be set for fedprox, got 'mlp'. .* use fedkt or pate"),
     ],
 )
@@ -89,8 +86,8 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path, settings, message)
     [
         ({"fedprox.proximal-mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
         ({"fedprox.proximal-mu": float("nan")}, "fedprox.proximal-mu must be a number >= 0, got nan"),
-        ({"fedkt.level": "L1", "noise": "laplace", "gamma": 0.1}, "fedkt.level must be L0: .* got 'L1'"),
-        ({"noise": "gaussian", "sigma": 1.0}, "noise must be none: .* got 'gaussian'"),
+        ({"fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1}, "fedkt.level must be L0: .* got 'L1'"),
+        ({"noise": "gaussian", "paper.sigma": 1.0}, "noise must be none: .* got 'gaussian'"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

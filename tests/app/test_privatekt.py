@@ -18,13 +18,9 @@ torch = pytest.importorskip("torch")
 
 PRIVATEKT = {
     "algorithm": "privatekt",
-    "dataset": "synthetic",
-    "synthetic-rows": 200,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=200, features=4, classes=3)",
     "partitioner": "iid",
-    "model": "mlp",
-    "model-params": '{"hidden": [8], "optimizer": "sgd", "lr": 0.1, "batch_size": 16, "epochs": 2}',
+    "model": "mlp(hidden=[8], optimizer='sgd', lr=0.1, batch_size=16, epochs=2)",
     "num-rounds": 3,
     "num-parties": 4,
     "fraction-parties": 0.5,
@@ -87,12 +83,12 @@ def test_a_simulation_continues_another_under_a_new_run_id(tmp_path):
     ("changes", "error", "message"),
     [
         (
-            {"model": "mixed:mlp,decision-tree", "model_params": ""},
+            {"model": "mixed:mlp,decision-tree"},
             ConfigError,
             "model must be the same at all parties for privatekt",
         ),
-        ({"model": "decision-tree", "model_params": ""}, ConfigError, "model must be a torch net"),
-        ({"transfer_rows": 51}, ConfigError, r"transfer-rows must be at most 50 \(public rows\), got 51"),
+        ({"model": "decision-tree"}, ConfigError, "model must be a torch net"),
+        ({"transfer_rows": 51}, ConfigError, r"paper.transfer-rows must be at most 50 \(public rows\), got 51"),
         ({"participation": "once"}, ConfigError, r"num-rounds must be at most 2 with participation once \(2 of 4"),
         ({"resume_from": "/nowhere"}, DataError, "run must be the id, the start of an id, the name or the path"),
     ],
@@ -105,8 +101,8 @@ def test_what_cannot_work_is_refused_before_any_party_trains(tmp_path, changes, 
 
 def test_a_continued_run_must_keep_its_model_and_data(tmp_path):
     _run(tmp_path, 1, num_rounds=2, centralised=False)
-    with pytest.raises(ConfigError, match=r"model-params must be .*as in the run to continue"):
-        _run(tmp_path, 2, resume_from=str(tmp_path / "runs" / "1" / "checkpoint"), model_params='{"hidden": [8]}')
+    with pytest.raises(ConfigError, match=r"model must be .*as in the run to continue"):
+        _run(tmp_path, 2, resume_from=str(tmp_path / "runs" / "1" / "checkpoint"), model="mlp(hidden=[8])")
 
 
 @pytest.mark.parametrize(

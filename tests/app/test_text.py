@@ -38,9 +38,9 @@ def bert(tmp_path_factory):
     return tiny_text.tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
-def params(bert, **more):
-    pairs = {"path": bert, "train": "all", "lr": 0.002, "max_length": 16, "epochs": 10, **more}
-    return ",".join(f"{key}={value}" for key, value in pairs.items())
+def reading(bert, **more):
+    pairs = {"path": str(bert), "train": "all", "lr": 0.002, "max_length": 16, "epochs": 10, **more}
+    return f"transformer({', '.join(f'{key}={value!r}' for key, value in pairs.items())})"
 
 
 def start(folder, nodes, config):
@@ -86,7 +86,7 @@ def deploy(tmp_path, nodes, config):
 
 def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_rounds(tmp_path, silos, bert):
     for silo in silos:
-        silo |= {"model": "transformer", "model-params": params(bert)}
+        silo |= {"model": reading(bert)}
     record = deploy(tmp_path, silos, {"num-rounds": 3})
     assert record.status == "completed"
     assert [p.name for p in record.parties] == ["north", "south", "west"]
@@ -109,8 +109,8 @@ def test_classical_models_learn_the_same_texts_from_words(tmp_path, silos):
 
 
 def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
-    silos[1] |= {"model": "transformer", "model-params": params(bert)}
-    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
+    silos[1] |= {"model": reading(bert)}
+    record = deploy(tmp_path, silos, {"model": "random-forest(n_estimators=10)"})
     assert [p.model for p in record.parties] == ["random-forest", "transformer", "random-forest"]
     assert all(len(r.answered) == 3 for r in record.rounds)
     assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
@@ -125,7 +125,7 @@ def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp
 
 
 def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert):
-    config = {"model": "transformer", "model-params": params(bert), "centralised": True, "steps-per-round": 4}
+    config = {"model": reading(bert), "centralised": True, "steps-per-round": 4}
     first, again = (simulate(folder, config) for folder in _folders(tmp_path, "one", "two"))
     assert first.status == "completed"
     assert first.centralised_accuracy == again.centralised_accuracy > 0.5
@@ -137,7 +137,7 @@ def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert)
 def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     config = {"algorithm": "fedkt", "num-rounds": 1, "model": "decision-tree", "fedkt.teachers-per-student": 2}
     config |= {"consensus": "majority"}
-    config |= {"final-model": "transformer", "final-params": params(bert), "paper.party-models": False}
+    config |= {"final-model": reading(bert), "paper.party-models": False}
     record = simulate(tmp_path, config)
     assert record.status == "completed"
     assert record.server_accuracy > 0.7
@@ -152,14 +152,14 @@ def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
 
 
 def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):
-    config = {"dataset": "wine", "model": "transformer", "model-params": params(bert)}
+    config = {"dataset": "wine", "model": reading(bert)}
     with pytest.raises(ConfigError, match="schema must have a column of kind 'text'"):
         start(tmp_path, [{"partition-id": i, "num-partitions": 2} for i in range(2)], config)
     assert RunRecord.load(tmp_path / "runs" / "1" / "record.json").rounds == []
 
 
 def test_teachers_of_numbers_beside_a_model_of_texts_are_refused_before_any_party_trains(tmp_path, bert):
-    config = {"algorithm": "fedkt", "num-rounds": 1, "model": "transformer", "model-params": params(bert)}
+    config = {"algorithm": "fedkt", "num-rounds": 1, "model": reading(bert)}
     match = "teacher-model must read raw texts, as the party's own model does, got one that reads numbers"
     with pytest.raises(ConfigError, match=match):
         simulate(tmp_path, {**config, "teacher-model": "random-forest"})
@@ -170,7 +170,7 @@ def test_a_silo_whose_public_texts_differ_in_a_word_is_left_out(tmp_path, silos)
     frame = pd.read_csv(path)
     frame.loc[7, "review"] += " indeed"
     frame.to_csv(path, index=False)
-    record = deploy(tmp_path, silos, {"model": "random-forest", "model-params": "n_estimators=10"})
+    record = deploy(tmp_path, silos, {"model": "random-forest(n_estimators=10)"})
     assert [r.answered for r in record.rounds] == [["south", "west"]] * 2
 
 

@@ -13,7 +13,7 @@ from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 
-SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "num-parties": 2, "partitioner": "iid", "num-test": 40}
+SMALL = {"dataset": "synthetic(rows=400)", "num-parties": 2, "partitioner": "iid", "num-test": 40}
 SMALL |= {"num-public": 60, "num-private": 120, "model": "decision-tree"}
 
 
@@ -23,8 +23,8 @@ def _config(tmp_path, **settings):
 
 def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     words = ["dev", "audit", "dataset=synthetic", "model=decision-tree", f"output-dir={tmp_path}", "partitioner=iid"]
-    words += ["num-public=60", "num-private=120", "num-test=20", "synthetic-rows=200", "num-rounds=1"]
-    words += ["label-mechanism=randomized-response", "label-epsilon=0.01", "--parties", "2", "--shadows", "4"]
+    words += ["num-public=60", "num-private=120", "num-test=20", "dataset=synthetic(rows=200)", "num-rounds=1"]
+    words += ["label-mechanism=randomized-response", "paper.label-epsilon=0.01", "--parties", "2", "--shadows", "4"]
     with pytest.raises(SystemExit, match=r"^0$"):
         main([*words, "--output", str(tmp_path / "found.json")])
     printed = capsys.readouterr()
@@ -52,7 +52,7 @@ def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path
 
 def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     pytest.importorskip("torch")
-    net = {"model": "mlp", "model-params": '{"hidden": [64], "lr": 0.03, "batch_size": 8}', "local-epochs": 10}
+    net = {"model": "mlp(hidden=[64], lr=0.03, batch_size=8)", "local-epochs": 10}
     config = _config(
         tmp_path, algorithm="fedprox", **net, **{"num-rounds": 1, "num-private": 80, "paper.solo-epochs": 1}
     )

@@ -26,8 +26,8 @@ def test_the_matched_net_beats_guessing_and_every_party_gets_it():
 
 
 def test_a_larger_gamma_gives_more_units():
-    few, _ = run("pfnm", rounds=1, gamma=1e-6)
-    many, _ = run("pfnm", rounds=1, gamma=1e6)
+    few, _ = run("pfnm", rounds=1, gamma_0=1e-6)
+    many, _ = run("pfnm", rounds=1, gamma_0=1e6)
     assert len(few.model.arrays()[1]) < len(many.model.arrays()[1]) <= 4 * 8
 
 

@@ -224,13 +224,13 @@ def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known
 
 def test_a_node_that_demands_privacy_takes_no_model_from_the_run(caplog):
     silo = {"party": "a", "data-path": "a.csv", "public-path": "p.csv"}
-    run = parse_run_config({"public-path": "p.csv", "model": "decision-tree", "model-params": "max_depth=9"})
-    assert own_model(run, parse_node_config(silo)) == ("decision-tree", "max_depth=9")
-    own = {"model": "knn", "model-params": "n_neighbors=3"}
-    assert own_model(run, parse_node_config({**silo, **own, "require-privacy": True})) == ("knn", "n_neighbors=3")
+    run = parse_run_config({"public-path": "p.csv", "model": "decision-tree(max_depth=9)"})
+    assert own_model(run, parse_node_config(silo)) == "decision-tree(max_depth=9)"
+    own = {"model": "knn(n_neighbors=3)"}
+    assert own_model(run, parse_node_config({**silo, **own, "require-privacy": True})) == "knn(n_neighbors=3)"
     for demand in ({"require-privacy": True}, {"epsilon-budget": 1.0}):
-        assert own_model(run, parse_node_config({**silo, **demand})) == ("random-forest", "")
-    assert "a node that demands privacy takes no model from a run, got decision-tree max_depth=9" in caplog.text
+        assert own_model(run, parse_node_config({**silo, **demand})) == "random-forest"
+    assert "a node that demands privacy takes no model from a run, got decision-tree(max_depth=9)" in caplog.text
 
 
 def test_a_node_that_demands_privacy_takes_no_teachers_and_students_from_the_run():
@@ -251,7 +251,7 @@ def test_a_node_that_demands_privacy_takes_no_teachers_and_students_from_the_run
 def test_privatekt_needs_the_run_s_net_in_the_config_of_a_node_that_demands_privacy(script, silo):
     settings = {"round_epsilon": 1e-6, "transfer_rows": 2, "local_epochs": 1, "solo_epochs": 1}
     rows = _csv(script, _rows(script))
-    named = {"model": "mlp", "model-params": script.NET % ""}
+    named = {"model": f"mlp{script.NET % ''}"}
     assert _code(silo(rows, "privatekt", settings, **named)) == ""
     assert _code(silo(rows, "privatekt", settings, model="")) == "wrong-config"
 

@@ -253,4 +253,4 @@ def test_a_label_of_days_is_asked_for_and_a_rare_class_names_its_remedy():
         with pytest.raises(DataError, match=f"label column 'y' must {said} in 1,500 rows"):
             look(table, label="y")
     note = look(pd.DataFrame({"x": AGES, "y": ["rare", *OUTCOME[1:]]}), label="y").notes[-1].note
-    assert "model-params=class_weight=balanced, and compare runs with --by balanced-accuracy" in note
+    assert "class_weight='balanced' in brackets, and compare runs with --by balanced-accuracy" in note

@@ -36,7 +36,12 @@ def _forest_accuracy(pool):
 
 @pytest.mark.parametrize(
     ("name", "rows", "features", "accuracy"),
-    [("digits", 1797, 64, 0.93), ("breast-cancer", 569, 30, 0.9), ("wine", 178, 13, 0.9), ("synthetic", 2000, 20, 0.8)],
+    [
+        ("digits", 1797, 64, 0.93),
+        ("breast-cancer", 569, 30, 0.9),
+        ("wine", 178, 13, 0.9),
+        ("synthetic(rows=2000, classes=4)", 2000, 20, 0.8),
+    ],
 )
 def test_embedded_sets_split_in_half_and_quarters_and_can_be_learnt(name, rows, features, accuracy):
     pool = load_pool(name, seed=0)
@@ -47,7 +52,7 @@ def test_embedded_sets_split_in_half_and_quarters_and_can_be_learnt(name, rows, 
 
 @pytest.mark.parametrize(("features", "classes"), [(2, 2), (2, 3), (50, 10), (5, 20)])
 def test_synthetic_data_is_neither_trivial_nor_hopeless_at_any_size(features, classes):
-    pool = load_pool("synthetic", seed=3, synthetic_features=features, synthetic_classes=classes)
+    pool = load_pool(f"synthetic(rows=2000, features={features}, classes={classes})", seed=3)
     assert 0.7 < _forest_accuracy(pool) < 0.99
 
 
@@ -158,14 +163,15 @@ def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"synthetic_features": 2, "synthetic_classes": 5}, "synthetic-features must be .* 5 .* classes apart, got 2"),
-        ({"synthetic_classes": 1}, "synthetic-features must"),
-        ({"synthetic_rows": 10}, "synthetic-rows must be >= 16 for 4 classes, got 10"),
+        ("features=2, classes=5", "features of synthetic must place 5 classes apart, got 2"),
+        ("classes=1", "classes of synthetic must be a whole number >= 2"),
+        ("columns=4", "parameter of synthetic must be rows, features or classes of synthetic, got 'columns'"),
+        ("rows=10, classes=4", "rows of synthetic must be >= 16 for 4 classes, got 10"),
     ],
 )
 def test_impossible_synthetic_sizes_are_refused(sizes, message):
-    with pytest.raises(DataError, match=message):
-        load_pool("synthetic", seed=0, **sizes)
+    with pytest.raises((ConfigError, DataError), match=message):
+        load_pool(f"synthetic({sizes})", seed=0)
 
 
 @pytest.fixture

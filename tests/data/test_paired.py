@@ -138,7 +138,7 @@ def test_a_silo_s_public_file_may_bring_labels_of_the_schema_or_of_their_own(tmp
     [
         ({"kind": ["x", "x", "x"]}, "kind", "column 'kind' must hold at least two classes, got 1"),
         ({"paid": ["yes", "maybe", "no"]}, "paid", "maybe"),
-        ({}, "kind", "public-label-column must be a column of"),
+        ({}, "kind", "paper.public-label-column must be a column of"),
     ],
 )
 def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):

@@ -178,9 +178,9 @@ def test_more_shards_than_rows_is_refused():
         ({"class_order": "random"}, "paper.class-order must be one of rarest-first"),
         (
             {"name": "pathological", "classes_per_party": 11},
-            "classes-per-party must be a whole number within 1",
+            "paper.classes-per-party must be a whole number within 1",
         ),
-        ({"name": "shard", "classes_per_party": 0}, "classes-per-party must be a whole number >= 1"),
+        ({"name": "shard", "classes_per_party": 0}, "paper.classes-per-party must be a whole number >= 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):
@@ -260,7 +260,7 @@ def test_a_row_given_to_two_parties_is_refused(tmp_path):
 
 
 def test_a_missing_or_damaged_partition_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match="Set partition-path") as caught:
+    with pytest.raises(DataError, match=r"Set paper.partition-path") as caught:
         partition(Y, name="file", num_parties=2, seed=0, path=tmp_path / "none.npz")
     assert caught.value.code is Code.MISSING_FILE
     (tmp_path / "bad.npz").write_bytes(b"PK")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.flower
 
 PARTIES = [f"party-{i:03d}" for i in range(3)]
 SMALL = {"partitioner": "iid", "model": "decision-tree", "num_parties": 3}
-SYNTHETIC = {"dataset": "synthetic", "synthetic_rows": 400}
+SYNTHETIC = {"dataset": "synthetic(rows=400)"}
 NET = """
 from torch import nn
 
@@ -46,7 +46,7 @@ def _run(flower, folder, **settings):
 
 
 def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox_with_a_net_of_one_s_own(flower, tmp_path):
-    net = {"model": "my_torch:Net", "model_params": "lr=0.02,batch_size=32,epochs=2", "local_epochs": 2}
+    net = {"model": "my_torch:Net(lr=0.02, batch_size=32, epochs=2)", "local_epochs": 2}
     trees = {"teacher_model": "decision-tree", "student_model": "decision-tree", "fedkt.teachers-per-student": 3}
     status, record = _run(flower, tmp_path, algorithm="fedkt-prox", num_rounds=2, **net, **trees)
     assert (status, record.status) == ("finished:completed", "completed")
@@ -54,5 +54,5 @@ def test_fedkt_prox_runs_on_ray_through_flower_s_own_fedprox_with_a_net_of_one_s
     assert all(r.server_accuracy is not None for r in record.rounds)
     assert all(p.federated["common"].accuracy > 0.4 for p in record.parties)
     assert record.config["fedkt.teachers-per-student"] == 3
-    assert record.config["fedkt.voting"] == "consistent"  # from pyproject's section [fedkt]
+    assert record.config["paper.voting"] == "consistent"  # from pyproject's section [fedkt]
     assert list((tmp_path / "runs" / record.run_id).glob("report.html"))

@@ -40,7 +40,7 @@ class Dying(DecisionTreeClassifier):
 def dying(seed):
     return Dying()
 """
-SMALL = {"dataset": "synthetic", "synthetic-rows": 400, "partitioner": "iid", "num-rounds": 2, "seed": 5}
+SMALL = {"dataset": "synthetic(rows=400)", "partitioner": "iid", "num-rounds": 2, "seed": 5}
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_the_runs_without_noise_keep_everything_else(script):
     swept(script, run=run, seeds=[3])
     counts = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 5}
     assert asked[-1] == {"algorithm": "fedkt", "seed": 3, **counts}
-    assert script.without_noise({"algorithm": "pate", "noise": "laplace", "gamma": 0.1, "model": "mlp"}) == {
+    assert script.without_noise({"algorithm": "pate", "noise": "laplace", "paper.gamma": 0.1, "model": "mlp"}) == {
         "algorithm": "pate",
         "model": "mlp",
     }
@@ -74,16 +74,22 @@ def test_the_runs_without_noise_keep_everything_else(script):
 
 NOISY = [
     {"algorithm": "pate", "noise": "gaussian", "epsilon": 2.0, "delta": 1e-6, "num-queries": 9, "learn-from": "counts"},
-    {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "max-answers": 5},
-    {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1, "server-epsilon-budget": 3.0},
-    {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "sigma": 4.0, "fedkt.students-per-party": 2},
+    {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "paper.max-answers": 5},
+    {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1, "server-epsilon-budget": 3.0},
+    {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "paper.sigma": 4.0, "fedkt.students-per-party": 2},
     {
         "algorithm": "fedct",
         "label-mechanism": "xor",
         "epsilon": 5.0,
     },
-    {"algorithm": "fedct", "label-mechanism": "auto", "label-epsilon": 2.0},
-    {"algorithm": "fedmd", "score-noise": "laplace", "score-scale": 1.0, "answer-form": "logits", "logit-bound": 5.0},
+    {"algorithm": "fedct", "label-mechanism": "auto", "paper.label-epsilon": 2.0},
+    {
+        "algorithm": "fedmd",
+        "score-noise": "laplace",
+        "paper.score-scale": 1.0,
+        "answer-form": "logits",
+        "paper.logit-bound": 5.0,
+    },
     {"algorithm": "fedmd", "subset-rows": 20, "paper.subset-replacement": False, "delta": 1e-4},
     {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "answer-form": "argmax"},
 ]
@@ -106,9 +112,9 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
         r"noise|gamma|sigma|threshold|epsilon|delta$|label-mech|sensitiv|calibration|level|release|quer"
     )
     keys = {key for key in keys if doubtful.search(key)}
-    assert {"fedkt.level", "gamma", "epsilon", "label-mechanism"} <= keys
+    assert {"fedkt.level", "paper.gamma", "epsilon", "label-mechanism"} <= keys
     # PrivateKT, DP-FedAvg and noisy sums have no run without noise; drawn public rows are those of every run of a sweep
-    always = {"privatekt.round-epsilon", "dp-fedavg.noise-multiplier", "noisy-sums.noise-multiplier"}
+    always = {"privatekt.round-epsilon", "paper.noise-multiplier", "paper.gamma-0"}
     assert keys - script.noise_keys() == {*always, "draw-public-epsilon"}
 
 
@@ -127,8 +133,8 @@ def test_what_is_dropped_is_about_noise_and_nothing_else(script):
 def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('seed = 2\ndata-root = "/a"\n[fedkt]\nlevel = "L1"\n', encoding="utf-8")
-    read = script.simulate.configuration(path, str(tmp_path), "", ['fedkt.voting="plain"', "seed=3"])
-    assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "fedkt.voting": "plain"}
+    read = script.simulate.configuration(path, str(tmp_path), "", ['paper.voting="plain"', "seed=3"])
+    assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "paper.voting": "plain"}
 
 
 def test_the_unit_can_be_chosen(script):

@@ -117,7 +117,7 @@ def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(r
     [
         ({"dataset": "adult"}, "differ in the data set: digits and adult"),
         ({"num-test": 50}, "differ in num-test: 0 and 50"),
-        ({"synthetic-rows": 50}, "differ in synthetic-rows: None and 50"),
+        ({"test-table": "t.csv"}, "differ in test-table: None and t.csv"),
     ],
 )
 def test_other_data_and_other_test_rows_are_refused(run, changed, why):

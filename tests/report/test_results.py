@@ -142,8 +142,8 @@ def test_the_rarest_class_is_counted_once_on_common_rows_and_over_all_parties_on
         ({}, {"labelled_share": 0.5, "simulation": False}, (500, "at most 500 rows")),
         ({"known-rows": 10}, {"labelled_share": 1.0}, (990, "990 rows")),  # which are left out
         ({"known-rows": 10}, {"labelled_share": 0.5}, (500, "at most 500 rows")),  # some of them may be known ones
-        ({"transfer-rows": 300}, {}, (300, "300 rows")),
-        ({"transfer-rows": 3000}, {}, (1000, "1,000 rows")),
+        ({"paper.transfer-rows": 300}, {}, (300, "300 rows")),
+        ({"paper.transfer-rows": 3000}, {}, (1000, "1,000 rows")),
         ({}, {"sends": "weights"}, (1000, "1,000 rows")),
         ({}, {"sends": "labels"}, None),
     ],

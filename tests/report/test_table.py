@@ -89,7 +89,7 @@ def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_t
     record.rounds, record.simulation = record.rounds[:1], False
     assert "consensus accuracy        0.809 of at most 6,889 rows" in summary_table(record)
     record = make_record(3, 2, algorithm="privatekt")
-    record.config["privatekt.transfer-rows"] = 2
+    record.config["paper.transfer-rows"] = 2
     for r in record.rounds:
         r.labelled_share, r.consensus_accuracy = None, 0.5
     assert "first round 0.500 of 2 rows, last 0.500 of 2 rows" in summary_table(record)

@@ -78,7 +78,7 @@ def test_the_effect_of_noise_is_shown_per_round_and_in_words(make_record, tmp_pa
 
 def test_the_rows_of_a_consensus_accuracy_are_counted_on_the_page(make_record, tmp_path, claims):
     record = make_record(3, 2, algorithm="privatekt")
-    record.claims, record.config["privatekt.transfer-rows"] = [claims[0]], 2
+    record.claims, record.config["paper.transfer-rows"] = [claims[0]], 2
     for r, right in zip(record.rounds, (1.0, 0.0), strict=True):
         r.labelled_share, r.kept_share, r.consensus_accuracy = None, 0.8, right
     text = Page(written(record, tmp_path)).text

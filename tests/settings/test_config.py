@@ -31,11 +31,8 @@ SOME = {
     },
     "server-epsilon-budget": {"dp-fedavg", "fedkt", "pate"},
     "teacher-model": {"fedkt", "fedkt-prox"},
-    "teacher-params": {"fedkt", "fedkt-prox"},
     "student-model": {"fedkt", "fedkt-prox"},
-    "student-params": {"fedkt", "fedkt-prox"},
     "final-model": {"fedkt", "pate"},
-    "final-params": {"fedkt", "pate"},
 }
 
 
@@ -169,17 +166,17 @@ def test_there_are_simulations_to_check():
 def test_a_published_simulation_is_a_valid_run_config(path):
     text = path.read_text(encoding="utf-8")
     settings = flatten_dict(tomllib.loads(text))
-    if settings.get("partitioner") == "file" and "partition-path" not in settings:
+    if settings.get("partitioner") == "file" and "paper.partition-path" not in settings:
         # whoever runs it has the published split at a place of their own: the file must say so
-        assert "partition-path" in text
-        settings["partition-path"] = "/somewhere"
+        assert "paper.partition-path" in text
+        settings["paper.partition-path"] = "/somewhere"
     config = parse_run_config({**written_defaults(), **settings})  # as Flower fuses them
     assert path.stem.startswith(config.algorithm)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_config_survives_being_recorded_and_parsed_again(algorithm):
-    config = parse_run_config({"algorithm": algorithm, "model-params": '{"hidden": [5]}', "seed": 3})
+    config = parse_run_config({"algorithm": algorithm, "model": "mlp(hidden=[5])", "seed": 3})
     assert parse_run_config(config.as_scalars()) == config
 
 
@@ -206,7 +203,6 @@ UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READ
 ALIKE = {
     **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
     ("fedct", "consensus"): "consensus",
-    ("pfnm", "gamma"): "paper.gamma",
     ("privatekt", "epsilon"): "privatekt.round-epsilon",
     ("privatekt", "share"): "paper.self-training-share",
 }
@@ -232,7 +228,7 @@ def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
 
 
 def test_what_is_refused_above_covers_what_it_should():
-    assert {"fedct.quorum", "fedkt.voting", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
+    assert {"fedct.quorum", "paper.voting", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
     assert len(UNREAD) > 350
     assert {algorithm for algorithm, _ in UNREAD} == set(ALGORITHMS)
     assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
@@ -271,8 +267,8 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             "It would be ignored: drop it, or set consensus to 'qualified-majority'.",
         ),
         (
-            {"algorithm": "pate", "consensus": "dawid-skene", "fedkt.voting": "plain"},
-            "fedkt.voting must not be set for pate, got 'plain'. "
+            {"algorithm": "pate", "consensus": "dawid-skene", "paper.voting": "plain"},
+            "paper.voting must not be set for pate, got 'plain'. "
             "It would be ignored: drop it, or use fedkt or fedkt-prox.\n"
             "consensus must be one of auto, majority, median, mean, density-ratio, got 'dawid-skene'.",
         ),
@@ -292,9 +288,9 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             "It would be ignored: drop it, or choose a noise at the server.",
         ),
         (
-            {"algorithm": "fedkt", "teacher-params": "max_depth=3"},
-            "teacher-params must come with teacher-model, got 'max_depth=3'. "
-            "It would be ignored: name the model too, or use model-params.",
+            {"algorithm": "fedkt", "teacher-model": "knn(3)"},
+            "teacher-model must be a name, or a name with parameters as Python writes them, got 'knn(3)'. "
+            "Write for example: mlp(hidden=[64, 32], optimizer='sgd'), with text in quotes, True, False and None.",
         ),
     ],
 )
@@ -304,7 +300,9 @@ def test_the_refusal_of_a_setting_that_nobody_reads_says_what_to_do(settings, me
 
 
 def test_a_setting_at_its_default_is_no_mistake_whoever_reads_it():
-    assert parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "dd.distillation-weight": 1}).own.noise == "none"
+    assert (
+        parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "paper.distillation-weight": 1}).own.noise == "none"
+    )
 
 
 @pytest.mark.parametrize("value", [0, "", "0", 1])
@@ -410,8 +408,8 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
         ({"participation": "once"}, "Did you mean privatekt.participation?"),
-        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
-        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: aggregation-weights, algorithm, "),
+        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: algorithm, answer-form, "),
+        ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: algorithm, answer-form, "),
         # of the wrong type
         ({"num-rounds": True}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got True."),
         ({"num-rounds": 2.0}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got 2.0."),
@@ -457,7 +455,7 @@ QUORUM = {"consensus": "qualified-majority"}
             {**TABLE, "dirichlet-alpha": 0.1},
             "dirichlet-alpha must not be set where rows have their own parties, got",
         ),
-        ({"partitioner": "file"}, 'partition-path must be given with partitioner "file", got'),
+        ({"partitioner": "file"}, 'paper.partition-path must be given with partitioner "file", got'),
     ],
 )
 def test_a_wrong_run_config_is_refused_with_its_key_the_rule_and_the_value(settings, message):
@@ -476,7 +474,7 @@ def test_several_mistakes_are_named_at_once():
 
 
 def test_several_settings_that_nobody_reads_are_named_at_once():
-    unread = {"fedct.quorum": 0.5, "fedkt.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
+    unread = {"fedct.quorum": 0.5, "paper.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
     with pytest.raises(ConfigError) as caught:
         parse_run_config(unread)
     assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)
@@ -499,7 +497,7 @@ def test_several_settings_that_nobody_reads_are_named_at_once():
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
         ({**SILO, "epsilon-budget": -1}, "epsilon-budget must be a number >= 0, got -1."),
         ({**SILO, "test-fraction": 1.0}, "test-fraction must be a number >= 0 and < 1, got 1.0."),
-        ({**SILO, "model-params": "a=1"}, "model-params must come with model in the node config, got 'a=1'."),
+        ({**SILO, "model": "knn(a=b)"}, "model must be a name, or a name with parameters as Python writes them, got"),
         ({"partition-id": "0", "num-partitions": 2}, "partition-id must be a whole number >= 0, got '0'."),
     ],
 )

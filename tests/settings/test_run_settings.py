@@ -54,7 +54,7 @@ def test_files_of_parties_are_a_table_too_and_each_is_made_absolute(here):
 def test_every_setting_whose_meaning_says_path_is_marked_as_one():
     said = {key for name, key in RunConfig.keys().items() if RunConfig.meaning(name).startswith("Absolute path")}
     assert said <= RunConfig.paths()
-    assert {"table", "output-dir", "partition-path", "data-root"} <= RunConfig.paths()
+    assert {"table", "output-dir", "paper.partition-path", "data-root"} <= RunConfig.paths()
     assert not any(card.config.paths() for card in cards().values())
 
 

@@ -25,14 +25,14 @@ from fedkd_flwr.models import Classifier, make_model, serialize
 from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.stores.saved_model import load, save
 
-NET = {"model": "mlp", "model-params": '{"hidden": [8], "epochs": 1}'}
+NET = {"model": "mlp(hidden=[8], epochs=1)"}
 ROUNDS = {"num-rounds": 2, "steps-per-round": 2}
-SCORES = {**NET, "num-rounds": 1, "initial-epochs": 1, "distillation-epochs": 1, "own-rows-epochs": 1}
+SCORES = {**NET, "num-rounds": 1, "paper.initial-epochs": 1, "paper.distillation-epochs": 1, "paper.own-rows-epochs": 1}
 SETTINGS = {
     "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
-    "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "noisy-sums.noise-multiplier": 2.0},
+    "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "paper.noise-multiplier": 2.0},
     "privatekt": {**NET, "num-rounds": 2, "paper.buffer-steps": 1},
     "fedmd": SCORES,
     "dd": {**NET, "num-rounds": 1, "steps-per-round": 2},
@@ -41,11 +41,11 @@ SETTINGS = {
     "fedprox": {**NET, "num-rounds": 1, "local-epochs": 1},
     "fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
     "dp-fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
-    "feddf": {**NET, "num-rounds": 1, "local-epochs": 1, "feddf.distill-epochs": 1},
+    "feddf": {**NET, "num-rounds": 1, "local-epochs": 1, "paper.server-epochs": 1},
     "pfnm": {**NET, "num-rounds": 1, "local-epochs": 1},
-    "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model-params": "hidden=4,epochs=1,optimizer=sgd"},
+    "scaffold": {**NET, "num-rounds": 1, "local-epochs": 1, "model": "mlp(hidden=4, epochs=1, optimizer='sgd')"},
     "fedxgb-bagging": {"model": "xgboost", "num-rounds": 2},
-    "pooled-forest": {"model": "random-forest", "model-params": "n_estimators=3", "num-rounds": 1},
+    "pooled-forest": {"model": "random-forest(n_estimators=3)", "num-rounds": 1},
     "fedkt-prox": {**NET, "num-rounds": 2, "local-epochs": 1, "fedkt.teachers-per-student": 2},
 }
 SERVER_HAS_ONE = {"fedkt", "noisy-sums", "pate", "privatekt"} | {

@@ -499,7 +499,7 @@ def _counts_wrong(folder):
         (
             _other_k,
             ConfigError,
-            "privatekt.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
+            "paper.transfer-rows must be 2, as in the run to continue, got 3. Continue a run with",
         ),
         (_nothing_there, DataError, "checkpoint.npz must be there, got no such file. Name a run that has one"),
         (_cut_short, DataError, "checkpoint.npz must be whole, got"),
@@ -518,7 +518,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, spoil, error, messa
 
 
 def test_more_rows_a_round_than_there_are_is_refused():
-    rule = r"privatekt\.transfer-rows must be at most 60 \(public rows\), got 61\. Ask for fewer"
+    rule = r"paper.transfer-rows must be at most 60 \(public rows\), got 61\. Ask for fewer"
     with pytest.raises(ConfigError, match=rule):
         make(transfer_rows=61)
 

@@ -31,10 +31,7 @@ from fedkd_flwr.wire.records import open_reply
 pytest.importorskip("torch")
 
 COMMON = {
-    "dataset": "synthetic",
-    "synthetic-rows": 150,
-    "synthetic-features": 4,
-    "synthetic-classes": 3,
+    "dataset": "synthetic(rows=150, features=4, classes=3)",
     "num-public": 30,
     "num-test": 30,
     "partitioner": "iid",
@@ -45,11 +42,11 @@ COMMON = {
     "node-deadline-s": 1.0,
     "nodes-stable-s": 0.001,
 }
-CLEAR = {"label-mechanism": "randomized-response", "label-epsilon": 40.0}  # no label is ever changed
+CLEAR = {"label-mechanism": "randomized-response", "paper.label-epsilon": 40.0}  # no label is ever changed
 FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
-NET = {"model": "mlp", "model-params": '{"hidden": [4], "batch_size": 64, "epochs": 1}'}
+NET = {"model": "mlp(hidden=[4], batch_size=64, epochs=1)"}
 ON = {"paper.stop-when-converged": False}
-SCORES = {**NET, "initial-epochs": 1, "public-rows-per-round": 15}
+SCORES = {**NET, "paper.initial-epochs": 1, "public-rows-per-round": 15}
 SOME = {"num-parties": 3, "fraction-parties": 0.6, "local-epochs": 1}
 RUNS = {
     "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "consensus": "majority", **ON},
@@ -60,8 +57,8 @@ RUNS = {
     "dsfl": SCORES,
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
-    "feddf": {**NET, **SOME, "feddf.distill-epochs": 1},
-    "scaffold": {**NET, **SOME, "num-rounds": 3, "model-params": '{"hidden": [4], "optimizer": "sgd", "lr": 0.1}'},
+    "feddf": {**NET, **SOME, "paper.server-epochs": 1},
+    "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
     "pfnm": {**NET, "local-epochs": 1, "num-rounds": 1},
     "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
     "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},

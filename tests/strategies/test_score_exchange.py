@@ -184,7 +184,7 @@ def test_pretrained_parties_start_from_one_body_and_need_labels():
     known = replace(public, labels=labelled)
     strategy, _ = _run(_members(public=known), rounds=1, pretrain_epochs=20, initial_epochs=1, answer_form="logits")
     assert strategy.record.rounds[0].consensus_accuracy > 0.9
-    with pytest.raises(ConfigError, match="pretrain-epochs must be 0 without labelled public rows, got 1"):
+    with pytest.raises(ConfigError, match=r"paper.pretrain-epochs must be 0 without labelled public rows, got 1"):
         FedMD(config=FedMDConfig(pretrain_epochs=1), public=public)
 
 
