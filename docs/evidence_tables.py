@@ -23,18 +23,11 @@ _FEDERATIONS = (
     ("synthetic, 5 classes, 0.1", "density-votes", "made5:0.1"),
     ("synthetic, 6 imbalanced classes, 0.1", "density-votes", "made6i:0.1"),
     ("EMNIST letters (50 columns), 26 classes, 0.5", "density-votes-bytes", "emnist-letters:0.5"),
-    ("Fashion-MNIST (50 columns), 0.01", "density-votes-more", "fashion-mnist:0.01"),
-    ("Fashion-MNIST, one class a party", "density-votes-more", "fashion-mnist:one"),
     ("synthetic fraud 1 : 200, 0.1, 5 parties", "density-votes-fraud", "fraud:0.1"),
-    ("digits, 0.1, networks", "density-votes-more", "digits:0.1:mlp"),
-    ("digits, 0.1, logistic regression", "density-votes-more", "digits:0.1:logistic"),
     ("wine type, 0.5", "density-votes-bytes", "wine-type:0.5"),
-    ("digits, 0.5, public rows with noise", "density-votes-more", "digits:0.5:forest:noise"),
-    ("digits, 0.1, public pixels x 0.7", "density-votes-more", "digits:0.1:forest:scaled"),
     ("MNIST, 0.1, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:0.1:forest:digits"),
     ("MNIST, 0.5, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:0.5:forest:digits"),
     ("MNIST, iid, public rows: scikit-learn's digits", "density-votes-elsewhere", "mnist:iid:forest:digits"),
-    ("Adult, 0.5, other public class shares", "density-votes-more", "a9a:0.5:shallow:marginal"),
 )
 _RULES = ("majority", "dawid-skene", "density-ratio")
 _OF_A_RECORD, _AT_THE_SERVER = ("FedKT L2", "FedMD, NFDP"), ("FedKT L1, counts", "PATE")
@@ -198,7 +191,7 @@ def soft_table(root: Path) -> str:
     lines = ["| federation | seeds | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 8 + "|"]
     for case, by_send in kept.items():
         seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))
-        if len(seeds) < 2 or len(by_send) < 2:
+        if len(seeds) < _FEWEST or len(by_send) < 2:
             continue
         for send, found in by_send.items():
             runs = [found[seed] for seed in seeds]

@@ -75,13 +75,13 @@ def tree_tables(root: Path, *keys: str) -> str:
         lines = [
             f"**{_FIGURES[key]}**",
             "",
-            f"| data, deal | seeds | {' | '.join(_COLUMNS)} |",
-            "|---" * (2 + len(_COLUMNS)) + "|",
+            f"| data, deal | {' | '.join(_COLUMNS)} |",
+            "|---" * (1 + len(_COLUMNS)) + "|",
         ]
         for table, deal, values in tree_figures(root, key):
             name = f"{_TABLES[table]}, {_DEALS[deal]}"
             cells = [_cell(some) for some in values.values()]
-            lines.append(f"| {name} | {max(map(len, values.values()))} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {' | '.join(cells)} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

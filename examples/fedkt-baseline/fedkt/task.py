@@ -25,16 +25,18 @@ def load(path: str, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def deal(y: np.ndarray, parties: int, seed: int) -> list[np.ndarray]:
-    """Return the rows of each party: the shares of each class are drawn from a Dirichlet distribution."""
+    """Return the rows of each party: of each class, the rarest first, by shares from a Dirichlet distribution.
+
+    Who holds an equal share of all rows already gets no more, as in the published code.
+    """
     rng = np.random.default_rng([seed, 1])
     while True:
-        held: list[list[np.ndarray]] = [[] for _ in range(parties)]
-        for c in np.unique(y):
+        dealt = [np.zeros(0, dtype=np.int64)] * parties
+        for c in np.argsort(np.bincount(y)):
             rows = rng.permutation(np.flatnonzero(y == c))
-            cuts = np.cumsum(rng.dirichlet(np.full(parties, ALPHA))[:-1]) * len(rows)
-            for one, part in zip(held, np.split(rows, cuts.astype(int)), strict=True):
-                one.append(part)
-        dealt = [np.concatenate(one) for one in held]
+            shares = rng.dirichlet(np.full(parties, ALPHA)) * [len(one) < len(y) / parties for one in dealt]
+            cuts = (np.cumsum(shares / shares.sum())[:-1] * len(rows)).astype(int)
+            dealt = [np.append(one, part) for one, part in zip(dealt, np.split(rows, cuts), strict=True)]
         if min(map(len, dealt)) >= LEAST:
             return dealt
 
