@@ -35,7 +35,7 @@ from result_tables import bench_tables, kept_runs
 from tree_tables import advice_table, cost_table, hospital_table, left_out_table, tree_tables
 
 from fedkd_flwr.algorithms import cards, find_card
-from fedkd_flwr.algorithms.card import Config, ExchangeConfig
+from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig
 from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
 from fedkd_flwr.errors import SETTLED, TELLING, Code, PartyNote
 from fedkd_flwr.record.notes import Note
@@ -73,6 +73,7 @@ def table(rows: Iterable[tuple[str, type[Config], str, str]]) -> str:
         only = [
             f"{config.keys()[other]} = {' or '.join(str(one) for one in values)}"
             for other, values in _extra(config, name).get("only", {}).items()
+            if not {config.keys()[other], *map(str, values)} & set(re.findall(r"[\w-]+", text))  # it says so itself
         ]
         parts = [part for part in (readers, "with " + ", ".join(only) if only else "") if part]
         note = f" *({'; '.join(parts)})*" if parts else ""
@@ -92,7 +93,7 @@ def _general() -> str:
 def _shared() -> str:
     common = set(ExchangeConfig.keys().values())
     return table(
-        (key, config, name, "" if key in common else ", ".join(card.title for card in readers))
+        (key, config, name, "" if key in common else ", ".join(card.name for card in readers))
         for key, (config, name, readers) in settings_of(cards().values()).items()
         if "." not in key
     )
@@ -105,7 +106,8 @@ def _own() -> str:
         mine = [readers for key, (_, _, readers) in settings.items() if key.startswith(f"{section}.")]
         titles = ", ".join(dict.fromkeys(card.title for readers in mine for card in readers))
         rows = ((key, c, n, "") for key, (c, n, _) in settings.items() if key.startswith(f"{section}."))
-        parts.append(f"#### `[{section}]`: {titles}\n\n{table(rows)}")
+        heading = f"#### `[{section}]`: {'to repeat a print' if section == PAPER else titles}"
+        parts.append(f"{heading}\n\n{table(rows)}")
     return "\n\n".join(parts)
 
 

@@ -72,7 +72,7 @@ class VotersConfig(TiesConfig):
     """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
     auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. trimmed: the same
     of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
-    any other party, which reproduces the papers."""
+    others, which repeats the papers."""
 
     known_rows: int = setting(0, ge=0, zero="none")
     """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. With consensus auto they
@@ -172,8 +172,7 @@ class LabelNoiseConfig(EpsilonConfig):
     label_epsilon: float = setting(
         0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none", section=PAPER
     )
-    """Epsilon of one label's noise, as some papers print it, in place of epsilon, the whole run's. none: it is found
-    from epsilon."""
+    """Epsilon of one label's noise, in place of epsilon, the whole run's. none: found from epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.

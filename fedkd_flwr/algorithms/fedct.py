@@ -44,7 +44,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     the parties' own, else the best rule on labels; majority beside noise. With known-rows these choose between that
     rule, the vote by known rows and the server's own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
-    """Share of the answering parties that must agree on a row with consensus qualified-majority; other rows stay
+    """With consensus qualified-majority: share of the answering parties that must agree on a row; other rows stay
     unlabelled in that round."""
     stop_when_converged: bool = setting(True, section=PAPER)
     """FedCT stops once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never

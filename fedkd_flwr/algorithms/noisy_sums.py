@@ -48,8 +48,8 @@ class NoisySumsConfig(EpsilonConfig):
     bins: int = setting(10, ge=2, le=100, told=True)
     """Noisy sums: bins of a numeric column whose bins the schema does not say; public rows fill them equally."""
     learn: Literal["auto", "naive-bayes", "public-rows"] = setting("auto")
-    """How noisy sums make the server's model. naive-bayes: of the sums alone. public-rows: a logistic regression that
-    takes from public rows how columns go together. auto: that, where public rows are like the private ones."""
+    """How noisy sums make the server's model. naive-bayes: of sums alone. public-rows: a logistic regression that takes
+    from public rows how columns go together. auto: that, where public rows are like private ones."""
     party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels of public rows."""
 

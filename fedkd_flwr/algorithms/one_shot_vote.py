@@ -53,8 +53,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     sigma_threshold: float = setting(
         0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="auto", section=PAPER
     )
-    """With confident-gaussian noise: that on the count which threshold judges, as a standard deviation in votes. auto:
-    three times that of the other counts, found from epsilon."""
+    """With confident-gaussian noise: its standard deviation, in votes, on the count that threshold judges. auto: three
+    times that of other counts, found from epsilon."""
     num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
     """With noise on votes: how many public rows are asked, drawn before any vote is seen. all: each one."""
     max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="all", section=PAPER)

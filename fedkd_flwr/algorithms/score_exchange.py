@@ -60,8 +60,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER, zero="auto")
     """Precision of the averages of scores that go down. auto: that of score-bits; 16 where labels are averaged."""
     send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
-    """With score-bits of 8 or fewer: send what changed since a row was last answered (CFD), where server and party hold
-    the same earlier answers."""
+    """With score-bits of 8 or fewer: send what changed since a row was last answered (CFD), where both ends hold that
+    answer."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True, section=PAPER)
     """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: it starts at
     random."""
@@ -204,11 +204,11 @@ class DigestConfig(ScoreExchangeConfig):
     own_rows_epochs: int = setting(1, ge=0, le=1000, told=True, section=PAPER)
     """FedMD's T3: passes over its own rows after those over the averages. 0: none."""
     final_own_rows: bool = setting(True, told=True, section=PAPER)
-    """FedMD: whether passes over its own rows follow a party's very last averages too, as published; else it ends with
-    what all agree on."""
+    """FedMD: whether passes over own rows follow the very last averages too, as published; else parties end with what
+    all agree on."""
     distillation_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True, section=PAPER)
-    """FedMD: whether a party learns the averages and then its own rows, as published, or the other way round, as a port
-    of FedMD has it."""
+    """FedMD: a party learns the averages and then its own rows, as published, or the other way round, as a port
+    does."""
 
     def revisited(self, rounds: int) -> int:
         """Return the passes over its own rows that a party makes after digesting in a run of so many rounds."""

@@ -80,8 +80,8 @@ class FedXGBBaggingConfig(ExchangeConfig):
     section: ClassVar[str] = "fedxgb-bagging"
 
     leaves: Literal["mean", "sum"] = setting("mean", section=PAPER)
-    """FedXGB-Bagging: how the parties' new trees of a round count. mean: each leaf divided by the number of parties
-    that answered, as if the learning rate were. sum: as they are, which overshoots where many parties are alike."""
+    """How the new trees of FedXGB-Bagging's parties count: each leaf divided by the number of parties that answered
+    (mean), or as they are (sum), which overshoots where many parties are alike."""
 
 
 class PooledForestConfig(ExchangeConfig):

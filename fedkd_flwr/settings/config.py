@@ -110,16 +110,14 @@ class RunConfig(Config):
     target_unit: str = setting("", only={"target": ("grades", "number")})
     """Where the label is grades or a number: its unit, such as years; cells may end with it."""
     header: str = setting("", only=_TABLE)
-    """The first line of table. none: it holds no names, so columns are called column-1, column-2 and so on. Another
-    text: the line of names that the file lacks, such as age,ward,outcome. yes: it holds names, though it looks like a
-    row."""
+    """The first line of table. none: it holds data, so columns are called column-1, column-2 and so on. yes: it holds
+    names, though it looks like a row. Another text: the line of names that is lacking, such as age,ward,outcome."""
     encoding: str = setting("", only=_TABLE)
     """How lines of table are read that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True, first=True)
     """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
     schema_path: str = setting("", path=True)
-    """Absolute path of the schema: which columns public rows have, and which classes. Empty: schema.toml beside
-    public-path, or inferred for a table."""
+    """Absolute path of the schema of public rows. Empty: schema.toml beside public-path, or inferred for a table."""
     num_public: int = setting(0, ge=0, first=True, zero="auto")
     """In simulation: how many rows are public. auto: the data set's usual share."""
     num_test: int = setting(0, ge=0, zero="auto")
@@ -128,18 +126,18 @@ class RunConfig(Config):
     """In simulation: how many rows the parties hold together. auto: the data set's usual share."""
     public_rows: str = setting("", path=True, first=True)
     """In simulation: absolute path of a file with the public rows, which need no label, read by schema-path, else by
-    schema.toml beside it, else as your table is. Empty: num-public rows of the data set's own."""
+    schema.toml beside it, else as table is. Empty: num-public rows of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
-    """In simulation without public rows: draw them first, num-public of them, from noisy sums that cost this epsilon at
-    1e-5, for one record against the server (docs/howto/draw-public-rows.md). none: do not."""
+    """In simulation: draw num-public public rows from noisy sums that cost this epsilon at 1e-5, for one record against
+    the server (docs/howto/draw-public-rows.md). none: do not."""
     public_from: Literal["train", "test"] = setting("train", section=PAPER)
     """Data sets with an official test file: where public rows come from."""
     public_label_column: str = setting("", section=PAPER)
     """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
     file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
     output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
-    """Data sets whose public rows are of another set: a net's classes are the private ones alone, or the public classes
-    and then the private ones."""
+    """Data sets whose public rows are of another set: a net's classes are the private ones, or (joint) the public ones
+    before them."""
 
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
@@ -150,7 +148,7 @@ class RunConfig(Config):
     """The column of table that says whose row it is. It is no feature."""
     lacks: str = setting("")
     """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
-    drawn by the seed. Empty: those that a party's own file or table lacks (docs/howto/your-data.md)."""
+    drawn by the seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """In simulation: how alike the classes of dealt parties are: 0.1 is very uneven, 100 nearly even."""
     second_dirichlet_alpha: float = setting(

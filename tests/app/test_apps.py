@@ -314,7 +314,7 @@ def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path
         ),
         ({"fedct.quorum": 0.5}, "fedct.quorum must keep its default"),
         ({"algorithm": "pate", "num-rounds": 1, "fedct.quorum": 0.5}, "fedct.quorum must not be set for pate, got 0.5"),
-        ({"dataset": "digits(rows=200)"}, "parameter of digits must be rows, features or classes of synthetic, got"),
+        ({"label": "y"}, "label must keep its default"),
         ({"fraction-parties": 0.5}, "fraction-parties must not be set for fedct, got 0.5"),
     ],
     ids=["not a choice", "of another option", "of another algorithm", "of another data set", "of no use"],

@@ -40,8 +40,8 @@ def one_thread():
 
 
 def _run(folder, run_id=1, **changes):
-    own = set(PrivateKTConfig.__annotations__)  # what stands in the section [privatekt]
-    named = {("privatekt." if k in own else "") + k.replace("_", "-"): value for k, value in changes.items()}
+    keys = PrivateKTConfig.keys()
+    named = {keys.get(k, k.replace("_", "-")): value for k, value in changes.items()}
     config = {**PRIVATEKT, "output-dir": str(folder), **named}
     nodes = [{"partition-id": i, "num-partitions": 4} for i in range(4)]
     grid = InProcessGrid(client_app, nodes, config, run_id=run_id)

@@ -157,6 +157,6 @@ def test_a_net_with_running_averages_is_refused():
         params = {"optimizer": "sgd", "freeze_norm": freeze, "channels": [4, 4]}
         return lambda *, seed: make_model("cnn-fedmd", num_classes=3, num_features=784, seed=seed, params=params)
 
-    with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=true"):
+    with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=True"):
         make("dp-fedavg", global_model=net(False))
     make("dp-fedavg", global_model=net(True))

@@ -77,7 +77,7 @@ def test_a_net_with_another_optimiser_is_refused_at_the_server_and_at_a_party(pa
     def other(*, seed):
         return net(seed=seed, **params)
 
-    with pytest.raises(ConfigError, match=r"optimiser must be sgd without momentum.*optimizer=sgd,momentum=0"):
+    with pytest.raises(ConfigError, match=r"optimiser must be sgd without momentum.*optimizer='sgd', momentum=0"):
         make("scaffold", global_model=other)
     held = members(3, "scaffold")
     strategy, _ = run("scaffold", rounds=1, held=[*held[:2], replace(held[2], model=other)])

@@ -42,7 +42,7 @@ def sample(
         simulation=True,
         seed=seed,
         config={"algorithm": algorithm, "num-parties": parties, "num-rounds": rounds, "quorum": 0.9,
-                "data-root": "/home/ann/data/adult.csv", "paper.one-class-voters": "auto"},
+                "data-root": "/home/ann/data/adult.csv", "distrust": "auto"},
         versions={"fedkd-flwr": "0.1.0", "flwr": "1.41.0", "scikit-learn": "1.9.0", "python": "3.11.9"},
         num_public=10_000,
         num_classes=10,
