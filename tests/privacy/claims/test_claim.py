@@ -74,16 +74,6 @@ def test_claims_with_a_bound_are_told_with_it_and_claims_without_as_no_guarantee
     assert "factor of at most" in claim_meaning(_claim().as_dict())
 
 
-def test_noise_at_the_server_protects_one_party_from_everyone_but_the_server():
-    (claim,) = noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, num_parties=50)
-    assert (claim.unit, claim.adversary, claim.neighbouring_relation) == ("party", EVERYONE, "replace one party")
-    assert (claim.publishable, claim.basis, claim.delta) == (True, "proven", 1e-5)
-    assert claim.epsilon == Accountant().compose(LAPLACE.dp_event(), 81).epsilon(1e-5)
-    assert "server" in claim.protects_from
-    assert "81 queries" in claim.mechanism
-    assert claim.notes == ()
-
-
 def test_a_data_dependent_claim_stands_second_and_is_not_publishable():
     public, private = noisy_max_at_server(LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5, counts=CLEAR)
     assert (public.publishable, private.publishable) == (True, False)
@@ -141,28 +131,10 @@ def test_a_pure_claim_that_is_no_larger_names_delta_zero():
     assert (claim.epsilon, claim.delta) == (pytest.approx(0.08), 0.0)
 
 
-def test_privatised_labels_are_claimed_for_any_change_of_the_party_s_data():
-    response = RandomizedResponse(epsilon=1e-3, num_classes=10)
-    worst = label_privacy(response, num_labels=5000, delta=1e-5, rounds=10)
-    assert (worst.unit, worst.adversary, worst.basis) == ("party", SERVER, "proven")
-    assert worst.neighbouring_relation == "any change of the party's data"
-    assert worst.epsilon == Accountant().compose(response.dp_event(), 50_000).epsilon(1e-5)
-
-
 def test_a_claim_without_a_bound_says_so_in_its_basis_too():
     for claim in (_claim(epsilon=math.inf), _claim(delta=1.0)):
         assert (claim.epsilon, claim.basis) == (math.inf, "none: no finite bound")
         assert (claim.as_dict()["epsilon"], claim.as_dict()["delta"]) == (None, None)
-
-
-def test_a_subset_s_claim_warns_that_its_delta_exposes_records():
-    claim = subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True))
-    assert (claim.unit, claim.neighbouring_relation) == ("record", "add or remove one record")
-    assert (claim.epsilon, claim.delta) == (pytest.approx(0.29985, abs=1e-5), pytest.approx(0.259293, abs=1e-6))
-    assert "drawn once" in claim.notes[0]
-    assert "Warning: delta 0.259 is at least 1 in 1,000, the number of records" in claim.notes[1]
-    # all rows drawn: delta 1 is no claim at all
-    assert subsampling(Subsampling(num_rows=10, subset_rows=10, replacement=False)).epsilon == math.inf
 
 
 @pytest.mark.parametrize(("delta", "units"), [(1e-5, 0), (0.009, 0), (0.01, 100), (0.2, 5)])
@@ -172,12 +144,6 @@ def test_a_delta_that_exposes_one_of_few_warns_also_where_nobody_says_how_many_t
     for claim, noun in zip(claims, ("records", "parties"), strict=True) if units else ():
         said = f"Warning: delta {delta:.3g} is at least 1 in {units} {noun}: where there are as many or more"
         assert claim.notes[0].startswith(said)
-
-
-@pytest.mark.parametrize(("delta", "warns"), [(1e-5, False), (0.01, False), (0.02, True), (0.5, True)])
-def test_a_delta_of_one_in_n_or_more_warns(delta, warns):
-    (claim,) = noisy_max_at_server(GaussianMax(sigma=40.0), num_queries=10, delta=delta, num_parties=50)
-    assert bool(claim.notes) is warns
 
 
 SEEDED = {
@@ -200,10 +166,6 @@ def test_seeded_noise_claims_nothing(name):
         assert (claim.basis, claim.epsilon, claim.as_dict()["epsilon"]) == ("none: seeded", math.inf, None)
         assert claim_meaning(claim.as_dict()).startswith("No guarantee")
         assert claim.publishable  # not even the operator's number is left
-
-
-def test_a_basis_of_none_makes_any_epsilon_infinite():
-    assert _claim(basis="none: no noise", epsilon=1.0).epsilon == math.inf
 
 
 # ---------------------------------------------------------------- word for word

@@ -18,7 +18,6 @@ from fedkd_flwr.privacy.cost.calibration import (
     calibrate_laplace,
 )
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
 
 def _cost(mechanism, count, delta):
@@ -48,7 +47,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (81, 3.36, 1e-5), (2000, 0.1, 1e-9)])
+@pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (2000, 0.1, 1e-9)])
 @pytest.mark.parametrize("case", CASES)
 def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, delta):
     cost = _cost(CASES[case](count, epsilon, delta), count, delta)
@@ -59,23 +58,6 @@ def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, de
 def test_at_delta_zero_the_plain_sum_is_the_target(case):
     cost = _cost(CASES[case](10, 2.0, 0.0), 10, 0.0)
     assert 0.99 * 2.0 <= cost <= 2.0
-
-
-def test_half_a_million_labels_meet_their_target():
-    found = calibrate_labels("auto", num_labels=500_000, epsilon=1.0, delta=1e-5, num_classes=10)
-    assert 0.99 <= _cost(found, 500_000, 1e-5) <= 1.0
-
-
-def test_the_laplace_target_that_takes_longest_to_find_is_met():
-    found = calibrate_laplace(num_queries=2, epsilon=20.0, delta=1e-5)
-    assert 0.99 * 20.0 <= _cost(found, 2, 1e-5) <= 20.0
-
-
-def test_more_queries_or_votes_need_more_noise():
-    few, many = (calibrate_laplace(num_queries=n, epsilon=1.0, delta=1e-5).gamma for n in (10, 100))
-    assert many < few
-    one, five = (calibrate_gaussian(num_queries=10, epsilon=1.0, delta=1e-5, votes=v).sigma for v in (1, 5))
-    assert five == pytest.approx(5 * one, rel=1e-4)
 
 
 def test_one_vote_moves_unless_more_are_named():
@@ -112,8 +94,6 @@ class _Falling:
 
 def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_of_range():
     assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).noise == pytest.approx(2.0, rel=1e-5)
-    # a target beyond the range ends at the range
-    assert calibrate(_Falling, count=1, epsilon=1e6, delta=0.0).noise == pytest.approx(0.01, rel=1e-4)
     with pytest.raises(
         ConfigError, match=r"epsilon must be attainable by some noise, got 0\.001 at delta 0 for 1 uses"
     ):
@@ -196,11 +176,6 @@ def test_what_no_noise_could_mend_is_said_for_what_it_is():
         calibrate_labels("magic", num_labels=1, epsilon=1.0, delta=1e-5, num_classes=3)
 
 
-def test_gaussian_noise_at_delta_zero_is_refused_with_a_way_out():
-    with pytest.raises(ConfigError, match=r"epsilon must be attainable .* Use a larger epsilon, a delta > 0"):
-        calibrate_gaussian(num_queries=6, epsilon=1.0, delta=0.0)
-
-
 @pytest.mark.parametrize("votes", [1, 5])
 def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_votes(votes):
     target = {"num_queries": 40, "epsilon": 2.0, "delta": 1e-5}
@@ -217,19 +192,16 @@ def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_vote
     assert {m.counts_per_vote for m in (laplace, gaussian, confident)} == {2}
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_an_impossible_epsilon_is_refused(epsilon):
-    with pytest.raises(ConfigError, match=r"epsilon must be finite and > 0, got .* For no noise use mechanism none"):
-        calibrate_laplace(num_queries=1, epsilon=epsilon, delta=1e-5)
-
-
-@pytest.mark.parametrize("delta", [1.0, 2.0, -0.1, math.nan, math.inf])
-def test_an_impossible_delta_is_refused(delta):
-    with pytest.raises(ConfigError, match=r"delta must be within \[0, 1\), got"):
-        calibrate_gaussian(num_queries=1, epsilon=1.0, delta=delta)
-
-
-@pytest.mark.parametrize("count", [0, -3, 1.5, True])
-def test_an_impossible_number_of_uses_is_refused(count):
-    with pytest.raises(ConfigError, match="count must be a whole number >= 1"):
-        calibrate(lambda gamma: LaplaceMax(gamma=gamma), count=count, epsilon=1.0, delta=1e-5)
+@pytest.mark.parametrize(
+    ("target", "match"),
+    [
+        ({"epsilon": 0.0}, r"epsilon must be finite and > 0, got .* For no noise use mechanism none"),
+        ({"epsilon": math.inf}, "epsilon must be finite and > 0"),
+        ({"delta": 1.0}, r"delta must be within \[0, 1\), got"),
+        ({"num_queries": 0}, "count must be a whole number >= 1"),
+        ({"delta": 0.0}, r"epsilon must be attainable .* Use a larger epsilon, a delta > 0"),
+    ],
+)
+def test_an_impossible_target_is_refused(target, match):
+    with pytest.raises(ConfigError, match=match):
+        calibrate_gaussian(**{"num_queries": 1, "epsilon": 1.0, "delta": 1e-5, **target})

@@ -80,8 +80,8 @@ def _strategies(count, seed=0):
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.6, 0.1)])
-def test_no_adaptive_strategy_of_a_thousand_gets_beyond_the_promise(epsilon, delta):
-    reached = _answers(_strategies(500), epsilon, delta)
+def test_no_adaptive_strategy_of_four_hundred_gets_beyond_the_promise(epsilon, delta):
+    reached = _answers(_strategies(200), epsilon, delta)
     assert reached.max() <= delta
     assert reached.max() > 0.05 * delta  # so that there is something to exceed
 
@@ -111,11 +111,6 @@ def test_the_price_of_the_filter_is_at_most_a_tenth_for_usual_releases(name):
     event, count = USUAL[name]
     tight = Accountant().compose(event, count).epsilon(1e-5)
     assert tight * (1 - 1e-9) <= _needed(event, count, 1e-5) <= 1.1 * tight
-
-
-def test_the_price_of_100_labels_is_that_of_the_written_example():
-    assert _needed(RESPONSE, 100, 1e-5) == pytest.approx(39.5, abs=0.2)
-    assert Accountant().compose(RESPONSE, 100).epsilon(1e-5) == pytest.approx(37.2, abs=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- rules
