@@ -93,18 +93,10 @@ def encode_ratios(
 ) -> NDArray[np.uint8]:
     """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `ratio_bits`.
-    labels : ndarray of shape (num_public,), int16
-        ``ABSTAIN`` where there is none.
-    class_counts : ndarray of shape (num_classes,), integer, optional
-        Rows of each class, 0 to 2^31 - 1, and at least one row.
-    base : tuple of codes and labels, optional
-        What the receiver holds: rows that did not change are said to be so.
-
-    Raises `DataError` if shapes, codes, labels or counts are others than these.
+    ``codes``, (num_public, num_classes) uint8, are below ``2^bits``, with the bits of `ratio_bits`; ``labels``,
+    (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
+    one row. Of ``base``, which the receiver holds, rows that did not change are said to be so. Raises `DataError` for
+    anything else.
 
     >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
     >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)

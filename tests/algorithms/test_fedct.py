@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.exchange import VoteFacts
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
@@ -58,27 +57,12 @@ def test_three_parties_and_four_rows(settings, expected, discounted):
     assert facts.kept_share is None
 
 
-def test_the_facts_tell_how_many_counted_parties_gave_each_class():
-    assert _consensus(_labels(*PARTIES), num_classes=3)[1].class_voters.tolist() == [2, 2, 0]
-    assert _consensus(_labels(*PARTIES), one_class_voters="count")[1].class_voters.tolist() == [2, 3]
-    assert VoteFacts().discounted == 0
-
-
 def test_the_quorum_is_0_9_and_read_for_the_qualified_majority_alone():
     nine_of_ten = _labels(*[[0, 1]] * 9, [1, 0])
     assert _consensus(nine_of_ten, consensus="qualified-majority")[0].tolist() == [0, 1]
     eight_of_ten = _labels(*[[0, 1]] * 8, *[[1, 0]] * 2)
     assert _consensus(eight_of_ten, consensus="qualified-majority")[0].tolist() == [-1, -1]
     assert _consensus(eight_of_ten)[0].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("rule", [{}, {"one_class_voters": "half"}, {"one_class_voters": "count"}])
-def test_where_nobody_tells_classes_apart_everybody_counts(rule):
-    consensus, facts = _consensus(_labels([1, 1, 1], [1, 1, 1], [0, 0, 0]), **rule)
-    assert consensus.tolist() == [1, 1, 1]
-    assert facts.discounted == (0 if rule == {"one_class_voters": "count"} else 3)
-    strict, _ = _consensus(_labels([1] * 3, [1] * 3, [0] * 3), consensus="qualified-majority", quorum=0.7, **rule)
-    assert strict.tolist() == [ABSTAIN] * 3
 
 
 @pytest.mark.parametrize("kind", ["majority", "qualified-majority", "dawid-skene"])
@@ -99,15 +83,6 @@ def test_where_all_abstain_nothing_is_labelled(kind):
 )
 def test_one_party_s_consensus_is_its_own_labels(settings, labels):
     assert _consensus(_labels(labels), num_classes=3, **settings)[0].tolist() == labels
-
-
-def test_equal_votes_are_drawn_or_go_to_the_lowest_class():
-    torn = _labels([0, 1] * 200, [1, 0] * 200)
-    assert _consensus(torn, ties="lowest")[0].tolist() == [0] * 400
-    drawn = _consensus(torn, ties="random")[0]
-    assert 0.4 < drawn.mean() < 0.6
-    assert (drawn == _consensus(torn, ties="random")[0]).all()
-    assert (drawn != _consensus(torn, ties="random", seed=2)[0]).any()
 
 
 # ------------------------------------------------------------------------------------------------ Dawid-Skene
@@ -234,24 +209,6 @@ def test_the_order_of_parties_changes_nothing(rows, settings, seed):
     other, same = _consensus([answers[i] for i in order], num_classes=3, **settings)
     assert one.tolist() == other.tolist()
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
-
-
-@given(rows=matrices, settings=rules, order=st.permutations(range(3)))
-def test_other_names_of_the_classes_give_the_same_consensus_by_other_names(rows, settings, order):
-    def named(names):
-        """Return the consensus of renamed labels, by the names there were before."""
-        to, back = np.array([*names, ABSTAIN]), np.array([*np.argsort(names), ABSTAIN])  # index -1 is ABSTAIN's
-        answers = [to[labels].astype(np.int16) for labels in _labels(*rows)]
-        consensus, facts = _consensus(answers, num_classes=3, **settings)
-        return back[consensus], facts.class_voters[to[:3]].tolist()
-
-    lowest, voters = named([0, 1, 2])
-    highest, _ = named([2, 1, 0])
-    other, same = named(order)
-    assert same == voters
-    untied = lowest == highest
-    assert other[untied].tolist() == lowest[untied].tolist()
-    assert ((other == ABSTAIN) == (lowest == ABSTAIN)).all()
 
 
 @given(rows=matrices)

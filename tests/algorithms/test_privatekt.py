@@ -172,16 +172,6 @@ def test_one_party_is_believed():
     assert noisy.tolist() == hard.tolist()
 
 
-def test_equal_estimates_are_drawn_or_go_to_the_lowest_class():
-    torn = _labels([0, 1] * 100, [1, 0] * 100)
-    settings = {"round_epsilon": CLEAR * 100, "transfer_rows": 200, "num_classes": 2}
-    assert _aggregate(torn, ties="lowest", **settings)[1].sum() == 0
-    drawn = _aggregate(torn, **settings)[1]
-    assert 60 < drawn.sum() < 140
-    assert (drawn == _aggregate(torn, **settings)[1]).all()
-    assert (drawn != _aggregate(torn, seed=2, **settings)[1]).any()
-
-
 matrices = st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=7)
 
 
@@ -195,14 +185,6 @@ def test_the_order_of_parties_changes_nothing(rows, seed, targets):
     assert labels.tolist() == same.tolist()
     assert one.sum(axis=1) == pytest.approx(np.ones(2))
     assert one.min() >= 0
-
-
-@given(rows=matrices, order=st.permutations(range(3)))
-def test_other_names_of_the_classes_permute_the_estimates(rows, order):
-    order, config = np.array(order), PrivateKTConfig()
-    plain = estimate(_labels(*rows), config=config, num_classes=3)
-    renamed = estimate([order[labels].astype(np.int16) for labels in _labels(*rows)], config=config, num_classes=3)
-    assert renamed[:, order] == pytest.approx(plain)
 
 
 # ------------------------------------------------------------------------------------------------ settings

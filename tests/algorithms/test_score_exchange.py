@@ -160,19 +160,6 @@ def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting
         assert facts.agreement == same.agreement
 
 
-@given(rows=label_rows, seed=st.integers(0, 50), order=st.permutations(range(3)))
-def test_other_names_of_the_classes_permute_the_averages(rows, seed, order):
-    order = np.array(order)
-    plain, _ = _mean(_labels(*rows), answer_form="argmax")
-    renamed, _ = _mean([order[labels].astype(np.int16) for labels in _labels(*rows)], answer_form="argmax")
-    assert renamed[:, order] == pytest.approx(plain)
-    scores = _as_scores(rows, seed)
-    mean, facts = _mean(scores)
-    other, same = _mean([one[:, np.argsort(order)] for one in scores])
-    assert other[:, order] == pytest.approx(mean)
-    assert same.agreement == facts.agreement
-
-
 # ------------------------------------------------------------------------------------------------ earlier answers
 
 

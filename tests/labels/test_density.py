@@ -113,19 +113,6 @@ def test_a_rare_class_gets_about_its_share_of_rows():
     assert (rare.consensus()[0] == 1).mean() < (balanced.consensus()[0] == 1).mean()
 
 
-def test_public_rows_with_other_class_shares_are_labelled_by_their_own():
-    """Private rows: 20 % of class 1; public rows: 60 %. The ratio of a class is its share's inverse, here 1 / 0.6."""
-    rng = np.random.default_rng(7)
-    y = (np.arange(1000) < 600).astype(int)
-    sure = rng.uniform(0.3, 1.0, 1000)
-    ratios = np.stack([np.where(y == 0, sure, 1 - sure) / 0.4, np.where(y == 1, sure, 1 - sure) / 0.6], axis=1)
-    vote = DensityVote(num_public=1000, num_classes=2)
-    vote.add(ratios, np.array([800, 200]))
-    labels = vote.consensus()[0]
-    by_private_shares = (ratios * [0.8, 0.2]).argmax(axis=1)
-    assert (labels == y).mean() > (by_private_shares == y).mean() + 0.03
-
-
 def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_shares_say():
     """Four small parties of class 1 weigh more than their rows say: by densities alone they label too many rows."""
     rng = np.random.default_rng(3)

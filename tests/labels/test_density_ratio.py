@@ -64,14 +64,6 @@ def test_confusion_matrices_are_estimated_from_three_parties_that_tell_classes_a
     assert chosen({}, parties=3).rule == "dawid-skene"
 
 
-def test_one_party_far_off_does_not_take_the_others_down():
-    stranger = {"ratios": np.zeros((ROWS, 3), np.uint8), "class-counts": np.array([500, 0, 0])}
-    found = chosen({**ALL, "stranger": stranger}, parties=4)
-    assert found.rule == "density-ratio"
-    assert found.of_party["stranger"]["public_fit"] == 0.0
-    assert (found.labels == TRUTH).all()
-
-
 def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
     truth = np.arange(ROWS) % 2
     codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)

@@ -88,12 +88,6 @@ def test_codes_stay_where_the_class_is_the_same_and_nothing_moved_by_two_steps()
 # the vote
 
 
-def test_the_top_code_is_twice_the_number_of_classes():
-    for num_classes, bits in ((2, 2), (3, 3), (10, 3)):
-        top = ratios_of(np.full((1, num_classes), 2**bits - 1, np.uint8))
-        assert top.tolist() == [[2.0 * num_classes] * num_classes]
-
-
 def test_a_row_whose_largest_code_is_at_another_class_is_sent_however_near_the_two_are():
     base = np.array([[5, 4], [5, 4]], np.uint8)
     codes = np.array([[4, 5], [4, 0]], np.uint8)

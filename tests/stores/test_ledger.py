@@ -245,7 +245,7 @@ def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(t
 @POSIX
 def test_a_process_that_is_killed_at_any_time_has_kept_all_replies_that_it_could_have_sent(tmp_path):
     rng, last = random.Random(1), 0
-    for _ in range(12):
+    for _ in range(8):
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -254,11 +254,12 @@ def test_a_process_that_is_killed_at_any_time_has_kept_all_replies_that_it_could
                 charge(store, server_round)
                 os.write(write, b"%d " % server_round)
         os.close(write)
-        time.sleep(rng.uniform(0.02, 0.2))
+        first = os.read(read, 1)  # it has answered once
+        time.sleep(rng.uniform(0.0, 0.1))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         with os.fdopen(read, "rb") as pipe:
-            sent = max(map(int, pipe.read().split()), default=last)
+            sent = max(map(int, (first + pipe.read()).split()), default=last)
         entries = make_store(tmp_path).load().entries
         assert [entry.server_round for entry in entries] == list(range(1, len(entries) + 1))
         assert sent <= len(entries) <= sent + 1
@@ -404,7 +405,7 @@ def test_two_processes_that_answer_the_same_requests_charge_once_and_say_the_sam
         subprocess.Popen([*command, str(number)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for number in (1, 2)
     ]
-    (first, error1), (second, error2) = (racer.communicate(timeout=60) for racer in racers)
+    (first, error1), (second, error2) = (racer.communicate(timeout=600) for racer in racers)
     assert (error1, error2) == ("", "")
     assert first == second
     assert [int(line.split()[1]) for line in first.splitlines()] == list(range(1, 21))

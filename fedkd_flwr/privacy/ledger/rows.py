@@ -33,21 +33,11 @@ _WIDE = 256  # bytes a row
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateRows:
-    """A data set as a ledger sees it.
+    """A data set as a ledger sees it."""
 
-    Parameters
-    ----------
-    digest : str
-        Of the whole data set as it lies there, in hexadecimal: the same digest is the same data set.
-    form : str
-        What a row consists of. Hashes are compared within one form only.
-    blocks : callable
-        ``blocks()`` returns the rows' values as arrays (n, d) of numbers or texts, for `hash_rows`. It is called once
-        for each data set that the ledger does not know yet.
-    """
-
-    digest: str
-    form: str
+    digest: str  # of the whole data set as it lies there, in hexadecimal: the same digest is the same data set
+    form: str  # what a row consists of; hashes are compared within one form only
+    # the rows' values as arrays (n, d) of numbers or texts; called once for each data set that the ledger does not know
     blocks: Callable[[], Sequence[NDArray[Any]]]
 
 
@@ -160,42 +150,21 @@ def _distinct(hashes: Hashes) -> Hashes:
 
 @dataclass(frozen=True, kw_only=True)
 class Histories:
-    """The different pasts that a data set's rows have.
+    """The different pasts that a data set's rows have."""
 
-    Parameters
-    ----------
-    data_sets : tuple of str
-        Digests.
-    patterns : ndarray of shape (num_histories, num_data_sets), bool
-        In which data sets the rows of each history were.
-    rows : ndarray of shape (num_histories,), int64
-        How many different rows have this history.
-    """
-
-    data_sets: tuple[str, ...]
-    patterns: NDArray[np.bool_]
-    rows: NDArray[np.int64]
+    data_sets: tuple[str, ...]  # digests
+    patterns: NDArray[np.bool_]  # (num_histories, num_data_sets): in which data sets the rows of each history were
+    rows: NDArray[np.int64]  # (num_histories,): how many different rows have this history
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowTable:
-    """All rows that a ledger has charged, and the data sets they were in.
+    """All rows that a ledger has charged, and the data sets they were in."""
 
-    Parameters
-    ----------
-    data_sets : tuple of (str, str)
-        Digest and form of each data set, in the order in which they were first charged.
-    hashes : ndarray of shape (num_rows,), uint64
-        Every row of them, once, ascending.
-    groups : ndarray of shape (num_rows,), int32
-        Its history, a row of ``patterns``.
-    patterns : ndarray of shape (num_groups, num_data_sets), bool
-        In which data sets the rows of a group were.
-    """
-
-    data_sets: tuple[tuple[str, str], ...] = ()
-    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
-    groups: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    data_sets: tuple[tuple[str, str], ...] = ()  # digest and form of each, in the order of their charges
+    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))  # every row of them, once, ascending
+    groups: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))  # its row of ``patterns``
+    # (num_groups, num_data_sets): in which data sets the rows of a group were
     patterns: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
 
     def column(self, digest: str) -> int | None:

@@ -113,14 +113,6 @@ def test_bits_are_flipped_independently_of_class_and_place() -> None:
     assert stats.chisquare(patterns, 1e5 * wrong**ones * (1 - wrong) ** (3 - ones)).pvalue < 1e-6
 
 
-def test_bit_layout_is_one_column_per_class() -> None:
-    assert BitFlip(epsilon=100, num_classes=4).privatize(np.array([1, 3, 0])).tolist() == [
-        [0, 1, 0, 0],
-        [0, 0, 0, 1],
-        [1, 0, 0, 0],
-    ]
-
-
 def _many_estimates(mechanism: RandomizedResponse | BitFlip, truth: np.ndarray, runs: int) -> np.ndarray:
     """Return the debiased estimates of ``runs`` independent collections of reports with these true counts."""
     rng = np.random.default_rng(3)
