@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -98,15 +96,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
             mechanism: Any = make_noise(self.noise, **counted, **strength)
         else:
-            from fedkd_flwr.privacy.cost import calibration
+            from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 
-            find: dict[str, Callable[..., Any]] = {
-                "laplace": calibration.calibrate_laplace,
-                "gaussian": calibration.calibrate_gaussian,
-                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold),
-            }
-            target = {"epsilon": self.epsilon, "delta": self.delta}
-            mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
+            target = {"epsilon": self.epsilon, "delta": self.delta, "threshold": self.threshold}
+            mechanism = calibrate_votes(self.noise, num_queries=queries * times, **target, **counted)
         return NoisyVotes(
             mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
         )

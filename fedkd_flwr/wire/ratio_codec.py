@@ -21,7 +21,7 @@ from fedkd_flwr.wire import envelope
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
-__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios"]
+__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios", "plausible"]
 
 _MAGIC = b"FA"
 _DELTA, _COUNTS = 2, 4
@@ -112,7 +112,7 @@ def encode_ratios(
     front, flags = b"", 0
     if class_counts is not None:
         counts = np.asarray(class_counts)
-        if counts.shape != shape[1:] or counts.dtype.kind not in "iu" or not _plausible(counts):
+        if counts.shape != shape[1:] or counts.dtype.kind not in "iu" or not plausible(counts):
             rule = f"be {shape[1]} whole numbers within 0..{MAX_COUNT}, one of them above 0"
             raise DataError(explain("class_counts", rule, f"{counts.dtype} of shape {counts.shape}"))
         front, flags = counts.astype("<u4").tobytes(), _COUNTS
@@ -154,7 +154,7 @@ def decode_ratios(
         if len(front) < 4 * classes:
             raise envelope.reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
         counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
-        if not _plausible(counts):
+        if not plausible(counts):
             raise envelope.reject(
                 "bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others"
             )
@@ -194,5 +194,6 @@ def _named(base: Base) -> bytes:
     return envelope.digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
 
 
-def _plausible(counts: NDArray[np.integer[Any]]) -> bool:
+def plausible(counts: NDArray[np.integer[Any]]) -> bool:
+    """Tell whether these may be a party's rows of each class."""
     return bool(int(counts.min()) >= 0 and int(counts.max()) <= MAX_COUNT and counts.any())

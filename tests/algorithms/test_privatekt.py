@@ -159,12 +159,6 @@ def test_hard_targets_are_the_likeliest_classes_and_soft_ones_the_nearest_probab
     assert same.tolist() == [0, 1]
 
 
-def test_without_noise_to_speak_of_soft_targets_are_the_shares_of_the_parties():
-    soft, labels = _aggregate(_labels([0, 1], [2, 1], [2, 0], [2, 1]), round_epsilon=CLEAR, targets="soft")
-    assert soft == pytest.approx(np.array([[0.25, 0, 0.75], [0.25, 0.75, 0]]))
-    assert labels.tolist() == [2, 1]
-
-
 def test_one_party_is_believed():
     hard, labels = _aggregate(_labels([2, 0]), round_epsilon=CLEAR)
     assert (hard.tolist(), labels.tolist()) == ([[0, 0, 1], [1, 0, 0]], [2, 0])

@@ -60,11 +60,6 @@ def test_eleven_liars_of_eighteen_that_say_the_same_are_read_the_other_way_round
     assert _right(_vote([*HONEST, *[(TRUTH + 1) % CLASSES] * 11])) > 0.99
 
 
-def test_parties_of_one_class_are_no_burden_as_in_a_majority():
-    skewed = [np.full(ROWS, c, np.int16) for c in (0, 0, 0, 0, 1, 1, 1, 1, 1)]
-    assert np.array_equal(_vote([*HONEST, *skewed]).labels, _vote(HONEST).labels)
-
-
 def _by_hand(labels, known, classes):
     """Return one party's score of each row and class, row by row: what a known row says is forgotten there."""
     usual = [np.mean(labels == said) for said in range(classes)]

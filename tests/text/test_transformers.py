@@ -324,9 +324,6 @@ def test_roberta_s_reserved_positions_are_not_promised(bert, tmp_path):
     assert model.predict(long).shape == (2,)
     with pytest.raises(ConfigError, match="max_length must be at most the model's 31 positions, got 32"):
         make(folder, max_length=32).update(long, np.array([0, 1]), steps=1)
-
-
-def test_more_tokens_than_positions_are_refused(bert):
     with pytest.raises(ConfigError, match="max_length must be at most the model's 64 positions, got 65"):
         make(bert, max_length=65).update(X, Y, steps=1)
 

@@ -127,11 +127,6 @@ def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
         noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=0)
 
 
-def test_partitions_compose_as_so_many_more_queries():
-    two = noisy_max_at_party(LAPLACE, num_queries=10, delta=1e-5, teachers=25, partitions=2)[0]
-    assert two.epsilon == noisy_max_at_party(LAPLACE, num_queries=20, delta=1e-5, teachers=25)[0].epsilon
-
-
 def test_a_pure_claim_that_is_no_larger_names_delta_zero():
     (claim,) = noisy_max_at_server(LAPLACE, num_queries=1, delta=1e-300)
     assert (claim.epsilon, claim.delta) == (pytest.approx(0.08), 0.0)

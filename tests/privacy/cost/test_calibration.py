@@ -12,10 +12,8 @@ from fedkd_flwr.privacy.cost import calibration
 from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
-    calibrate_confident,
-    calibrate_gaussian,
     calibrate_labels,
-    calibrate_laplace,
+    calibrate_votes,
 )
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
@@ -25,15 +23,15 @@ def _cost(mechanism, count, delta):
 
 
 CASES = {
-    "laplace": lambda count, eps, delta: calibrate_laplace(num_queries=count, epsilon=eps, delta=delta),
-    "laplace, 5 votes": lambda count, eps, delta: calibrate_laplace(
-        num_queries=count, epsilon=eps, delta=delta, votes=5
+    "laplace": lambda count, eps, delta: calibrate_votes("laplace", num_queries=count, epsilon=eps, delta=delta),
+    "laplace, 5 votes": lambda count, eps, delta: calibrate_votes(
+        "laplace", num_queries=count, epsilon=eps, delta=delta, votes=5
     ),
-    "gaussian, 25 votes": lambda count, eps, delta: calibrate_gaussian(
-        num_queries=count, epsilon=eps, delta=delta, votes=25
+    "gaussian, 25 votes": lambda count, eps, delta: calibrate_votes(
+        "gaussian", num_queries=count, epsilon=eps, delta=delta, votes=25
     ),
-    "confident": lambda count, eps, delta: calibrate_confident(
-        num_queries=count, epsilon=eps, delta=delta, threshold=30.0
+    "confident": lambda count, eps, delta: calibrate_votes(
+        "confident-gaussian", num_queries=count, epsilon=eps, delta=delta, threshold=30.0
     ),
     "response": lambda count, eps, delta: calibrate_labels(
         "randomized-response", num_labels=count, epsilon=eps, delta=delta, num_classes=10
@@ -63,9 +61,9 @@ def test_at_delta_zero_the_plain_sum_is_the_target(case):
 def test_one_vote_moves_unless_more_are_named():
     target = {"num_queries": 10, "epsilon": 1.0, "delta": 1e-5}
     for noise in (
-        calibrate_laplace(**{**target, "delta": 0.0}),
-        calibrate_gaussian(**target),
-        calibrate_confident(**target, threshold=5.0),
+        calibrate_votes("laplace", **{**target, "delta": 0.0}),
+        calibrate_votes("gaussian", **target),
+        calibrate_votes("confident-gaussian", **target, threshold=5.0),
     ):
         assert (noise.votes, noise.counts_per_vote) == (1, 1)
 
@@ -171,7 +169,7 @@ def test_at_delta_zero_the_parameter_is_the_target_shared_by_the_uses(count):
 
 def test_what_no_noise_could_mend_is_said_for_what_it_is():
     with pytest.raises(ConfigError, match="votes must be a whole number >= 1"):
-        calibrate_laplace(num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
+        calibrate_votes("laplace", num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
     with pytest.raises(ConfigError, match="mechanism must be"):
         calibrate_labels("magic", num_labels=1, epsilon=1.0, delta=1e-5, num_classes=3)
 
@@ -180,12 +178,12 @@ def test_what_no_noise_could_mend_is_said_for_what_it_is():
 def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_votes(votes):
     target = {"num_queries": 40, "epsilon": 2.0, "delta": 1e-5}
     pure = {**target, "delta": 0.0}
-    laplace = calibrate_laplace(**pure, votes=votes, counts_per_vote=2)
-    assert laplace.gamma == 2 * calibrate_laplace(**pure, votes=2 * votes).gamma
-    gaussian = calibrate_gaussian(**target, votes=votes, counts_per_vote=2)
-    assert gaussian.sigma == calibrate_gaussian(**target, votes=2 * votes).sigma / 2
-    confident = calibrate_confident(**target, threshold=6.0, votes=votes, counts_per_vote=2)
-    other = calibrate_confident(**target, threshold=12.0, votes=2 * votes)
+    laplace = calibrate_votes("laplace", **pure, votes=votes, counts_per_vote=2)
+    assert laplace.gamma == 2 * calibrate_votes("laplace", **pure, votes=2 * votes).gamma
+    gaussian = calibrate_votes("gaussian", **target, votes=votes, counts_per_vote=2)
+    assert gaussian.sigma == calibrate_votes("gaussian", **target, votes=2 * votes).sigma / 2
+    confident = calibrate_votes("confident-gaussian", **target, threshold=6.0, votes=votes, counts_per_vote=2)
+    other = calibrate_votes("confident-gaussian", **target, threshold=12.0, votes=2 * votes)
     assert (confident.sigma, confident.sigma_threshold) == (other.sigma / 2, other.sigma_threshold / 2)
     assert (confident.threshold, confident.sigma_threshold) == (6.0, 3 * confident.sigma)
     assert {m.votes for m in (laplace, gaussian, confident)} == {votes}
@@ -204,4 +202,4 @@ def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_vote
 )
 def test_an_impossible_target_is_refused(target, match):
     with pytest.raises(ConfigError, match=match):
-        calibrate_gaussian(**{"num_queries": 1, "epsilon": 1.0, "delta": 1e-5, **target})
+        calibrate_votes("gaussian", **{"num_queries": 1, "epsilon": 1.0, "delta": 1e-5, **target})

@@ -15,7 +15,7 @@ from scipy import integrate, optimize, stats
 from fedkd_flwr.privacy.cost import two_classes
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import PureEvent, TwoClassEvent
-from fedkd_flwr.privacy.cost.losses import TiltedSum, laplace_losses, pure_losses, solve_epsilon, tilt_for_epsilon
+from fedkd_flwr.privacy.cost.losses import TiltedSum, pure_losses, solve_epsilon, tilt_for_epsilon
 from fedkd_flwr.privacy.cost.two_classes import two_class_losses
 
 
@@ -126,7 +126,7 @@ def test_a_smaller_move_and_the_other_direction_reveal_no_more(shift, moved):
 # ------------------------------------------------------------------------------------------------ many labels
 
 
-CASES = [(0.16, 8), (0.08, 81), (0.2, 18), (0.12, 361), (1.0, 10), (0.02, 2000), (4.0, 4)]
+CASES = [(0.08, 81), (0.12, 361), (1.0, 10), (4.0, 4)]
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10])
@@ -137,20 +137,6 @@ def test_equal_votes_never_reveal_more_than_claimed_and_nearly_that(shift, count
     places = np.linspace(-14, 14, 113) - shift / 2
     assert max(binomial_delta(coin(place, shift), count, epsilon) for place in places) <= delta
     assert max(binomial_delta(coin(place, shift), count, 0.985 * epsilon) for place in places) > delta
-
-
-@pytest.mark.parametrize(("shift", "count"), CASES)
-def test_labels_cost_a_twentieth_to_a_tenth_less_than_the_released_number(shift, count):
-    """What composing the noisy difference itself would cost: the fine grid of one label, used so often."""
-    number = two_classes._number_losses(shift, 500)
-    plain = solve_epsilon([(number, count)], 1e-5, count * shift)
-    assert 0.88 * plain < claimed(shift, count, 1e-5) < 0.99 * plain
-
-
-@pytest.mark.parametrize(("shift", "count"), CASES[:-1])
-def test_labels_cost_thirty_percent_less_than_two_laplace_mechanisms(shift, count):
-    two = solve_epsilon([(laplace_losses(shift / 2, 2 * count), 2 * count)], 1e-5, count * shift)
-    assert 0.6 < claimed(shift, count, 1e-5) / two < 0.76
 
 
 @settings(max_examples=12)
@@ -216,15 +202,6 @@ def test_blocks_lose_little_against_following_all_labels_at_once(monkeypatch):
     monkeypatch.setattr(two_classes, "_BLOCK", 128)
     whole = solve_epsilon(two_class_losses(0.12, 120), 1e-5, 1e9)
     assert whole <= cut * (1 + 1e-6) <= whole * 1.006
-
-
-def test_finer_grids_change_little(monkeypatch):
-    coarse = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
-    two_classes._blocks.cache_clear()
-    monkeypatch.setattr(two_classes, "_STEPS", 64)
-    fine = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
-    two_classes._blocks.cache_clear()
-    assert fine <= coarse <= fine * 1.003
 
 
 @pytest.mark.parametrize(("shift", "count"), [(1e-9, 100), (0.08, 81), (3.0, 7), (39.0, 2), (0.002, 10**6)])

@@ -190,12 +190,6 @@ def test_many_histories_are_counted_in_blocks_and_rows_of_no_data_set_have_spent
     assert spent([], np.zeros((3, 0), dtype=bool), epsilon=5.0, delta=0.0).tolist() == [0, 0, 0]
 
 
-def test_each_history_pays_for_its_own_data_sets():
-    costs = [Cost(plain=1.0, moment=math.inf), Cost(plain=2.0, moment=math.inf), Cost()]
-    patterns = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    assert spent(list(enumerate(costs)), patterns, epsilon=5.0, delta=0.0).tolist() == [1, 2, 3, 0, 0]
-
-
 def test_gaussian_noise_alone_is_counted_as_its_renyi_divergence_says():
     alpha = order(1.0, 1e-5)
     bound = alpha / 2 / 40**2 + math.log(1 - 1 / alpha) - (math.log(1e-5) + math.log(alpha)) / (alpha - 1)

@@ -60,13 +60,6 @@ def test_what_is_spent_is_the_tight_composition_not_the_sum():
     assert spent < 0.5 * 400 * 0.05
 
 
-def test_the_order_of_entries_and_how_releases_are_grouped_change_nothing():
-    one = make_ledger(make_entry(1, events=[(PureEvent(0.1), 3), (gaussian(9.0), 1)]))
-    pure = [make_entry(2, events=[(PureEvent(0.1), 2)]), make_entry(3, events=[(PureEvent(0.1), 1)])]
-    other = make_ledger(make_entry(1, events=[(gaussian(9.0), 1)]), *pure)
-    assert one.spent(1e-6) == other.spent(1e-6)
-
-
 def test_a_release_without_noise_costs_infinitely_much():
     assert make_ledger(make_entry(events=[(NON_PRIVATE, 1)])).spent(1e-5) == math.inf
 
