@@ -162,7 +162,6 @@ def test_an_answer_of_two_students_comes_back_and_a_later_one_keeps_the_counts_o
     held = decode_answer(sent, base={}, num_arrays=2, **at)
     assert all((held[name] == array).all() for name, array in values.items())
     later = encode_answer(values, base=held, **at)
-    assert len(later["ratios"]) < len(sent["ratios"])
     again = decode_answer(later, base=held, num_arrays=2, **at)
     assert "class-counts" not in again
     assert (again["labels"] == STUDENTS).all()
