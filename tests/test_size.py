@@ -26,7 +26,7 @@ LIMITS = {
     "metrics": 400,
     "models": 3_794,
     "onnx_graphs": 811,
-    "privacy": 4_466,
+    "privacy": 4_418,
     "processes": 456,
     "record": 957,
     "registry": 83,

@@ -70,9 +70,8 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     began = time.monotonic()
     target = _Run(config, run_id)
     coins = [derive_rng(config.seed, "audit", p.name).random(len(p.y) // 2) < 0.5 for p in target.parties]
-    target.go(coins)
+    record = target.go(coins)
     progress(f"the run under attack: {time.monotonic() - began:.0f} s")
-    record = RunRecord.load(folder / "record.json")
     with tempfile.TemporaryDirectory() as scratch, captured_log():
         elsewhere = config.model_copy(update={"output_dir": scratch})
         flips = _balanced(config.seed, [len(c) for c in coins], shadows)
@@ -124,8 +123,8 @@ class _Run:
     def _client(self, node: Mapping[str, Any]) -> PartyClient:
         return make_client(self.config, parse_node_config(node), str(self.run_id))
 
-    def go(self, coins: Coins) -> None:
-        """Run, each party on the rows that its coins put in."""
+    def go(self, coins: Coins) -> RunRecord:
+        """Run, each party on the rows that its coins put in; the page is drawn once, when the attack is in it."""
 
         def handle(message: Message, context: Context) -> Message:
             if message.metadata.message_type == "query":
@@ -140,8 +139,9 @@ class _Run:
             return client_app.finish(client, message)
 
         grid = InProcessGrid(handle, self.nodes, self.scalars, run_id=self.run_id)
-        server_app.app(grid, Context(self.run_id, 1, {}, RecordDict(), self.scalars))
+        record = server_app.federate(grid, Context(self.run_id, 1, {}, RecordDict(), self.scalars), page=False)
         self.transcripts = _transcripts(grid, [p.spec for p in self.parties])
+        return record
 
 
 def _transcripts(grid: InProcessGrid, specs: Sequence[Any]) -> list[Transcript]:
