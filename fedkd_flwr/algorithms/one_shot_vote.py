@@ -98,8 +98,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         else:
             from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 
-            target = {"epsilon": self.epsilon, "delta": self.delta, "threshold": self.threshold}
-            mechanism = calibrate_votes(self.noise, num_queries=queries * times, **target, **counted)
+            counted |= {"epsilon": self.epsilon, "delta": self.delta, "threshold": self.threshold}
+            mechanism = calibrate_votes(self.noise, num_queries=queries * times, **counted)
         return NoisyVotes(
             mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
         )

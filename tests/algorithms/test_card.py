@@ -432,6 +432,14 @@ def test_a_silo_takes_part_by_default_where_labels_alone_leave_it():
     assert allowed_by_default() == {"fedct", "fedkt", "pate", "privatekt"}
 
 
+def test_what_no_page_tells_of_a_card_is_true_of_these_alone():
+    assert {card.name for card in CARDS if card.extends} == {"privatekt"}
+    assert {card.name for card in CARDS if card.samples and card.sends != "weights"} == {"privatekt", "fedxgb-bagging"}
+    roles = {card.name: card.roles for card in CARDS if card.roles}
+    assert roles.pop("fedkt-prox") == ("teacher", "student")
+    assert roles == {"fedkt": ("teacher", "student", "final"), "pate": ("final",)}
+
+
 def test_cards_are_found_by_name_in_order():
     assert sorted(IDS) == IDS
     assert {"dd", "fedct", "fedkt", "fedkt-prox", "fedmd", "fedprox", "pate", "privatekt"} <= set(IDS)

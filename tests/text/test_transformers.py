@@ -47,11 +47,11 @@ def changed(before, after):
 
 
 def test_it_learns_repeats_itself_and_leaves_torch_s_own_generator_alone(bert):
-    first = make(bert, seed=5, epochs=10).fit(X, Y)
+    assert (make(bert, seed=5, epochs=10).fit(X, Y).predict(X_TEST) == Y_TEST).mean() > 0.95
+    first = make(bert, seed=5, epochs=1).fit(X, Y)
     torch.rand(1)
     state = torch.get_rng_state()
-    again, other = (make(bert, seed=seed, epochs=10).fit(X, Y) for seed in (5, 6))
-    assert (first.predict(X_TEST) == Y_TEST).mean() > 0.95
+    again, other = (make(bert, seed=seed, epochs=1).fit(X, Y) for seed in (5, 6))
     assert np.array_equal(first.predict_proba(X_TEST), again.predict_proba(X_TEST))
     assert not np.array_equal(first.predict_proba(X_TEST), other.predict_proba(X_TEST))
     assert np.allclose(first.predict_proba(X_TEST).sum(axis=1), 1, atol=1e-6)
