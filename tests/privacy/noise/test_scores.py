@@ -30,7 +30,7 @@ def _rows(count, seed=0, classes=4):
 
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)
 def test_the_noise_follows_its_law_and_not_another_scale(mechanism):
-    scores = np.tile(_rows(1), (10000, 1))
+    scores = np.tile(_rows(1), (20_000, 1))
     noise = (mechanism.privatize(scores, rng=np.random.default_rng(1)) - scores).ravel()
     law = stats.laplace if isinstance(mechanism, LaplaceScores) else stats.norm
     assert stats.kstest(noise, law(scale=mechanism.scale).cdf).pvalue > 1e-3
