@@ -34,7 +34,7 @@ from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights
 from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.models.zoo import make_model
-from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian
+from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
@@ -104,7 +104,7 @@ def noise(settings: dict[str, Any], seed: int, *, epsilon: float = 3.36, repeats
     votes = counted(labels, "leave-out") // HALF
     found = {}
     for queries, (name, final) in itertools.product((400, 1000, 4070), FINALS.items()):
-        mechanism = calibrate_gaussian(num_queries=queries, epsilon=epsilon, delta=1e-5, votes=1)
+        mechanism = calibrate_votes("gaussian", num_queries=queries, epsilon=epsilon, delta=1e-5, votes=1)
         rows = np.sort(np.random.default_rng(seed).permutation(len(votes))[:queries])
         for release in ("labels", "counts"):
             plan = NoisyVotes(

@@ -38,17 +38,13 @@ def check_whole(
 ) -> int:
     """Return a whole number within ``least..most``, both included; raise ``error`` if the value is anything else.
 
-    Parameters
-    ----------
-    name : str
-        The value's name in the message.
-    way_out : str
-        What the reader can do about it, if the rule does not say it.
+    The message calls it ``name``, and ends with ``way_out``: what the reader can do, if the rule does not say it.
 
     >>> check_whole("rounds", 3, 1)
     3
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not _within(int(value), least, most):
+    upper = math.inf if most is None else most
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= int(value) <= upper:
         rule = f"be a whole number >= {least}" if most is None else f"be a whole number within {least}..{most}"
         raise error(explain(name, rule, value, way_out))
     return int(value)
@@ -102,13 +98,6 @@ def check_choice(
 ) -> Any:
     """Return a value that is one of ``choices`` and of the same type, so that 1 does not count as True.
 
-    Raises
-    ------
-    ConfigError
-        Or ``error``, naming the choices.
-
-    Examples
-    --------
     >>> check_choice("ties", "random", ("random", "lowest"))
     'random'
     """
@@ -118,13 +107,7 @@ def check_choice(
 
 
 def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigError) -> bool:
-    """Return a value that is true or false; 0 and 1 are not.
-
-    Raises
-    ------
-    ConfigError
-        Or ``error``, if the value is anything else.
-    """
+    """Return a value that is true or false; 0 and 1 are not."""
     if not isinstance(value, bool):
         raise error(explain(name, "be true or false", value))
     return value
@@ -138,10 +121,6 @@ def nearest(word: str, known: Collection[str]) -> list[str]:
     """
     swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
     return sorted(swapped & set(known))[:1] or difflib.get_close_matches(word, known, n=1)
-
-
-def _within(value: int, least: int, most: int | None) -> bool:
-    return least <= value and (most is None or value <= most)
 
 
 def _as_float(value: Any) -> float:

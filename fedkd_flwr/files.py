@@ -62,19 +62,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     """Replace a file in one step: a reader sees the old file or the whole new one. Mode 0600.
 
     When it returns, bytes and name are on the disk and survive a power cut if `durable` (on systems that can sync a
-    folder). What other processes that were killed while writing left in the folder is removed first.
-
-    Parameters
-    ----------
-    path : path
-        Missing folders are made.
-    data : bytes
-        The new content.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; the old one is then still there.
+    folder). What other processes that were killed while writing left in the folder is removed first. Missing folders
+    are made. Raises `OSError` if the file cannot be written; the old one is then still there.
     """
     path = Path(path)
     make_folder(path.parent)

@@ -6,12 +6,16 @@ from datetime import UTC, datetime
 
 import dp_accounting as dp
 import numpy as np
+import pytest
 
+from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
-from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.book import changed
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import StoredReply
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DIGEST = "ab" * 32
@@ -57,3 +61,40 @@ def write_ledger(folder, ledger):
         for entry in ledger.entries:
             book.add(entry, None, kept=3)
     return folder
+
+
+def make_store(root, party="a", digest=DIGEST, **options):
+    """Return a ledger's store in a folder."""
+    return LedgerStore(root, party=party, data_digest=digest, **options)
+
+
+def make_reply(seed=0):
+    labels = np.random.default_rng(seed).integers(0, 10, (1, 50), dtype=np.int16)
+    return StoredReply(arrays={"labels": labels}, metrics={"party": "a", "number": seed})
+
+
+def charge(store, server_round=1, *, run_id="r1", epsilon=0.4, **changes):
+    """Charge for a reply, by default that of its round."""
+    values = {
+        "run_id": run_id,
+        "server_round": server_round,
+        "algorithm": "fedct",
+        "mechanism": "randomised response",
+        "unit": "record",
+        "adversary": "server",
+        "neighbouring_relation": "replace one record",
+        "events": [(PureEvent(epsilon), 1)],
+        "reply": make_reply(server_round),
+        "budget": Budget(),
+    }
+    return store.charge(**{**values, **changes})
+
+
+def same(one, other):
+    assert one.to_bytes() == other.to_bytes()
+
+
+def refused_as_lost(call, message):
+    with pytest.raises(DataError, match=message) as caught:
+        call()
+    assert caught.value.code is Code.LEDGER_LOST

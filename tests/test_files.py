@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from fedkd_flwr import files
-from fedkd_flwr.files import read_sealed, write_atomic, write_sealed
+from fedkd_flwr.files import as_shown, canonical, read_sealed, write_atomic, write_sealed
 
 
 def test_what_is_written_is_read_and_the_folder_is_made(tmp_path):
@@ -27,6 +27,17 @@ def test_a_changed_byte_anywhere_in_a_sealed_file_is_noticed_or_changes_no_value
             except ValueError:
                 noticed += 1
     assert noticed > 3 * len(data)
+
+
+def test_canonical_json_does_not_hang_on_the_order_of_keys():
+    assert canonical({"b": 1, "a": [0.5, None]}) == b'{"a":[0.5,null],"b":1}'
+
+
+@pytest.mark.parametrize(
+    ("cell", "formula"), [("=1+1", True), ("+x", True), ("-1.5", False), ("a=1", False), (-2, False)]
+)
+def test_a_spreadsheet_computes_no_cell(cell, formula):
+    assert as_shown(cell) == (f"'{cell}" if formula else cell)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b'{"seal": 3}', b"[" * 100_000, b"\xff"])

@@ -227,52 +227,24 @@ class LocalEpochsConfig(ExchangeConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class VoteFacts:
-    """What a vote shows besides its result; computed from labels as they arrived, so for the operator alone.
+    """What a vote shows besides its result; computed from labels as they arrived, so for the operator alone."""
 
-    Parameters
-    ----------
-    discounted : int
-        Parties that label every row alike and cast less than their full votes.
-    class_voters : ndarray of shape (num_classes,), int32, or None
-        How many parties gave each class to at least one row; None under the parties' noise, where each gives every
-        class.
-    kept_share : float or None
-        Expected share of answers that the parties' noise left as they were; None without it.
-    trusts : ndarray of shape (num_parties,), float64, or None
-        What each party's votes counted for, 0 to 1, as far as others confirm them; None where all count alike.
-    steadied : bool
-        Whether parties that give nearly all rows one class cast less together, because trust cannot tell who is wrong.
-    num_votes : int
-        What all parties together may cast on a row, in units of the votes.
-    """
-
-    discounted: int = 0
+    discounted: int = 0  # parties that label every row alike and cast less than their full votes
+    # (num_classes,): how many parties gave each class to a row; None under the parties' noise, where each gives all
     class_voters: NDArray[np.int32] | None = None
-    kept_share: float | None = None
-    trusts: NDArray[np.float64] | None = None
-    steadied: bool = False
-    num_votes: int = 0
+    kept_share: float | None = None  # expected share of answers that the parties' noise left as they were, if any
+    trusts: NDArray[np.float64] | None = None  # (num_parties,): what each counted, 0 to 1; None: all alike
+    steadied: bool = False  # whether parties of nearly one class cast less together, because trust cannot tell
+    num_votes: int = 0  # what all parties together may cast on a row, in units of the votes
 
 
 class VoterWeights(NamedTuple):
-    """What each party's votes count.
+    """What each party's votes count."""
 
-    Parameters
-    ----------
-    units : ndarray of shape (num_parties,), int64
-        How many units it casts.
-    unit : int
-        How many units make one vote.
-    alike : ndarray of shape (num_parties,), bool
-        Which parties label every row alike.
-    facts : VoteFacts
-        What decided that; the classes are not counted yet.
-    """
-
-    units: NDArray[np.int64]
-    unit: int
-    alike: NDArray[np.bool_]
-    facts: VoteFacts
+    units: NDArray[np.int64]  # (num_parties,): how many units each casts
+    unit: int  # how many units make one vote
+    alike: NDArray[np.bool_]  # (num_parties,): which parties label every row alike
+    facts: VoteFacts  # what decided that; the classes are not counted yet
 
     def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the votes, (num_public, num_classes), with those of parties that label every row alike.
@@ -306,23 +278,12 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
 def tally(
     answers: Sequence[Labels], *, config: VotersConfig, num_classes: int, consistent: bool = True
 ) -> tuple[NDArray[np.int32], VoteFacts]:
-    """Count the parties' votes.
+    """Count the parties' votes: (num_public, num_classes) int32, in units of ``1 / config.unit`` votes.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays: one for each of its students.
-    consistent : bool
-        Count a party only where all its arrays agree; it then casts a vote for each of them.
+    They are in hundredths of these where ``facts.trusts`` weigh or ``facts.steadied``. ``answers`` are each party's
+    label arrays, (num_arrays, num_public) int16, one for each of its students; ``consistent`` counts a party only where
+    all of them agree, and it then casts a vote for each.
 
-    Returns
-    -------
-    votes : ndarray of shape (num_public, num_classes), int32
-        In units of ``1 / config.unit`` votes; in hundredths of them where ``facts.trusts`` weigh or ``facts.steadied``.
-    facts : VoteFacts
-
-    Examples
-    --------
     Two parties with two students each; the second's disagree on the last row:
 
     >>> answers = [np.array([[0, 1], [0, 1]], np.int16), np.array([[0, 1], [0, 0]], np.int16)]

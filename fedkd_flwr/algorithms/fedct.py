@@ -88,20 +88,11 @@ def aggregate(
 ) -> tuple[Consensus, VoteFacts]:
     """Return the consensus of a round.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_public,), int16
-        Each party's labels, in party-name order; of shape (num_public * num_classes,), 0 or 1, where ``xor`` made
-        them one-hot bits.
-    config : FedCTConfig
-        Settings whose noise is found (`FedCTConfig.resolved`).
-    rule : ConsensusRule, optional
-        In place of the one that ``config`` names.
-    parties, beside
-        As in `Ballot`; parties are numbered where they have no names.
+    ``answers`` are each party's labels, (num_public,) int16, in party-name order; 0 or 1 of shape (num_public *
+    num_classes,) where ``xor`` made them one-hot bits. The noise of ``config`` is found (`FedCTConfig.resolved`);
+    ``rule`` stands in place of the one it names; ``parties`` and ``beside`` are as in `Ballot`, parties numbered where
+    they have no names.
 
-    Examples
-    --------
     Three parties, four rows; the third labels every row alike and has no vote:
 
     >>> answers = [np.array(labels, np.int16) for labels in ([0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1])]

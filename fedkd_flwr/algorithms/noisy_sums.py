@@ -104,23 +104,11 @@ def aggregate(
 ) -> tuple[Sums, NDArray[np.float64], NDArray[np.float64], SumFacts]:
     """Return the sums, a score of each cell and class, (cells, num_classes), a score of each class, and facts.
 
-    A row's score of a class is that of the class and those of its cells, added up.
+    A row's score of a class is that of the class and those of its cells, added up. ``answers``, (cells, num_classes)
+    int64, are what was released: each party's noisy counts, or one noisy sum; ``sizes`` how many bins each column has;
+    ``public_cells``, (num_public, num_columns), the cells that the public rows are in; ``noises`` how often noise was
+    added to what is summed up here.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (cells, num_classes), int64
-        What was released: each party's noisy counts, or one noisy sum.
-    config : NoisySumsConfig
-        Settings, the noise found.
-    sizes : sequence of int
-        How many bins each column has.
-    public_cells : ndarray of shape (num_public, num_columns), int64
-        The cells that the public rows are in.
-    noises : int
-        How often noise was added to what is summed up here.
-
-    Examples
-    --------
     >>> answers, config = [np.array([[90, 10], [20, 80]])], NoisySumsConfig(noise_multiplier=0.001, learn="naive-bayes")
     >>> _, scores, prior, _ = aggregate(answers, config=config, sizes=[2], public_cells=np.array([[0], [1]]), noises=1)
     >>> (scores + prior).argmax(axis=1).tolist()
@@ -159,15 +147,9 @@ def draw(
 ) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
     """Draw rows: a class each, then a bin of every column given the class, independently.
 
-    Returns
-    -------
-    codes : ndarray of shape (count, num_columns), int64
-        The bin of each column.
-    classes : ndarray of shape (count,), int16
-        What each row was drawn as. No truth: the columns' bins of other classes overlap.
+    Returned are the bins, (count, num_columns) int64, and the classes, (count,) int16. What a row was drawn
+    as is no truth: the columns' bins of other classes overlap.
 
-    Examples
-    --------
     >>> codes, classes = draw(np.array([[60, 0], [0, 40]]), [2], 100, rng=np.random.default_rng(1))
     >>> bool((codes[:, 0] == classes).all())
     True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -89,18 +87,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
             raise ConfigError(explain(name, f"be > 0 with noise {self.noise!r}", 0.0, way_out))
 
     def plan(self, *, votes: int, num_public: int, num_classes: int, times: int = 1, unit: int = 1) -> NoisyVotes:
-        """Return the noisy vote these settings ask for.
+        """Return the noisy vote these settings ask for, where one neighbouring change moves ``votes`` votes.
 
-        Parameters
-        ----------
-        votes : int
-            Votes that one neighbouring change moves.
-        num_public, num_classes : int
-            Of the public set; with two classes, Laplace noise and labels alone released, a query costs less.
-        times : int
-            How many such votes on the same data the run makes: ``epsilon`` covers them together.
-        unit : int
-            How many counted units make one vote.
+        With two classes, Laplace noise and labels alone released, a query costs less. ``epsilon`` covers ``times`` such
+        votes on the same data together; ``unit`` counted units make one vote.
         """
         queries = self.num_queries or num_public
         if not queries <= num_public:
@@ -113,15 +103,10 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
             mechanism: Any = make_noise(self.noise, **counted, **strength)
         else:
-            from fedkd_flwr.privacy.cost import calibration
+            from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 
-            find: dict[str, Callable[..., Any]] = {
-                "laplace": calibration.calibrate_laplace,
-                "gaussian": calibration.calibrate_gaussian,
-                "confident-gaussian": partial(calibration.calibrate_confident, threshold=self.threshold),
-            }
-            target = {"epsilon": self.epsilon, "delta": self.delta}
-            mechanism = find[self.noise](num_queries=queries * times, **target, **counted)
+            counted |= {"epsilon": self.epsilon, "delta": self.delta, "threshold": self.threshold}
+            mechanism = calibrate_votes(self.noise, num_queries=queries * times, **counted)
         return NoisyVotes(
             mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
         )
@@ -152,21 +137,10 @@ def aggregate(
 ) -> NoisyAnswers:
     """Return what the server learns from: the winner of each asked row, or noisy counts.
 
-    Without noise the answers are of all rows, ``ABSTAIN`` where a row has no vote.
+    Without noise the answers are of all rows, ``ABSTAIN`` where a row has no vote, and ``rng`` breaks ties. ``votes``,
+    (num_public, num_classes), are as `fedkd_flwr.algorithms.exchange.tally` counts them; ``queries``, (num_queries,),
+    are the rows asked where the server adds noise, chosen before any vote was seen. ``noise_rng`` is for tests.
 
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes), int32
-        As `fedkd_flwr.algorithms.exchange.tally` counts them.
-    rng : Generator
-        Breaks ties where there is no noise.
-    queries : ndarray of shape (num_queries,), int64, optional
-        The rows asked where the server adds noise, chosen before any vote was seen.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
-
-    Examples
-    --------
     >>> votes = np.array([[4, 0], [0, 2], [0, 0]], np.int32)
     >>> aggregate(votes, config=OneShotVoteConfig(), rng=np.random.default_rng(1)).labels.tolist()
     [0, 1, -1]

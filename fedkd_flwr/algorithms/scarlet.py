@@ -79,15 +79,6 @@ def aggregate(
 class Cache:
     """The averages of public rows and the rounds they are of; every change gives a new one.
 
-    Parameters
-    ----------
-    averages : ndarray of shape (num_public, num_classes), float32
-        The last average of each row.
-    since : ndarray of shape (num_public,), int64
-        The round it is of; 0 where there is none.
-
-    Examples
-    --------
     Rows 0 and 1 are asked in round 1; in round 2 only row 2 is new, and with D = 2 row 0 is too old in round 3:
 
     >>> cache = Cache.empty(3, 2).stored(np.array([0, 1]), np.full((2, 2), 0.5), server_round=1)
@@ -97,8 +88,8 @@ class Cache:
     [0]
     """
 
-    averages: NDArray[np.float32]
-    since: NDArray[np.int64]
+    averages: NDArray[np.float32]  # (num_public, num_classes): the last average of each row
+    since: NDArray[np.int64]  # (num_public,): the round it is of; 0 where there is none
 
     @classmethod
     def empty(cls, num_public: int, num_classes: int) -> Self:

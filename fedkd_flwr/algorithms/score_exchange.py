@@ -217,33 +217,20 @@ class DigestConfig(ScoreExchangeConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreFacts:
-    """What an average of answers shows besides its result.
+    """What an average of answers shows besides its result."""
 
-    Parameters
-    ----------
-    agreement : float
-        Mean share of rows on which a party gives the class of the largest average.
-    kept_share : float or None
-        Expected share of labels that the parties' noise left as they were; None for scores, and without noise.
-    """
-
-    agreement: float
-    kept_share: float | None = None
+    agreement: float  # mean share of rows on which a party gives the class of the largest average
+    kept_share: float | None = None  # expected share of labels that noise left as they were; None for scores
 
 
 def with_answers(
     base: NDArray[np.uint8] | None, rows: NDArray[np.int64], probs: NDArray[Any], *, bits: int, num_public: int
 ) -> NDArray[np.uint8]:
-    """Return a party's last answer on each public row, in steps, after one more round: what changes refer to.
+    """Return a party's last answer on each public row, in steps of 1 to 8 bits, after one more round.
 
-    Parameters
-    ----------
-    base : ndarray of shape (num_public, num_classes), uint8, or None
-        The answers before it; None where there are none, or the other end does not hold them.
-    rows, probs : ndarray of shape (num_rows,) and (num_rows, num_classes)
-        The rows answered now, and the answers.
-    bits : int
-        1 to 8.
+    What changes refer to: (num_public, num_classes) uint8. ``base`` are the answers before it, None where there are
+    none or the other end does not hold them; ``rows``, (num_rows,), are answered now by ``probs``, (num_rows,
+    num_classes).
     """
     steps = np.zeros((num_public, probs.shape[1]), dtype=np.uint8) if base is None else base.copy()
     steps[rows] = quantise(probs, bits)

@@ -27,25 +27,12 @@ def one_run_epsilon(
     Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (NeurIPS 2023), Theorem 5.2: each of m
     canaries is put in or not (or one of two is) by a fair coin of its own; whoever sees what was sent guesses r of
     them, by any rule, and abstains on the rest. If the run is (epsilon, delta)-DP for each canary, then Pr[v or more
-    are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)). Raises
-    `ConfigError` if a number is out of range.
+    are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)).
 
-    Parameters
-    ----------
-    correct, guesses, canaries : int
-        v <= r <= m. The number of guesses must not be chosen by whether they were right.
-    delta : float
-        Of the claim: within 0..1. With ``2 canaries delta`` near 1 nothing is proven; use `repeated_epsilon`.
-    confidence : float
-        One-sided.
+    ``correct``, ``guesses`` and ``canaries`` are v <= r <= m; the number of guesses must not be chosen by whether they
+    were right. ``delta`` is the claim's: with ``2 canaries delta`` near 1 nothing is proven; use `repeated_epsilon`.
+    ``confidence`` is one-sided. The result is 0 where nothing is proven, and at most 50. Raises `ConfigError`.
 
-    Returns
-    -------
-    float
-        0 where nothing is proven; at most 50.
-
-    Examples
-    --------
     >>> round(one_run_epsilon(90, 100, 100), 2), one_run_epsilon(55, 100, 100)
     (1.63, 0.0)
     >>> round(one_run_epsilon(90, 100, 1000, delta=1e-5), 2)
@@ -76,17 +63,9 @@ def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, con
 
     The event happened in ``one`` of ``runs`` independent runs on one input and in ``other`` of as many on the other;
     it must have been chosen beforehand. (epsilon, delta)-DP says Pr[one] <= e^epsilon Pr[other] + delta. Both
-    probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves.
+    probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves. The rest is as in
+    `one_run_epsilon`; any delta will do.
 
-    Parameters
-    ----------
-    one, other, runs : int
-        How often; each of the first two at most ``runs``.
-    delta, confidence
-        As in `one_run_epsilon`; any delta will do. The errors are the same too.
-
-    Examples
-    --------
     >>> round(repeated_epsilon(880, 120, 1000), 2)
     1.8
     >>> repeated_epsilon(500, 0, 1000, delta=0.5)

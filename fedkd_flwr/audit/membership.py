@@ -52,15 +52,10 @@ def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64
 
 
 class Answers:
-    """What one party said of the public rows: the first, the last and the mean answer on each.
+    """What one party said of the public rows: ``first``, ``last`` and ``total``, (num_public, num_classes).
 
-    Attributes
-    ----------
-    first, last, total : ndarray of shape (num_public, num_classes), float64
-        The first and the last answer on each row, and the sum of all; 0 where there was none.
+    Those are the first and the last answer on each row, and the sum of all; 0 where there was none.
 
-    Examples
-    --------
     >>> said = Answers(2, 2)
     >>> said.add(np.array([0, 1]), np.eye(2))
     >>> said.add(np.array([1]), np.array([[1.0, 0.0]]))
@@ -88,14 +83,10 @@ class Answers:
         self._count[rows] += 1
 
     def evidence(self, order: NDArray[np.integer[Any]], y: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """Return what the answers near each private row say of its own class: (num_rows, 3 x len(NEAR)).
+        """Return what the answers near each private row say of its own class ``y``: (num_rows, 3 x len(NEAR)).
 
-        Parameters
-        ----------
-        order : ndarray of shape (num_rows, m)
-            The public rows nearest to each private row, nearest first. Rows nobody was asked about are passed over.
-        y : ndarray of shape (num_rows,)
-            The private rows' classes.
+        ``order``, (num_rows, m), are the public rows nearest to each, nearest first; rows nobody was asked about are
+        passed over.
         """
         asked = self._count[order] > 0
         rank = np.cumsum(asked, axis=1)
@@ -120,21 +111,11 @@ def likelihood_ratios(
     shrunk to none between features: first, last and mean answers are nearly the same, and with few shadow runs their
     exact inverse finds less than one of them alone. What membership shifts is estimated per row and drawn towards the
     mean shift of all rows, by as much as the rows' shifts scatter no more than chance (an empirical Bayes estimate):
-    few shadow runs then do no worse than none. Raises `DataError` if shapes do not fit, or a row was in all shadow runs
-    or in none.
+    few shadow runs then do no worse than none.
 
-    Parameters
-    ----------
-    evidence : ndarray of shape (num_rows, num_features)
-        Of the run under attack.
-    shadows : ndarray of shape (num_shadows, num_rows, num_features)
-        The same of each shadow run.
-    member : ndarray of shape (num_shadows, num_rows), bool
-        Whether the shadow run trained on the row: each row in at least one, and not in at least one.
-
-    Returns
-    -------
-    ndarray of shape (num_rows,), float64
+    ``evidence``, (num_rows, num_features), is of the run under attack; ``shadows``, (num_shadows, num_rows,
+    num_features), of each shadow run; ``member``, (num_shadows, num_rows), says whether it trained on the row. Raises
+    `DataError` if shapes do not fit, or a row was in all shadow runs or in none.
     """
     if shadows.shape[1:] != evidence.shape or member.shape != shadows.shape[:2]:
         seen = f"{evidence.shape}, {shadows.shape}, {member.shape}"
@@ -189,14 +170,8 @@ def pairs_epsilon(
 
     The attacker names of a pair the row with the larger score. It guesses all pairs, the tenth with the largest
     differences, and the hundredth; what it proves is the best of the three, each at a third of what the confidence
-    leaves. Equal scores count as a wrong guess.
-
-    Parameters
-    ----------
-    chosen, other : ndarray of shape (num_pairs,)
-        Scores of the rows that were put in, and of those that were not.
-    delta, confidence
-        As in `fedkd_flwr.audit.bounds.one_run_epsilon`.
+    leaves. Equal scores count as a wrong guess. ``chosen`` and ``other``, (num_pairs,), are the scores of the rows that
+    were put in and of those that were not; the rest is as in `fedkd_flwr.audit.bounds.one_run_epsilon`.
     """
     difference = chosen - other
     order, pairs = np.argsort(-np.abs(difference), kind="stable"), len(difference)

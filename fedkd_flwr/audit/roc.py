@@ -35,18 +35,9 @@ def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> E
     """Return the area under the ROC curve with DeLong's interval.
 
     DeLong, DeLong and Clarke-Pearson (Biometrics 1988), by midranks as Sun and Xu (IEEE SPL 2014). The interval takes
-    rows for independent. Where members and fresh rows are apart completely it has no width. Raises `DataError` if there
-    are fewer scores, or one is not finite.
+    rows for independent. Where members and fresh rows are apart completely it has no width. ``members``, (n,), and
+    ``fresh``, (m,), are two or more finite scores each, else `DataError` is raised; a member's should be the larger.
 
-    Parameters
-    ----------
-    members, fresh : ndarray of shape (n,) and (m,)
-        Scores, two or more of each; a member's should be the larger.
-    confidence : float
-        Two-sided.
-
-    Examples
-    --------
     >>> attack_auc(np.array([3.0, 2.0, 1.5]), np.array([1.0, 2.0, 0.0])).value.__round__(3)
     0.833
     """
@@ -65,17 +56,8 @@ def detection_rate(members: Scores, fresh: Scores, *, false_alarms: float, confi
 
     The interval is Clopper and Pearson's of the members' share above the threshold that the fresh rows set; that the
     threshold is an estimate too is not in it. With fewer than ``1 / false_alarms`` fresh rows no false alarm is
-    allowed at all.
+    allowed at all. Arguments and errors as in `attack_auc`.
 
-    Parameters
-    ----------
-    members, fresh, confidence
-        As in `attack_auc`.
-    false_alarms : float
-        Within 0..1.
-
-    Examples
-    --------
     >>> found = detection_rate(np.array([3.0, 2.0, 1.0]), np.array([0.0, 2.5]), false_alarms=0.01)
     >>> found.value.__round__(3), found.high.__round__(3)
     (0.333, 0.906)

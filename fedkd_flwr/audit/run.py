@@ -51,24 +51,10 @@ Coins = list[NDArray[np.bool_]]
 def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], None] = lambda _: None) -> RunRecord:
     """Run a federation and its shadows, attack it, and return its record with what the attack found.
 
-    The record's ``audit`` is an `AuditRecord`. Intervals of an AUC are DeLong's, those of the share of members found
-    Clopper and Pearson's.
-
-    Parameters
-    ----------
-    config : RunConfig
-        A simulation of a fixed number of parties. ``party-test-fraction`` and ``centralised`` are not read.
-    shadows : int
-        Shadow runs: even, 4 or more. Each row is trained on in half of them.
-    progress : callable
-        Called with a line after each run.
-
-    Raises
-    ------
-    ConfigError
-        If the run is none of these, or sends what this audit cannot read (changes of scores).
-    DataError, PayloadError
-        If the data cannot be loaded or a reply not be opened.
+    ``config`` is a simulation of a fixed number of parties, whose ``party-test-fraction`` and ``centralised`` are not
+    read; each row is trained on in half of the ``shadows``, an even number of 4 or more. ``progress`` is called with a
+    line after each run. Raises `ConfigError` for other runs, and where changes of scores are sent; `DataError` and
+    `PayloadError` if the data cannot be loaded or a reply not be opened.
     """
     check_whole("shadows", shadows, 4)
     if shadows % 2:
@@ -84,9 +70,8 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     began = time.monotonic()
     target = _Run(config, run_id)
     coins = [derive_rng(config.seed, "audit", p.name).random(len(p.y) // 2) < 0.5 for p in target.parties]
-    target.go(coins)
+    record = target.go(coins)
     progress(f"the run under attack: {time.monotonic() - began:.0f} s")
-    record = RunRecord.load(folder / "record.json")
     with tempfile.TemporaryDirectory() as scratch, captured_log():
         elsewhere = config.model_copy(update={"output_dir": scratch})
         flips = _balanced(config.seed, [len(c) for c in coins], shadows)
@@ -119,15 +104,7 @@ def _taken(coins: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 class _Run:
-    """One run in this process, and what each party sent.
-
-    Parameters
-    ----------
-    run_id : int
-        Its number, under which results are kept.
-    final : bool
-        Whether parties take the final result in: it sends nothing more, and costs time.
-    """
+    """One run in this process, and what each party sent; ``final``: parties take the result in, which sends nothing."""
 
     def __init__(self, config: RunConfig, run_id: int, *, final: bool = True) -> None:
         self.config, self.run_id, self.final = config, run_id, final
@@ -146,8 +123,8 @@ class _Run:
     def _client(self, node: Mapping[str, Any]) -> PartyClient:
         return make_client(self.config, parse_node_config(node), str(self.run_id))
 
-    def go(self, coins: Coins) -> None:
-        """Run, each party on the rows that its coins put in."""
+    def go(self, coins: Coins) -> RunRecord:
+        """Run, each party on the rows that its coins put in; the page is drawn once, when the attack is in it."""
 
         def handle(message: Message, context: Context) -> Message:
             if message.metadata.message_type == "query":
@@ -162,8 +139,9 @@ class _Run:
             return client_app.finish(client, message)
 
         grid = InProcessGrid(handle, self.nodes, self.scalars, run_id=self.run_id)
-        server_app.app(grid, Context(self.run_id, 1, {}, RecordDict(), self.scalars))
+        record = server_app.federate(grid, Context(self.run_id, 1, {}, RecordDict(), self.scalars), page=False)
         self.transcripts = _transcripts(grid, [p.spec for p in self.parties])
+        return record
 
 
 def _transcripts(grid: InProcessGrid, specs: Sequence[Any]) -> list[Transcript]:

@@ -25,33 +25,13 @@ __all__ = ["Transcript"]
 
 @dataclass(kw_only=True)
 class Transcript:
-    """What left one party in a run.
+    """What left one party in a run; what its replies said of public rows is in ``answers``."""
 
-    Parameters
-    ----------
-    spec : PublicSpec
-        The public set its answers are about.
-
-    Attributes
-    ----------
-    kinds : set of str
-        What its replies held: ``labels``, ``bits``, ``probs``, ``logits``, ``scores``, ``ratios``, ``class-counts`` or
-        ``model``; and ``control, not read``.
-    answers : Answers
-        What they said of public rows.
-    weights : list of list of ndarray
-        The nets they held, in order.
-    class_counts : ndarray of shape (num_classes,), float64, or None
-        How many rows of each class the party said it holds, where it did.
-    refused : list of str
-        The codes of replies that were none.
-    """
-
-    spec: PublicSpec
-    kinds: set[str] = field(default_factory=set)
-    weights: list[list[NDArray[Any]]] = field(default_factory=list)
-    class_counts: NDArray[np.float64] | None = None
-    refused: list[str] = field(default_factory=list)
+    spec: PublicSpec  # the public set its answers are about
+    kinds: set[str] = field(default_factory=set)  # names of what its replies held; and ``control, not read``
+    weights: list[list[NDArray[Any]]] = field(default_factory=list)  # the nets they held, in order
+    class_counts: NDArray[np.float64] | None = None  # (num_classes,): its rows of each class, where it said so
+    refused: list[str] = field(default_factory=list)  # the codes of replies that were none
 
     def __post_init__(self) -> None:
         self.answers = Answers(self.spec.num_public, self.spec.num_classes)

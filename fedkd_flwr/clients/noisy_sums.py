@@ -19,7 +19,7 @@ from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.bins import Bins
-from fedkd_flwr.privacy.claims.noisy_sums import RELATION
+from fedkd_flwr.privacy.claims.claim import REPLACED_RECORD
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
 __all__ = ["NoisySumsClient"]
@@ -64,7 +64,7 @@ class NoisySumsClient(OneShotVoteClient):
         """Return what the counts cost, one release of all columns together."""
         mechanism = self._mechanism(instruction)
         events = [(mechanism.dp_event(), 1)]
-        return Charge(events=events, mechanism=mechanism.words, neighbouring_relation=RELATION)
+        return Charge(events=events, mechanism=mechanism.words, neighbouring_relation=REPLACED_RECORD)
 
     def in_one_piece(self, instruction: Instruction) -> bool:
         """Tell that counting is not ended by limits: one record must not decide about all counts."""

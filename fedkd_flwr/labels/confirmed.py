@@ -31,21 +31,11 @@ _LEAST_CONFIRMED = 0.05  # correlation above what chance gives
 
 
 class Said(NamedTuple):
-    """What one party says of the public rows: how strongly it gives classes to rows.
+    """What one party says of the public rows: how strongly it gives classes to rows."""
 
-    Parameters
-    ----------
-    places : ndarray of shape (num_said,), int
-        Places in the flat (row, class) array, each once.
-    values : ndarray of shape (num_said,), float
-        Above 0.
-    judges : ndarray of shape (num_classes,), float64
-        How far the party can judge each class, 0 to 1.
-    """
-
-    places: NDArray[np.signedinteger[Any]]
-    values: NDArray[np.floating]
-    judges: NDArray[np.float64]
+    places: NDArray[np.signedinteger[Any]]  # (num_said,): places in the flat (row, class) array, each once
+    values: NDArray[np.floating]  # (num_said,): above 0
+    judges: NDArray[np.float64]  # (num_classes,): how far the party can judge each class, 0 to 1
 
 
 def confirmed(

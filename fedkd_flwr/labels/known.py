@@ -56,23 +56,12 @@ class KnownRows(NamedTuple):
 
 
 class KnownVote(NamedTuple):
-    """A consensus by known rows.
+    """A consensus by known rows; all but the labels are of each party."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_public,), int16
-        The most probable class; ``ABSTAIN`` where nobody who counts has a label.
-    gains : ndarray of shape (num_parties,), float64
-        What the labels that count tell of the class of a known row, in nats a row; 0 for a party of which none counts.
-    right, by_chance : ndarray of shape (num_parties,), float64
-        Share of the known rows that each party labels right, and what that share were if its labels, as many of each
-        class, were dealt to these rows at random.
-    """
-
-    labels: Labels
-    gains: NDArray[np.float64]
-    right: NDArray[np.float64]
-    by_chance: NDArray[np.float64]
+    labels: Labels  # (num_public,): the most probable class; ``ABSTAIN`` where nobody who counts has a label
+    gains: NDArray[np.float64]  # what the labels that count tell of a known row's class, in nats a row
+    right: NDArray[np.float64]  # share of the known rows that it labels right
+    by_chance: NDArray[np.float64]  # what that were if its labels, as many of each class, were put there at random
 
     def swapped(self, num_known: int) -> NDArray[np.bool_]:
         """Tell which parties label clearly fewer known rows right than chance does, by three standard errors."""
@@ -82,31 +71,14 @@ class KnownVote(NamedTuple):
 
 
 class JudgedConsensus(NamedTuple):
-    """The consensus that known rows find best.
+    """The consensus that known rows find best."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_public,), int16
-        The consensus.
-    rule : str
-        The rule that made it: the one that was chosen without known rows, `KNOWN_ROWS` or `OWN_FOREST`.
-    shares : dict of str to float
-        Share of the known rows that each of the rules labels right.
-    class_shares : dict of str to float, or None
-        The same share in each class, averaged over the classes, where rules were compared by it (`imbalanced`); None
-        where they were compared by ``shares``.
-    commonest : float
-        Share of the known rows that are of the commonest class.
-    vote : KnownVote
-        The vote by known rows, with the figures of the parties.
-    """
-
-    labels: Labels
-    rule: str
-    shares: dict[str, float]
-    class_shares: dict[str, float] | None
-    commonest: float
-    vote: KnownVote
+    labels: Labels  # (num_public,)
+    rule: str  # what made it: the rule that was chosen without known rows, `KNOWN_ROWS` or `OWN_FOREST`
+    shares: dict[str, float]  # share of the known rows that each of the rules labels right
+    class_shares: dict[str, float] | None  # its mean over the classes, where rules were compared by it (`imbalanced`)
+    commonest: float  # share of the known rows that are of the commonest class
+    vote: KnownVote  # the vote by known rows, with the figures of the parties
 
 
 def draw_known(truth: Labels, count: int, *, num_classes: int, rng: np.random.Generator) -> KnownRows:

@@ -1,12 +1,13 @@
 """How much each party counts in an average of answers: equally, as published, or by what its labels are worth.
 
-A weighting sees the parties' labels of one round only (the argmax of what they sent), so it is post-processing of
-what the server holds anyway.
+A weighting returns shares of 1, one a party, for labels (num_parties, num_rows) without `ABSTAIN`: those of one round
+only (the argmax of what was sent), so it is post-processing of what the server holds anyway.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from fedkd_flwr.labels.voting import Labels
 
 __all__ = [
     "WEIGHTINGS",
-    "Weighting",
     "WeightingName",
     "agreement_weights",
     "dawid_skene_weights",
@@ -25,14 +25,6 @@ __all__ = [
 ]
 
 WeightingName = Literal["equal", "agreement", "dawid-skene"]
-
-
-class Weighting(Protocol):
-    """Says how much each party counts; write your own against it."""
-
-    def __call__(self, label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
-        """Return weights >= 0 of total 1, one per party, for (parties, rows) labels without `ABSTAIN`."""
-        ...
 
 
 def equal_weights(label_matrix: Labels, *, num_classes: int) -> NDArray[np.float64]:
@@ -74,7 +66,7 @@ def _of_total_one(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
 
 
-WEIGHTINGS: dict[str, Weighting] = {
+WEIGHTINGS: dict[str, Callable[..., NDArray[np.float64]]] = {
     "equal": equal_weights,
     "agreement": agreement_weights,
     "dawid-skene": dawid_skene_weights,

@@ -22,67 +22,31 @@ __all__ = ["Ballot", "Consensus", "ConsensusRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
-    """What the parties of one round said, and how it was counted.
+    """What the parties of one round said, and how it was counted."""
 
-    Parameters
-    ----------
-    parties : sequence of str
-        Their names, in their order.
-    labels : sequence of ndarray of shape (num_arrays, num_public), int16
-        Each party's label arrays, as they came.
-    votes : ndarray of shape (num_public, num_classes)
-        Votes as they were counted, whatever one party's vote counts.
-    true_votes : ndarray of shape (num_public, num_classes)
-        The same without what the parties' noise adds; `votes` themselves where there is none.
-    num_votes : int
-        What all parties together cast on a row.
-    counted : sequence of bool
-        Whose votes count for anything.
-    beside : mapping of str to mapping
-        By party: what it sent beside its labels, by payload name; of those that did.
-    last : bool
-        Whether a row that gets no label now never gets one, because no round follows.
-    """
-
-    parties: Sequence[str]
-    labels: Sequence[Labels]
-    votes: NDArray[Any]
-    true_votes: NDArray[Any]
-    num_votes: int
-    counted: Sequence[bool]
+    parties: Sequence[str]  # their names, in their order
+    labels: Sequence[Labels]  # each party's label arrays, (num_arrays, num_public), as they came
+    votes: NDArray[Any]  # (num_public, num_classes): as they were counted, whatever one party's vote counts
+    true_votes: NDArray[Any]  # the same without what the parties' noise adds; `votes` themselves where there is none
+    num_votes: int  # what all parties together cast on a row
+    counted: Sequence[bool]  # whose votes count for anything
+    # by party: what it sent beside its labels, by payload name; of those that did
     beside: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
-    last: bool = False
+    last: bool = False  # whether a row that gets no label now never gets one, because no round follows
 
 
 @dataclass(frozen=True, kw_only=False)
 class Consensus:
-    """What a rule makes of a ballot.
+    """What a rule makes of a ballot."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_public,), int16
-        The consensus; ``ABSTAIN`` where a row has no label.
-    rule : str
-        The rule that was taken, where the ballot decided between several; else "".
-    reason : str
-        Why, as sentences.
-    by_votes : bool
-        Whether the votes made it, so that what happened to them is worth a note.
-    of_party : mapping of str to mapping
-        By party: what the rule found about it, by the names of the run record's fields.
-    trusts : mapping of str to float, optional
-        By party: how far the others confirm it, 0 to 1; None where that was not asked.
-    probs : ndarray of shape (num_public, num_classes), float64, optional
-        The probability of each class in rows that have a label; None where the rule knows none.
-    """
-
-    labels: Labels
-    rule: str = ""
-    reason: str = ""
-    by_votes: bool = True
+    labels: Labels  # (num_public,): the consensus; ``ABSTAIN`` where a row has no label
+    rule: str = ""  # the rule that was taken, where the ballot decided between several
+    reason: str = ""  # why, as sentences
+    by_votes: bool = True  # whether the votes made it, so that what happened to them is worth a note
+    # by party: what the rule found about it, by the names of the run record's fields
     of_party: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    trusts: Mapping[str, float] | None = None
-    probs: NDArray[np.float64] | None = None
+    trusts: Mapping[str, float] | None = None  # by party: how far the others confirm it, 0 to 1; None: not asked
+    probs: NDArray[np.float64] | None = None  # (num_public, num_classes): of rows with a label; None: not known
 
 
 class ConsensusRule(ABC):

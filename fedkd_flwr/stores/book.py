@@ -42,7 +42,7 @@ __all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "l
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
-_VERSION = 3
+_VERSION = 4
 _OWN = ("run_id", "server_round", "when", "reply_digest")  # fields of an entry that it shares with no other
 _TABLES = (
     "CREATE TABLE parts (name TEXT NOT NULL, data BLOB NOT NULL)",

@@ -32,8 +32,7 @@ from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.privacy.claims.claim import PrivacyClaim
-from fedkd_flwr.privacy.claims.noisy_sums import noisy_sums
+from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test

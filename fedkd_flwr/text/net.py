@@ -32,24 +32,12 @@ WAY_OUT = "Write one with save_pretrained of a transformers model and of its fas
 
 @dataclass(frozen=True, kw_only=True)
 class TextNet:
-    """A model and its tokenizer.
+    """A model and its tokenizer."""
 
-    Parameters
-    ----------
-    module : Module
-        One of the library's classes ``...ForSequenceClassification``.
-    tokenizer : Tokenizer
-        A tokenizer of the library ``tokenizers``, without truncation or padding.
-    pad : int
-        The token that fills short rows.
-    fresh : tuple of str
-        Names of the parameters that the pretrained files do not hold: a new head, and any that are missing.
-    """
-
-    module: Any
-    tokenizer: tokenizers.Tokenizer
-    pad: int
-    fresh: tuple[str, ...]
+    module: Any  # one of the library's classes ``...ForSequenceClassification``
+    tokenizer: tokenizers.Tokenizer  # without truncation or padding
+    pad: int  # the token that fills short rows
+    fresh: tuple[str, ...]  # parameters that the pretrained files do not hold: a new head, and any that are missing
 
     @property
     def head(self) -> tuple[str, ...]:

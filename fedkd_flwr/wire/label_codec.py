@@ -37,21 +37,9 @@ def encode_labels(
 ) -> NDArray[np.uint8]:
     """Return label arrays as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Labels, ``ABSTAIN`` where there is none.
-    public : PublicSpec
-        The public set they label.
-    server_round : int
-        The round they answer.
-    base : ndarray of the same shape, optional
-        An array the receiver holds. Only what changed is sent if that is shorter.
-
-    Raises
-    ------
-    DataError
-        If labels do not fit ``public``, or ``base`` has another shape.
+    ``labels`` are of shape (num_public,) or (num_arrays, num_public), ``ABSTAIN`` where there is none. Of ``base``, an
+    array of the same shape that the receiver holds, only what changed is sent if that is shorter. Raises `DataError` if
+    labels do not fit ``public``, or ``base`` has another shape.
     """
     labels = check_labels(labels, num_rows=public.num_public, num_classes=public.num_classes)
     num_arrays = 1 if labels.ndim == 1 else labels.shape[0]
@@ -85,26 +73,12 @@ def decode_labels(
     num_arrays: int | None = None,
     base: Labels | None = None,
 ) -> Labels:
-    """Return the label arrays of a payload: (num_arrays, num_public) int16.
+    """Return the label arrays of a payload of `encode_labels`: (num_arrays, num_public) int16.
 
-    Parameters
-    ----------
-    payload : ndarray of shape (num_bytes,), uint8
-        What `encode_labels` made.
-    public : PublicSpec
-        The public set the receiver holds.
-    server_round : int
-        The round the payload must belong to.
-    num_arrays : int, optional
-        How many arrays it must hold; any number if None.
-    base : ndarray, optional
-        The array a change-only payload may refer to.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
+    ``public`` and ``server_round`` are what the receiver expects; ``num_arrays`` how many it must hold, any number if
+    None; ``base`` the array a change-only payload may refer to. Raises `PayloadError` with ``reason`` one of
+    ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``, ``wrong-classes``, ``wrong-round``,
+    ``stale-base``, ``class-out-of-range``.
     """
     known_flags = envelope.DEFLATED | _ABSTAINS | _DELTA
     arrays, (flags, rows, size, content) = envelope.unseal_answer(

@@ -21,7 +21,7 @@ from fedkd_flwr.wire import envelope
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
 
-__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios"]
+__all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios", "plausible"]
 
 _MAGIC = b"FA"
 _DELTA, _COUNTS = 2, 4
@@ -93,18 +93,10 @@ def encode_ratios(
 ) -> NDArray[np.uint8]:
     """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (num_public, num_classes), uint8
-        Below ``2^bits``, with the bits of `ratio_bits`.
-    labels : ndarray of shape (num_public,), int16
-        ``ABSTAIN`` where there is none.
-    class_counts : ndarray of shape (num_classes,), integer, optional
-        Rows of each class, 0 to 2^31 - 1, and at least one row.
-    base : tuple of codes and labels, optional
-        What the receiver holds: rows that did not change are said to be so.
-
-    Raises `DataError` if shapes, codes, labels or counts are others than these.
+    ``codes``, (num_public, num_classes) uint8, are below ``2^bits``, with the bits of `ratio_bits`; ``labels``,
+    (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
+    one row. Of ``base``, which the receiver holds, rows that did not change are said to be so. Raises `DataError` for
+    anything else.
 
     >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
     >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)
@@ -120,7 +112,7 @@ def encode_ratios(
     front, flags = b"", 0
     if class_counts is not None:
         counts = np.asarray(class_counts)
-        if counts.shape != shape[1:] or counts.dtype.kind not in "iu" or not _plausible(counts):
+        if counts.shape != shape[1:] or counts.dtype.kind not in "iu" or not plausible(counts):
             rule = f"be {shape[1]} whole numbers within 0..{MAX_COUNT}, one of them above 0"
             raise DataError(explain("class_counts", rule, f"{counts.dtype} of shape {counts.shape}"))
         front, flags = counts.astype("<u4").tobytes(), _COUNTS
@@ -162,7 +154,7 @@ def decode_ratios(
         if len(front) < 4 * classes:
             raise envelope.reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
         counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
-        if not _plausible(counts):
+        if not plausible(counts):
             raise envelope.reject(
                 "bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others"
             )
@@ -202,5 +194,6 @@ def _named(base: Base) -> bytes:
     return envelope.digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
 
 
-def _plausible(counts: NDArray[np.integer[Any]]) -> bool:
+def plausible(counts: NDArray[np.integer[Any]]) -> bool:
+    """Tell whether these may be a party's rows of each class."""
     return bool(int(counts.min()) >= 0 and int(counts.max()) <= MAX_COUNT and counts.any())

@@ -23,20 +23,8 @@ _MAGIC = b"FR"
 def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[np.uint8]:
     """Return row numbers as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (num_rows,), any integer type
-        At least one, ascending and different, below ``num_public``.
-    num_public : int
-        Rows of the public set.
+    ``rows`` are at least one, ascending and different, below ``num_public``, or `DataError` is raised.
 
-    Raises
-    ------
-    DataError
-        If a row is out of range, repeated, or out of order.
-
-    Examples
-    --------
     >>> decode_rows(encode_rows(np.array([1, 4]), num_public=6), num_public=6).tolist()
     [1, 4]
     """

@@ -71,21 +71,9 @@ def encode_scores(
 ) -> NDArray[np.uint8]:
     """Return scores as bytes for the wire: (num_bytes,) uint8.
 
-    Parameters
-    ----------
-    values : ndarray of shape (num_public, num_classes), float
-        Finite numbers. With 16 bits, those beyond float16's range become its largest.
-    public : PublicSpec
-        The rows they are for; `PublicSpec.rows` gives the spec of a part of the public set.
-    bits : {32, 16} or 1 to 8
-        Precision on the wire; 8 or fewer for probabilities alone.
-    base : ndarray of shape (num_public, num_classes), uint8, optional
-        Steps of earlier answers that the receiver holds: only the differences are sent. With 8 bits or fewer.
-
-    Raises
-    ------
-    DataError
-        If the values are not of this kind or shape, or ``bits`` is something else.
+    ``values``, (num_public, num_classes), are finite floats; with 16 ``bits`` those beyond float16's range become its
+    largest. 8 bits or fewer are for probabilities alone; of ``base`` then, steps of earlier answers that the receiver
+    holds, (num_public, num_classes) uint8, only the differences are sent. Raises `DataError` for anything else.
     """
     check_scores(values, public=public, kind=kind)
     check_choice("bits", bits, (16, 32, *range(1, 9)) if kind == "probs" else (16, 32), error=DataError)
@@ -116,20 +104,10 @@ def decode_scores(
 ) -> NDArray[np.float32]:
     """Return the scores of a payload: (num_public, num_classes) float32; ``probs`` are scaled to a sum of 1.
 
-    Parameters
-    ----------
-    payload : ndarray of shape (num_bytes,), uint8
-        What `encode_scores` made.
-    public, server_round, kind
-        What the receiver expects.
-    base : ndarray of shape (num_public, num_classes), uint8, optional
-        Steps of earlier answers that a payload of changes may refer to.
-
-    Raises
-    ------
-    PayloadError
-        With ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-        ``wrong-classes``, ``wrong-round``, ``not-a-number``, ``stale-base``.
+    ``public``, ``server_round`` and ``kind`` are what the receiver expects; ``base`` are steps of earlier answers that
+    a payload of changes may refer to. Raises `PayloadError` with ``reason`` one of ``bad-payload``,
+    ``unknown-version``, ``wrong-public-set``, ``wrong-length``, ``wrong-classes``, ``wrong-round``, ``not-a-number``,
+    ``stale-base``.
     """
     own, (flags, rows, announced, content) = envelope.unseal_answer(
         payload, _MAGIC, known_flags=envelope.DEFLATED | _DELTA, public=public, server_round=server_round

@@ -6,6 +6,7 @@ import operator
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import ClassVar, Literal, get_args
@@ -15,11 +16,13 @@ from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
+from fedkd_flwr.app.app_folder import toml
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())
 IDS = [card.name for card in CARDS]
 SIZES = {"num_public": 60, "num_classes": 3, "num_rounds": 2}
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------ a family of settings
@@ -90,10 +93,6 @@ def test_a_setting_stands_in_the_section_of_the_class_that_declares_it():
     assert Again.keys()["step_size"] == "red.step-size"
 
 
-def test_names_on_the_wire_have_hyphens():
-    assert kebab("label_epsilon_each") == "label-epsilon-each"
-
-
 def test_defaults_are_those_declared_and_can_be_looked_up():
     assert Both() == Both(seed=1, way="short", step_size=0.5, loud=False, word="", extra=None)
     assert (Both.default("step_size"), Again.default("way"), Red.default("way")) == (0.5, "round", "short")
@@ -114,32 +113,14 @@ def test_a_rule_says_in_words_which_values_are_taken(name, rule):
     assert Both.rule(name) == rule
 
 
-def test_ends_of_a_range_are_written_as_people_write_them():
-    class Sizes(Config):
-        share: float = setting(0.25, ge=0.125)
-        most: int = setting(1, le=2**31)
-        many: int = setting(1, le=2**31 - 1)
-
-    assert [Sizes.rule(name) for name in ("share", "most", "many")] == [
-        "a number >= 0.125",
-        "a whole number <= 2^31",
-        "a whole number <= 2.14748e+09",
-    ]
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
-        ({"seed": 2**63}, f"seed must be a whole number >= 0 and < 2^63, got {2**63}."),
         ({"seed": True}, "seed must be a whole number >= 0 and < 2^63, got True."),
         ({"seed": 1.0}, "seed must be a whole number >= 0 and < 2^63, got 1.0."),
-        ({"seed": "1"}, "seed must be a whole number >= 0 and < 2^63, got '1'."),
         ({"way": "round"}, "red.way must be one of short, long, got 'round'."),
         ({"way": "long", "step_size": float("nan")}, "red.step-size must be a number > 0 and <= 1, got nan."),
-        ({"way": "long", "step_size": float("inf")}, "red.step-size must be a number > 0 and <= 1, got inf."),
-        ({"way": "long", "step_size": True}, "red.step-size must be a number > 0 and <= 1, got True."),
-        ({"way": "long", "step_size": "0.5"}, "red.step-size must be a number > 0 and <= 1, got '0.5'."),
         ({"way": "long", "step_size": 0.0}, "red.step-size must be a number > 0 and <= 1, got 0.0."),
         ({"loud": 1}, "blue.loud must be true or false, got 1."),
         ({"word": 3}, "blue.word must be text, got 3."),
@@ -177,35 +158,6 @@ def test_a_field_that_is_declared_without_setting_is_told_nobody_and_always_read
     assert "number" not in Plain(number=4).told()
 
 
-def test_a_setting_is_finite_and_told_where_it_says_so():
-    class Some(Config):
-        size: float = setting(1.0, told=True)
-        hidden: float = setting(1.0)
-
-    assert Some(size=2.0, hidden=3.0).told() == {"size": 2.0}
-    for wrong in ({"size": float("inf")}, {"hidden": float("nan")}):
-        with pytest.raises(ConfigError, match=f"{next(iter(wrong))} must be a number, got"):
-            Some(**wrong)
-
-
-def test_a_whole_number_is_a_number_and_becomes_one():
-    made = Both(way="long", step_size=1)
-    assert made.step_size == 1.0
-    assert type(made.step_size) is float
-
-
-def test_several_ways_out_are_all_named():
-    class Three(Red):
-        hue: int = setting(0, only={"way": ("long", "short")})
-        tint: int = setting(0, only={"seed": (2, 3)})
-
-    assert Three(hue=1).hue == 1
-    with pytest.raises(ConfigError, match=re.escape("where seed is 1, got 4. It would be ignored: drop it, or set")):
-        Three(tint=4)
-    with pytest.raises(ConfigError, match="set seed to 2 or 3"):
-        Three(tint=4)
-
-
 def test_all_settings_that_nobody_reads_are_named_at_once_each_by_one_reason():
     class Many(Red):
         hue: int = setting(0, only={"way": ("long",), "seed": (2,)})
@@ -221,6 +173,7 @@ def test_all_settings_that_nobody_reads_are_named_at_once_each_by_one_reason():
 
 
 def test_settings_do_not_change_and_a_change_makes_new_ones_checked_anew():
+    assert type(Both(way="long", step_size=1).step_size) is float
     made = Both(way="long", step_size=0.25, seed=3)
     with pytest.raises(ValidationError):
         made.seed = 4
@@ -267,18 +220,6 @@ def test_a_word_that_is_missing_or_breaks_a_rule_is_a_payload_error():
     assert caught.value.code == Code.BAD_INSTRUCTION
     with pytest.raises(PayloadError, match=r"red\.step-size must keep its default"):
         Both.from_told({**told, "step-size": 0.25})
-
-
-def test_what_every_exchange_has_in_common():
-    config = ExchangeConfig()
-    assert (config.seed, config.nodes_stable_s, config.node_deadline_s, config.privacy) == (1, 0.0, 120.0, "none")
-    assert config.resolved(**SIZES) is config
-    assert config.told() == {"seed": 1}
-    assert ExchangeConfig(seed=2**63 - 1).seed == 2**63 - 1
-    infinite = {"node_deadline_s": float("inf")}
-    for wrong in ({"seed": 2**63}, {"nodes_stable_s": -1.0}, {"node_deadline_s": -1.0}, infinite):
-        with pytest.raises(ConfigError, match=kebab(next(iter(wrong)))):
-            ExchangeConfig(**wrong)
 
 
 # ------------------------------------------------------------------------------------------------ every card
@@ -379,6 +320,8 @@ def test_every_setting_can_be_set_and_every_choice_taken(config):
 def test_what_parties_are_told_is_what_they_parse(config):
     for name in config.model_fields:
         made = [one for value in _others(config, name) for one in _made(config, **{name: value})] or [config()]
+        if name not in ("epsilon", "delta", "num_queries"):  # of the others noise that must be found takes seconds
+            made = [one for one in made if not getattr(one, "epsilon", 0.0)]
         assert made, name
         for one in made:
             resolved = one.resolved(**SIZES)
@@ -389,14 +332,6 @@ def test_what_parties_are_told_is_what_they_parse(config):
             # a setting may tell parties nothing of the server's noise; DP-FedAvg has it whatever they are told
             always = config().privacy == "server"
             assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
-
-
-@pytest.mark.parametrize("card", CARDS, ids=IDS)
-def test_every_word_that_parties_are_told_must_be_there(card):
-    told = card.config().told()
-    for name in told:
-        with pytest.raises(PayloadError, match=f"instruction must name {name}, got"):
-            card.config.from_told({key: value for key, value in told.items() if key != name})
 
 
 def _conditions():
@@ -440,6 +375,26 @@ def test_these_conditions_are_those_that_there_are():
 
 
 @pytest.mark.parametrize("config", CONFIGS)
+def test_rules_and_defaults_are_those_on_the_generated_page(config):
+    """So a rule or a default that is changed by mistake is seen: the page does not change by itself."""
+    for name, key in config.keys().items():
+        rule = config.rule(name).replace("a whole number", "whole").replace("a number", "number")
+        shown = toml(config.shown_default(name))
+        if key == "consensus" and config.section != "fedct":  # they know some of FedCT's rules
+            assert config.rule(name) == "auto, majority, median, mean, density-ratio"
+        else:
+            assert f"`{key}` | {rule.replace('true or false', 'true, false')} | `{shown}` |" in PAGE, key
+
+
+@pytest.mark.parametrize("card", CARDS, ids=IDS)
+def test_a_card_is_that_of_the_generated_page(card):
+    rounds = f"{card.default_rounds}{' (its only value)' if card.one_shot else ''}"
+    noise = " or ".join({"server": "at the server", "party": "at the party"}[where] for where in card.noise) or "none"
+    row = f"`{card.name}` ({card.title}) | {rounds} | {card.sends} | {noise} | {'yes' if card.allowed else 'no'}"
+    assert row in PAGE
+
+
+@pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config):
     for name in config.model_fields:
         field = config.model_fields[name]
@@ -472,8 +427,17 @@ def test_a_card_names_both_sides_and_they_name_it(card):
 
 
 def test_a_silo_takes_part_by_default_where_labels_alone_leave_it():
+    assert Card.train_pooled is fit
     assert {card.name for card in CARDS if card.sends == "labels"} == allowed_by_default()
     assert allowed_by_default() == {"fedct", "fedkt", "pate", "privatekt"}
+
+
+def test_what_no_page_tells_of_a_card_is_true_of_these_alone():
+    assert {card.name for card in CARDS if card.extends} == {"privatekt"}
+    assert {card.name for card in CARDS if card.samples and card.sends != "weights"} == {"privatekt", "fedxgb-bagging"}
+    roles = {card.name: card.roles for card in CARDS if card.roles}
+    assert roles.pop("fedkt-prox") == ("teacher", "student")
+    assert roles == {"fedkt": ("teacher", "student", "final"), "pate": ("final",)}
 
 
 def test_cards_are_found_by_name_in_order():
@@ -515,12 +479,3 @@ def test_anybody_s_card_is_found_by_where_it_is():
 def test_what_is_no_card_is_refused(name, message):
     with pytest.raises(ConfigError, match=message):
         find_card(name)
-
-
-def test_pooled_rows_are_fitted_as_a_model_always_fits():
-    class Model:
-        def fit(self, X, y):
-            return (X, y)
-
-    assert fit(Model(), 1, 2, config=None, rounds=3, num_public=9) == (1, 2)
-    assert Card.train_pooled is fit

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.algorithms.dsfl import DSFLConfig, aggregate, entropy_reduction
-from fedkd_flwr.errors import ConfigError
 
 PROBS = arrays(np.float64, (4, 3), elements=st.floats(0.01, 1)).map(lambda x: x / x.sum(axis=1, keepdims=True))
 
@@ -41,18 +40,3 @@ def test_what_came_in_single_precision_is_sharpened_in_double():
     sharp = entropy_reduction(probs, 0.1)
     assert sharp.dtype == np.float64
     assert sharp.tolist() == entropy_reduction(probs.astype(np.float64), 0.1).tolist()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"answer_form": "logits"},
-            "answer-form must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd",
-        ),
-        ({"temperature": 0.0}, "paper.temperature must be a number > 0, got 0.0"),
-    ],
-)
-def test_what_cannot_be_sharpened_is_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        DSFLConfig(**settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkd_flwr.algorithms.card import PAPER, ExchangeConfig
+from fedkd_flwr.algorithms.card import PAPER
 from fedkd_flwr.algorithms.exchange import (
     ClaimConfig,
     EpsilonConfig,
@@ -16,6 +16,9 @@ from fedkd_flwr.algorithms.exchange import (
     epochs_on_pooled,
     steps_on_pooled,
 )
+from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
@@ -36,46 +39,6 @@ class Noisy(LabelNoiseConfig):
 def test_shared_settings_stand_at_the_top_of_the_run_config_or_among_those_of_papers():
     for config in (TiesConfig, VotersConfig, EpsilonConfig, LabelNoiseConfig, StepsConfig, LocalEpochsConfig):
         assert {key.rpartition(".")[0] for key in config.keys().values()} <= {"", PAPER}
-
-
-def test_the_defaults_are_those_that_are_documented():
-    assert TiesConfig().ties == "random"
-    assert (ClaimConfig().delta, EpsilonConfig().epsilon) == (1e-5, 0.0)
-    assert StepsConfig().steps_per_round == 200
-    assert (LocalEpochsConfig().local_epochs, LocalEpochsConfig().solo_epochs) == (5, 0)
-    assert (LabelNoiseConfig().label_mechanism, LabelNoiseConfig().label_epsilon) == ("none", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("config", "values", "message"),
-    [
-        (TiesConfig, {"ties": "first"}, "paper.ties must be one of random, lowest, got 'first'"),
-        (StepsConfig, {"steps_per_round": 0}, "steps-per-round must be a whole number >= 1 and <= 100000, got 0"),
-        (StepsConfig, {"steps_per_round": True}, "steps-per-round must be a whole number >= 1 and <= 100000, got True"),
-        (LocalEpochsConfig, {"local_epochs": 0}, "local-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        (LocalEpochsConfig, {"local_epochs": True}, "local-epochs must be a whole number >= 1 and <= 1000, got True"),
-        (
-            LocalEpochsConfig,
-            {"solo_epochs": -1},
-            "paper.solo-epochs must be auto, or a whole number >= 1 and <= 100000",
-        ),
-        (Noisy, {"delta": 0.0}, "delta must be a number > 0 and < 1, got 0.0"),
-        (Noisy, {"delta": 1.0}, "delta must be a number > 0 and < 1, got 1.0"),
-        (Noisy, {"delta": float("nan")}, "delta must be a number > 0 and < 1, got nan"),
-        (Noisy, {"epsilon": -1.0}, "epsilon must be none, or a number > 0, got -1.0"),
-        (Noisy, {"epsilon": float("inf")}, "epsilon must be none, or a number > 0, got inf"),
-        (Noisy, {"label_epsilon": -1.0}, "paper.label-epsilon must be none, or a number > 0, got -1.0"),
-        (Noisy, {"label_mechanism": "flip"}, "label-mechanism must be one of none, auto, randomized-response, xor"),
-        (
-            VotersConfig,
-            {"one_class_voters": "none"},
-            "paper.one-class-voters must be one of auto, half, leave-out, count",
-        ),
-    ],
-)
-def test_values_out_of_range_are_refused(config, values, message):
-    with pytest.raises(ConfigError, match=message):
-        config(**values)
 
 
 # ------------------------------------------------------------------------------------------------ votes
@@ -123,12 +86,9 @@ def test_a_delta_of_no_claim_is_refused():
     ],
 )
 def test_the_noise_of_a_label_is_as_given(name, expected):
+    assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
     config = Noisy(label_mechanism=name, label_epsilon=1.5)
     assert config.label_noise(num_classes=3, num_labels=60) == expected
-
-
-def test_without_a_mechanism_nothing_is_done():
-    assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
 
 
 @pytest.mark.parametrize("name", ["randomized-response", "xor"])
@@ -145,12 +105,12 @@ def test_a_strength_is_given_once_where_there_is_noise():
     Noisy(label_mechanism="xor", label_epsilon=1.0).check_one(*both)
     Noisy().check_one(*both)
     rule = (
-        "paper.label-epsilon or epsilon must be given, exactly one of them, with noise, got paper.label-epsilon 0, "
-        r"epsilon 0\. epsilon is for the whole"
+        r"label-epsilon or epsilon must be given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. "
+        "epsilon is for the whole"
     )
     with pytest.raises(ConfigError, match=rule):
         Noisy(label_mechanism="xor").check_one(*both)
-    with pytest.raises(ConfigError, match=r"with noise, got paper.label-epsilon 1\.5, epsilon 2\. epsilon"):
+    with pytest.raises(ConfigError, match=r"with noise, got label-epsilon 1\.5, epsilon 2\. epsilon"):
         Noisy(label_mechanism="xor", label_epsilon=1.5, epsilon=2.0).check_one(*both)
 
 
@@ -159,9 +119,40 @@ def test_a_strength_without_noise_is_refused():
     with pytest.raises(ConfigError, match=rule):
         Noisy(epsilon=2.0)
     with pytest.raises(
-        ConfigError, match=r"^paper.label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
+        ConfigError, match=r"^label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
     ):
         Noisy(label_epsilon=2.0)
+
+
+NOISY = [
+    (FedCTConfig, {"label_mechanism": "xor", "label_epsilon": 1.0}),
+    (FedKTConfig, {"level": "L1", "noise": "laplace", "gamma": 0.1}),
+    (FedKTConfig, {"level": "L2", "noise": "gaussian", "sigma": 4.0}),
+    (PATEConfig, {"noise": "gaussian", "epsilon": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("config", "noise"), NOISY)
+def test_beside_noise_parties_are_asked_for_labels_alone_and_no_rule_that_needs_more_is_named(config, noise):
+    assert (config(**noise).asked, config().asked, config(consensus="majority").asked) == ("", "density-ratio", "")
+    assert config(consensus="density-ratio").asked == "density-ratio"
+    assert "consensus" not in config().told()
+    for values, match in (
+        ({"consensus": "density-ratio"}, "consensus must be another than density-ratio beside noise"),
+        ({"send": "probabilities"}, "send must be \"labels\" beside noise, got 'probabilities'"),
+        ({"known_rows": 200}, "known-rows must be 0 beside noise, got 200. A claim counts every vote alike"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            config(**values, **noise)
+
+
+def test_a_setting_that_a_vote_rule_would_ignore_is_refused():
+    with pytest.raises(ConfigError, match=r"send must keep its default \('labels'\) where consensus is 'majority'"):
+        FedKTConfig(send="probabilities", consensus="majority")
+    with pytest.raises(ConfigError, match=r"known-rows must be 0 with send 'probabilities'"):
+        FedCTConfig(send="probabilities", known_rows=200)
+    with pytest.raises(ConfigError, match=r"consensus must be auto with noise at the server, got 'median'"):
+        PATEConfig(consensus="median", noise="gaussian", epsilon=2.0)
 
 
 # ------------------------------------------------------------------------------------------------ training
@@ -203,8 +194,3 @@ def test_on_pooled_rows_learners_train_for_as_long_as_parties_did():
         model = Model(continues)
         assert train(model, "X", "y", config=config, rounds=4, num_public=9) is model
         assert model.calls == [call]
-
-
-def test_these_are_all_exchanges():
-    for config in (TiesConfig, VotersConfig, ClaimConfig, EpsilonConfig, LabelNoiseConfig, StepsConfig):
-        assert issubclass(config, ExchangeConfig)

@@ -20,7 +20,7 @@ from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.claims.noisy_sums import noisy_sums
+from fedkd_flwr.privacy.claims.claim import noisy_sums
 
 NAMES = ("a", "b", "copy")
 SCHEMA = Schema(

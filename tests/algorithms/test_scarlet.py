@@ -17,7 +17,6 @@ from fedkd_flwr.algorithms.scarlet import (
     aggregate,
     enhanced_entropy_reduction,
 )
-from fedkd_flwr.errors import ConfigError
 
 PROBS = arrays(np.float64, (4, 3), elements=st.floats(0.001, 1)).map(lambda x: x / x.sum(axis=1, keepdims=True))
 
@@ -96,19 +95,3 @@ def test_a_new_average_changes_its_rows_alone_and_the_old_cache_stays_as_it_was(
     assert first.averages[[1, 3]].round(6).tolist() == np.float32([[0.9, 0.1], [0.2, 0.8]]).round(6).tolist()
     assert first.averages[[0, 2]].sum() == 0
     assert first.since.tolist() == [0, 2, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"answer_form": "logits"},
-            "answer-form must be softmax or argmax where averages are sharpened, got 'logits'. Use fedmd",
-        ),
-        ({"exponent": 0.0}, "paper.exponent must be a number > 0, got 0.0"),
-        ({"cache_rounds": 0}, "scarlet.cache-rounds must be a whole number >= 1, got 0"),
-    ],
-)
-def test_what_cannot_be_is_refused(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        ScarletConfig(**settings)

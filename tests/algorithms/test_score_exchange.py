@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedkd_flwr.algorithms.dsfl import DSFLConfig
+from fedkd_flwr.algorithms.scarlet import ScarletConfig
 from fedkd_flwr.algorithms.score_exchange import (
     DigestConfig,
     ScoreExchangeConfig,
@@ -112,21 +114,13 @@ def test_randomised_labels_are_averaged_without_their_bias():
     assert facts.agreement == 0.5
 
 
-def test_many_randomised_labels_are_nearly_what_they_were():
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
-    noisy = mechanism.privatize(np.zeros(9000, dtype=np.int16), rng=np.random.default_rng(4))
-    average, _ = _mean([labels[None] for labels in noisy], **RESPONSE, label_epsilon=1.0)
-    assert average[0, 0] > 0.93
-    assert average.sum() == pytest.approx(1.0)
-
-
 def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_probabilities():
     config = ScoreExchangeConfig(score_noise="laplace", score_scale=0.5)
     rng, truth = np.random.default_rng(3), np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
     mechanism = config.mechanism(num_classes=3)
-    noisy = [mechanism.privatize(truth, rng=rng).astype(np.float32) for _ in range(4000)]
+    noisy = [mechanism.privatize(truth, rng=rng).astype(np.float32) for _ in range(1000)]
     average, facts = aggregate(noisy, config=config, num_classes=3)
-    assert np.abs(average - truth).max() < 4 * 0.5 * np.sqrt(2 / 4000) + 0.01
+    assert np.abs(average - truth).max() < 4 * 0.5 * np.sqrt(2 / 1000) + 0.01
     assert average.min() >= 0
     assert average.sum(axis=1) == pytest.approx(np.ones(2))
     assert facts.kept_share is None
@@ -164,19 +158,6 @@ def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting
     tops = np.sort(one, axis=1)
     if (tops[:, -1] - tops[:, -2] > 1e-9).all():
         assert facts.agreement == same.agreement
-
-
-@given(rows=label_rows, seed=st.integers(0, 50), order=st.permutations(range(3)))
-def test_other_names_of_the_classes_permute_the_averages(rows, seed, order):
-    order = np.array(order)
-    plain, _ = _mean(_labels(*rows), answer_form="argmax")
-    renamed, _ = _mean([order[labels].astype(np.int16) for labels in _labels(*rows)], answer_form="argmax")
-    assert renamed[:, order] == pytest.approx(plain)
-    scores = _as_scores(rows, seed)
-    mean, facts = _mean(scores)
-    other, same = _mean([one[:, np.argsort(order)] for one in scores])
-    assert other[:, order] == pytest.approx(mean)
-    assert same.agreement == facts.agreement
 
 
 # ------------------------------------------------------------------------------------------------ earlier answers
@@ -274,132 +255,19 @@ def test_noise_is_as_given(settings, mechanism):
     ],
 )
 def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
-    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=20)
+    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=3)
     told = config.resolved(**SIZES, num_rounds=3)
     mechanism = told.mechanism(num_classes=3)
-    assert mechanism == config.mechanism(num_classes=3, num_answers=60)
-    assert 3.9 < Accountant().compose(mechanism.dp_event(), 60).epsilon(1e-4) <= 4.0
+    assert mechanism == config.mechanism(num_classes=3, num_answers=9)
+    assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
     assert (told.epsilon, told.distillation_loss) == (0.0, config.loss)
     assert bool(told.label_epsilon) == ("label_mechanism" in settings)
     assert bool(told.score_scale) == ("score_noise" in settings)
     assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0, distillation_loss="auto") == config
 
 
-def test_the_defaults_are_those_that_are_documented():
-    config = DigestConfig()
-    assert (config.answer_form, config.public_rows_per_round, config.distillation_loss, config.score_bits) == (
-        "softmax",
-        0,
-        "auto",
-        32,
-    )
-    assert (config.aggregation_weights, config.pretrain_epochs, config.logit_bound) == ("equal", 0, 10.0)
-    assert (config.subset_rows, config.subset_replacement) == (0, True)
-    assert (config.score_noise, config.score_scale) == ("none", 0.0)
-    assert (config.initial_epochs, config.distillation_epochs, config.distillation_batch, config.own_rows_epochs) == (
-        20,
-        2,
-        64,
-        1,
-    )
-    assert (config.final_own_rows, config.distillation_order) == (True, "digest-first")
-
-
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"answer_form": "votes"}, "answer-form must be one of logits, softmax, argmax, got 'votes'"),
-        (
-            {"aggregation_weights": "loud"},
-            "paper.aggregation-weights must be one of equal, agreement, dawid-skene, got 'loud'",
-        ),
-        ({"score_bits": 3}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 3"),
-        ({"score_bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0"),
-        ({"score_bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True"),
-        ({"public_rows_per_round": -1}, "public-rows-per-round must be auto, or a whole number >= 1, got -1"),
-        ({"pretrain_epochs": -1}, "paper.pretrain-epochs must be a whole number >= 0 and <= 1000, got -1"),
-        ({"subset_rows": -1}, "subset-rows must be all, or a whole number >= 1, got -1"),
-        ({"score_scale": -1.0}, "paper.score-scale must be auto, or a number > 0, got -1.0"),
-        (
-            {"score_noise": "laplace", "score_scale": float("nan")},
-            "paper.score-scale must be auto, or a number > 0, got nan",
-        ),
-        ({"logit_bound": 0.0}, "paper.logit-bound must be a number > 0, got 0.0"),
-        ({"initial_epochs": 0}, "paper.initial-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"distillation_epochs": True}, "paper.distillation-epochs must be a whole number >= 1 and <= 1000, got True"),
-        ({"distillation_epochs": 0}, "paper.distillation-epochs must be a whole number >= 1 and <= 1000, got 0"),
-        ({"distillation_batch": 0}, "paper.distillation-batch must be a whole number >= 1 and <= 100000, got 0"),
-        ({"own_rows_epochs": -1}, "paper.own-rows-epochs must be a whole number >= 0 and <= 1000, got -1"),
-        (
-            {"distillation_order": "both"},
-            "paper.distillation-order must be one of digest-first, revisit-first, got 'both'",
-        ),
-        ({"final_own_rows": "no"}, "paper.final-own-rows must be true or false, got 'no'"),
-        (
-            {"distillation_loss": "l1-logits"},
-            "paper.distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use answer-form \"logits\"",
-        ),
-        (
-            {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
-            "label-mechanism must be none for answer-form 'softmax', got 'randomized-response'. Use score-noise",
-        ),
-        (
-            {"answer_form": "argmax", "label_mechanism": "xor", "label_epsilon": 1.0},
-            "label-mechanism must be none or randomized-response where scores are averaged, got 'xor'. A party answers",
-        ),
-        (
-            {"answer_form": "logits", "score_bits": 8},
-            "score-bits must be 16 or 32 for logits and noisy scores, got 8. Only probabilities come in fewer bits",
-        ),
-        ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
-        (
-            {"answer_form": "logits", "average_bits": 4},
-            "paper.average-bits must be 16 or 32 for logits and noisy scores, got 4",
-        ),
-        (
-            {"score_noise": "laplace"},
-            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 0, epsilon 0. epsilon is for the whole",
-        ),
-        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got paper.score-scale 1, paper.label-epsilon 0, epsilon 2"),
-        (
-            {"score_noise": "laplace", "label_epsilon": 1.5},
-            "paper.label-epsilon must keep its default (0.0) where label-mech",
-        ),
-        (
-            {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
-            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 1.5, epsilon 2",
-        ),
-        ({"epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
-        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
-        (
-            {"label_epsilon": 1.0},
-            "paper.label-epsilon must keep its default (0.0) where label-mechanism is 'none', got 1.0",
-        ),
-        ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
-        (
-            {"subset_replacement": False},
-            "paper.subset-replacement must be true without a subset, got False. It would be ignored: drop it",
-        ),
-        (
-            {**NOISE, "aggregation_weights": "agreement"},
-            "paper.aggregation-weights must be equal with noise, got 'agreement'. Noisy answers say little about who",
-        ),
-    ],
-)
-def test_impossible_settings_are_refused(settings, message):
-    with pytest.raises(ConfigError) as caught:
-        DigestConfig(**settings)
-    assert message in str(caught.value)
-
-
-def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
-    assert DigestConfig(subset_rows=5, subset_replacement=False, aggregation_weights="agreement").privacy == "party"
-    assert DigestConfig(**NOISE, score_bits=16, average_bits=16).bits_down == 16
-    assert DigestConfig(answer_form="argmax", average_bits=2).bits_down == 2
+ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
 
 
 # ------------------------------------------------------------------------------------------------ pooled rows
@@ -422,3 +290,52 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
     ends_with_a_digest = config.changed(final_own_rows=False)  # parties revisit in rounds 2 to 5 alone
     found = passes_on_pooled(Model(), "X", "y", config=ends_with_a_digest, rounds=5, num_public=9)
     assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))
+
+
+NOISE = {"score_noise": "laplace", "score_scale": 1.0}
+ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"distillation_loss": "l1-logits"}, "distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use"),
+        (
+            {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
+            "label-mechanism must be none for answer-form 'softmax', got 'randomized-response'. Use score-noise",
+        ),
+        (
+            {**RESPONSE, "label_mechanism": "xor", "label_epsilon": 1.0},
+            "randomized-response where scores are averaged",
+        ),
+        ({"answer_form": "logits", "score_bits": 8}, "score-bits must be 16 or 32 for logits and noisy scores, got 8"),
+        ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
+        ({"answer_form": "logits", "average_bits": 4}, "paper.average-bits must be 16 or 32 for logits"),
+        ({"score_noise": "laplace"}, f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the who"),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got score-scale 1, label-epsilon 0, epsilon 2"),
+        ({**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0}, f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsil"),
+        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
+        ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
+        ({"subset_replacement": False}, "paper.subset-replacement must be true without a subset, got False. It would"),
+        (
+            {**NOISE, "aggregation_weights": "agreement"},
+            "aggregation-weights must be equal with noise",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        DigestConfig(**settings)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("config", [DSFLConfig, ScarletConfig])
+def test_logits_are_not_sharpened(config):
+    with pytest.raises(ConfigError, match="answer-form must be softmax or argmax where averages are sharpened"):
+        config(answer_form="logits")
+
+
+def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
+    assert DigestConfig(subset_rows=5, subset_replacement=False, aggregation_weights="agreement").privacy == "party"
+    assert DigestConfig(**NOISE, score_bits=16, average_bits=16).bits_down == 16
+    assert DigestConfig(answer_form="argmax", average_bits=2).bits_down == 2

@@ -42,14 +42,6 @@ def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     assert record.notes[-1].code == "audited"
 
 
-def test_half_of_each_party_s_rows_are_members_and_labels_of_trees_leak(tmp_path):
-    found = audit(_config(tmp_path, **{"num-rounds": 1, "consensus": "majority"}), shadows=4).audit
-    assert found.sent == ["labels"]
-    assert found.everybody.members == found.everybody.fresh == sum(p.members for p in found.parties.values())
-    assert list(found.parties) == ["party-000", "party-001"]
-    assert found.everybody.auc.low < found.everybody.auc.value < found.everybody.auc.high
-
-
 def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     pytest.importorskip("torch")
     net = {"model": "mlp(hidden=[64], lr=0.03, batch_size=8)", "local-epochs": 10}
@@ -78,9 +70,12 @@ def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypat
     assert audit(config, shadows=4).audit.parties.keys() == {"party-000", "party-001"}
 
 
-def test_density_ratios_are_said_to_come_with_labels_and_class_counts(tmp_path):
-    config = _config(tmp_path, **{"num-rounds": 1, "consensus": "density-ratio"})
-    assert audit(config, shadows=4).audit.sent == ["class-counts", "labels", "ratios"]
+def test_half_of_each_party_s_rows_are_members_and_density_ratios_come_with_labels_and_class_counts(tmp_path):
+    found = audit(_config(tmp_path, **{"num-rounds": 1, "consensus": "density-ratio"}), shadows=4).audit
+    assert found.sent == ["class-counts", "labels", "ratios"]
+    assert found.everybody.members == found.everybody.fresh == sum(p.members for p in found.parties.values())
+    assert list(found.parties) == ["party-000", "party-001"]
+    assert found.everybody.auc.low < found.everybody.auc.value < found.everybody.auc.high
 
 
 @pytest.mark.parametrize(

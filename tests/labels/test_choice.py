@@ -19,12 +19,6 @@ def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_
     assert choose_rule(num_classes=3, class_counts=None, coverage=None).rule == "majority"
 
 
-def test_the_reason_names_the_figure_that_decided():
-    assert "Only 12 % of the public rows" in choose_rule(num_classes=3, class_counts=None, coverage=0.12).reason
-    assert "sent labels alone" in choose_rule(num_classes=3, class_counts=np.ones(3), coverage=None).reason
-    assert choose_rule(num_classes=3, class_counts=None, coverage=0.93).reason.startswith("93")
-
-
 def test_each_way_to_the_majority_says_its_own_reason():
     no_ratios = "The parties sent labels alone"
     alone = choose_rule(num_classes=3, class_counts=np.array([5, 5, 5]), coverage=None, may_estimate=False)
@@ -36,19 +30,9 @@ def test_each_way_to_the_majority_says_its_own_reason():
     needed = "(50 % are needed for density ratios; parties of few rows cannot tell)"
     text = f"{far} {needed}, and for classes of unequal size the majority of the labels is safer."
     assert unequal == RuleChoice("majority", text)
+    assert choose_rule(num_classes=3, class_counts=None, coverage=0.93).reason.startswith("93")
     at_the_border = choose_rule(num_classes=3, class_counts=np.array([1, 2, 2]), coverage=None)
     assert at_the_border.rule == "dawid-skene"  # the rarest has .6 of an equal share
-
-
-@pytest.mark.parametrize("coverage", [1.2, -0.1, float("nan")])
-def test_a_coverage_that_is_no_share_is_refused(coverage):
-    with pytest.raises(ConfigError, match="coverage must"):
-        choose_rule(num_classes=3, class_counts=None, coverage=coverage)
-
-
-def test_one_class_is_refused():
-    with pytest.raises(ConfigError, match=r"num_classes must be .*>= 2, got 1"):
-        choose_rule(num_classes=1, class_counts=None, coverage=None)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +65,9 @@ def test_most_parties_of_one_class_are_not_taken_for_parties_that_hold_two_class
     counts = np.array([[0, 100]] * 6 + [[450, 0]] * 4)
     chosen = choose_rule(num_classes=2, class_counts=counts.sum(axis=0), coverage=1.0, skew=label_skew(counts))
     assert chosen.rule == "density-ratio"
+
+
+@pytest.mark.parametrize(("classes", "coverage"), [(3, 1.2), (3, -0.1), (3, float("nan")), (1, None)])
+def test_what_is_no_share_or_no_choice_is_refused(classes, coverage):
+    with pytest.raises(ConfigError, match="coverage must" if coverage is not None else r"num_classes .* >= 2, got 1"):
+        choose_rule(num_classes=classes, class_counts=None, coverage=coverage)

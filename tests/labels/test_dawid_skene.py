@@ -5,18 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels import ABSTAIN, dawid_skene
 
 ORACLE = Path(__file__).parents[1] / "oracles" / "dawid_skene.json"
-votes_arrays = arrays(np.int32, (7, 3), elements=st.integers(0, 5))
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)
 
 
 def test_dawid_skene_equals_the_published_implementation():
@@ -53,7 +46,7 @@ def _plain_dawid_skene(labels, num_classes, iterations, uniform):
 
 
 @pytest.mark.parametrize("class_prior", ["estimated", "uniform"])
-@pytest.mark.parametrize("iterations", [1, 2, 7])
+@pytest.mark.parametrize("iterations", [1, 7])
 def test_dawid_skene_with_either_prior_is_what_plain_loops_find(class_prior, iterations):
     rng = np.random.default_rng(3)
     labels = [rng.choice(3, size=40, p=[0.6, 0.3, 0.1]).astype(np.int16) for _ in range(4)]
@@ -80,18 +73,6 @@ def test_a_class_that_nobody_named_is_no_row_s_and_changes_no_other_label(class_
     assert probs[:, :4] == pytest.approx(known, abs=1e-6)
 
 
-def test_an_unknown_class_prior_is_refused():
-    with pytest.raises(ConfigError, match='class_prior must be "estimated" or "uniform", got \'flat\''):
-        dawid_skene([np.array([0], np.int16)], num_classes=2, class_prior="flat")
-
-
-def test_dawid_skene_where_nobody_votes_on_anything_holds_equal_classes():
-    nothing = np.full(3, ABSTAIN, dtype=np.int16)
-    consensus, probs = dawid_skene([nothing, nothing], num_classes=4)
-    assert consensus.tolist() == [ABSTAIN] * 3
-    np.testing.assert_allclose(probs, 0.25)
-
-
 def test_dawid_skene_stops_by_default_where_a_step_gains_less_than_a_hundred_thousandth():
     rng = np.random.default_rng(5)
     labels = [rng.integers(0, 3, 50).astype(np.int16) for _ in range(4)]
@@ -111,28 +92,29 @@ def test_dawid_skene_of_a_thousand_parties_stays_in_the_range_of_floats():
     assert consensus[[0, 1, 2, 3]].tolist() == [0, 1, 1, 1]
 
 
-def test_dawid_skene_learns_who_swaps_classes():
-    truth = np.random.default_rng(1).integers(0, 3, 400)
-    swap = np.array([1, 2, 0])
-    rng = np.random.default_rng(2)
-    good = [np.where(rng.random(400) < 0.9, truth, rng.integers(0, 3, 400)).astype(np.int16) for _ in range(3)]
-    liars = [swap[truth].astype(np.int16) for _ in range(2)]
-    consensus, _ = dawid_skene([*good, *liars], num_classes=3)
-    assert (consensus == truth).mean() > 0.98
-
-
-def test_dawid_skene_of_one_party_is_that_party():
-    own = np.array([2, 0, 1, 1, 0], dtype=np.int16)
-    assert dawid_skene([own], num_classes=3)[0].tolist() == own.tolist()
-
-
-def test_dawid_skene_leaves_rows_without_votes_unlabelled_and_probabilities_sum_to_one():
-    labels = [np.array([0, 1, ABSTAIN], np.int16), np.array([0, ABSTAIN, ABSTAIN], np.int16)]
-    consensus, probs = dawid_skene(labels, num_classes=2)
-    assert consensus.tolist() == [0, 1, ABSTAIN]
+@pytest.mark.parametrize(
+    ("answers", "classes", "consensus"),
+    [
+        ([[2, 0, 1, 1, 0]], 3, [2, 0, 1, 1, 0]),
+        ([[0, 1, ABSTAIN], [0, ABSTAIN, ABSTAIN]], 2, [0, 1, ABSTAIN]),
+        ([[ABSTAIN] * 3] * 2, 4, [ABSTAIN] * 3),
+    ],
+)
+def test_few_votes_decide_alone_and_rows_without_any_stay_unlabelled(answers, classes, consensus):
+    found, probs = dawid_skene([np.array(one, np.int16) for one in answers], num_classes=classes)
+    assert found.tolist() == consensus
     np.testing.assert_allclose(probs.sum(axis=1), 1.0)
+    if set(consensus) == {ABSTAIN}:
+        np.testing.assert_allclose(probs, 0.25)
 
 
-def test_dawid_skene_without_parties_is_refused():
-    with pytest.raises(DataError, match="labels must hold at least one party's array"):
-        dawid_skene([], num_classes=2)
+@pytest.mark.parametrize(
+    ("answers", "prior", "error", "match"),
+    [
+        ([], "uniform", DataError, "labels must hold at least one party's array"),
+        ([[0]], "flat", ConfigError, 'class_prior must be "estimated" or "uniform", got \'flat\''),
+    ],
+)
+def test_what_it_cannot_work_on_is_refused(answers, prior, error, match):
+    with pytest.raises(error, match=match):
+        dawid_skene([np.array(one, np.int16) for one in answers], num_classes=2, class_prior=prior)

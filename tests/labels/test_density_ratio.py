@@ -3,14 +3,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 
-from fedkd_flwr.algorithms import find_card
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN, Ballot
 from fedkd_flwr.labels.auto import Auto
 from fedkd_flwr.labels.density_ratio import DensityRatio
-from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
 
 ROWS = 30
 TRUTH = np.arange(ROWS) % 3
@@ -68,25 +64,6 @@ def test_confusion_matrices_are_estimated_from_three_parties_that_tell_classes_a
     assert chosen({}, parties=3).rule == "dawid-skene"
 
 
-def test_one_party_far_off_does_not_take_the_others_down():
-    stranger = {"ratios": np.zeros((ROWS, 3), np.uint8), "class-counts": np.array([500, 0, 0])}
-    found = chosen({**ALL, "stranger": stranger}, parties=4)
-    assert found.rule == "density-ratio"
-    assert found.of_party["stranger"]["public_fit"] == 0.0
-    assert (found.labels == TRUTH).all()
-
-
-@pytest.mark.parametrize(("robust", "counts"), [("trust", False), ("none", True)])
-def test_who_contradicts_all_others_counts_as_the_run_s_robustness_says(robust, counts):
-    def knows(labels):
-        return {"ratios": (5 * np.eye(3, dtype=np.uint8))[labels], "class-counts": np.array([10, 10, 10])}
-
-    said = {f"honest-{i}": knows(TRUTH) for i in range(4)} | {"liar": knows((TRUTH + 1) % 3)}
-    found = chosen(said, parties=5, config=SimpleNamespace(ties="lowest", robust_sum=robust, noisy=False))
-    assert (found.trusts["liar"] == 1.0) is counts
-    assert (found.labels == TRUTH).all()
-
-
 def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
     truth = np.arange(ROWS) % 2
     codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)
@@ -117,27 +94,3 @@ def test_beside_noise_auto_is_the_majority_and_chooses_nothing():
 def test_ratios_name_the_class_that_a_row_most_looks_like_and_none_where_it_looks_like_none():
     codes = np.array([[1, 3], [2, 0], [0, 0]], np.uint8)
     assert DensityRatio().also_named({"ratios": codes}).tolist() == [1, 0, ABSTAIN]
-
-
-NOISY = [
-    (FedCTConfig, "consensus", {"label_mechanism": "xor", "label_epsilon": 1.0}),
-    (FedKTConfig, "consensus", {"level": "L1", "noise": "laplace", "gamma": 0.1}),
-    (FedKTConfig, "consensus", {"level": "L2", "noise": "laplace", "gamma": 0.1}),
-    (PATEConfig, "consensus", {"noise": "gaussian", "sigma": 1.0}),
-]
-
-
-@pytest.mark.parametrize(("config", "key", "noise"), NOISY)
-def test_beside_noise_ratios_are_refused_by_name_and_never_asked_for(config, key, noise):
-    with pytest.raises(ConfigError, match=f"{key} must be another than density-ratio beside noise"):
-        config(consensus="density-ratio", **noise)
-    assert config(**noise).asked == ""
-    assert config().consensus == "auto"
-    assert config().asked == config(consensus="density-ratio").asked == "density-ratio"
-    assert config(consensus="majority").asked == ""
-
-
-@pytest.mark.parametrize("name", ["fedct", "fedkt", "pate"])
-def test_no_party_is_told_a_rule_beside_noise(name):
-    """What a party is told of the consensus is whose needs are asked for, and nothing else."""
-    assert "consensus" not in find_card(name).config().told()

@@ -33,16 +33,6 @@ def test_who_is_mostly_right_counts_more_than_who_guesses(name):
     assert weights[3] < weights[:3].min() / 2
 
 
-@pytest.mark.parametrize("name", WEIGHTINGS)
-def test_one_party_alone_has_all_the_weight(name):
-    assert WEIGHTINGS[name](_parties([0.5]), num_classes=4).tolist() == [1.0]
-
-
-def test_parties_that_agree_nowhere_count_alike():
-    apart = np.array([[1, 2], [2, 1]], dtype=np.int16)
-    assert WEIGHTINGS["agreement"](apart, num_classes=3).tolist() == [0.5, 0.5]
-
-
 def test_where_as_many_give_one_label_as_another_the_lowest_class_is_the_one_to_agree_with():
     # row 0 is a tie of the classes 0 and 1, row 1 of the classes 2 and 0
     tied = np.array([[0, 2, 1], [1, 0, 1]], dtype=np.int16)

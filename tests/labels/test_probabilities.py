@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.algorithms.pate import PATEConfig
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import Ballot
 from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.labels.probabilities import BITS, Probabilities, home_labels, joined, likelihood_steps
@@ -138,24 +135,3 @@ def test_where_most_parties_send_labels_alone_these_vote():
     assert (found.rule, found.probs, set(found.labels.tolist())) == ("majority", None, {2})
     assert "1 of 3 parties sent probabilities" in found.reason
     assert "allow-vote-rules must name probabilities" in found.reason
-
-
-@pytest.mark.parametrize(
-    ("config", "settings"),
-    [
-        (FedCTConfig, {"label_mechanism": "xor", "epsilon": 5.0}),
-        (FedKTConfig, {"level": "L1", "noise": "laplace", "gamma": 0.1}),
-        (FedKTConfig, {"level": "L2", "noise": "gaussian", "sigma": 4.0}),
-        (PATEConfig, {"noise": "gaussian", "epsilon": 2.0}),
-    ],
-)
-def test_it_is_refused_by_name_beside_every_noise(config, settings):
-    with pytest.raises(ConfigError, match="send must be \"labels\" beside noise, got 'probabilities'"):
-        config(send="probabilities", **settings)
-
-
-def test_it_is_refused_beside_settings_that_it_would_ignore():
-    with pytest.raises(ConfigError, match=r"send must keep its default \('labels'\) where consensus is 'majority'"):
-        FedKTConfig(send="probabilities", consensus="majority")
-    with pytest.raises(ConfigError, match=r"known-rows must be 0 with send 'probabilities'"):
-        FedCTConfig(send="probabilities", known_rows=200)

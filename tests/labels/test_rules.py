@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-import pytest
 from federation import fedct_grid, parties, public_set
 
 from fedkd_flwr.algorithms.card import setting
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.record.run_record import RunRecord
@@ -88,12 +86,6 @@ def test_where_no_owner_allows_it_labels_alone_leave(monkeypatch):
     )
     _run(Surest(), monkeypatch, allow=frozenset({"fedct"}))
     assert seen == [{}]
-
-
-def test_it_is_refused_beside_noise(monkeypatch):
-    monkeypatch.setitem(RULES, "majority", Surest())
-    with pytest.raises(ConfigError, match=r"consensus must be another than majority beside noise"):
-        FedCTConfig(consensus="majority", label_mechanism="xor", label_epsilon=1.0)
 
 
 def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row_for_another():

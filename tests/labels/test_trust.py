@@ -65,13 +65,6 @@ def test_nobody_is_accused_where_agreement_cannot_tell():
     assert label_trusts([*one_class_each, *(_lie("all but ten") for _ in range(3))], num_classes=CLASSES) is None
 
 
-def test_the_order_of_parties_does_not_matter():
-    answers = [*(_honest() for _ in range(4)), _lie("flip")]
-    assert label_trusts(answers[::-1], num_classes=CLASSES) == pytest.approx(
-        label_trusts(answers, num_classes=CLASSES)[::-1]
-    )
-
-
 def test_parties_that_label_every_row_alike_cast_a_tenth_together_at_most():
     counted = trusted_weights([2] * 9 + [1] * 6, np.ones(15), np.arange(15) > 8)
     assert counted[:9].tolist() == [200] * 9
@@ -100,12 +93,9 @@ def test_parties_of_nearly_one_class_together_cast_half_of_the_others_votes():
     assert len(set(units[3:].tolist())) == 1  # whichever class it is
 
 
-def test_parties_of_nearly_one_class_that_are_few_count_in_full():
-    assert steadied_weights([2] * 4, [_honest(), _honest(), _honest(), _nearly(0)]) is None
-
-
 def test_nobody_is_silenced_for_two_parties_that_tell_classes_apart_or_by_few_rows():
     assert steadied_weights([2] * 5, [_honest(), _honest(), _nearly(0), _nearly(0), _nearly(1)]) is None
+    assert steadied_weights([2] * 4, [_honest(), _honest(), _honest(), _nearly(0)]) is None  # few count in full
     few = [_honest()[:29], _honest()[:29], _honest()[:29], *(_nearly(0, rows=29) for _ in range(5))]
     assert steadied_weights([2] * 8, few) is None
 

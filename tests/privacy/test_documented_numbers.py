@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from fedkd_flwr.privacy.cost.accountant import Accountant
-from fedkd_flwr.privacy.cost.calibration import calibrate_gaussian, calibrate_laplace
+from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 from fedkd_flwr.privacy.cost.events import event_to_json
 from fedkd_flwr.privacy.ledger.filter import cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
@@ -58,8 +58,8 @@ def _right(ahead=20):
     """How often a winner so far ahead of all others wins, at equal epsilon."""
     target = {"num_queries": 100, "epsilon": 4.0, "delta": DELTA}
     laws = (
-        stats.norm(scale=calibrate_gaussian(**target).sigma),
-        stats.laplace(scale=1 / calibrate_laplace(**target).gamma),
+        stats.norm(scale=calibrate_votes("gaussian", **target).sigma),
+        stats.laplace(scale=1 / calibrate_votes("laplace", **target).gamma),
     )
     x = np.linspace(-400, 500, 90_001)
     return [np.trapezoid(law.pdf(x - ahead) * law.cdf(x) ** (classes - 1), x) for classes in (3, 10) for law in laws]
@@ -135,13 +135,13 @@ FIGURES = {
 
 def _spent(queries, runs=1, votes=1):
     """Runs that ask for epsilon 2 each, composed, where one change moves so many votes."""
-    noise = calibrate_gaussian(num_queries=queries, epsilon=2.0, delta=DELTA).sigma
+    noise = calibrate_votes("gaussian", num_queries=queries, epsilon=2.0, delta=DELTA).sigma
     return Accountant().compose(GaussianMax(sigma=noise, votes=votes).dp_event(), queries * runs).epsilon(DELTA)
 
 
 def _counted(queries, runs):
     """The same by the filter of a budget of 3.3."""
-    noise = calibrate_gaussian(num_queries=queries, epsilon=2.0, delta=DELTA).sigma
+    noise = calibrate_votes("gaussian", num_queries=queries, epsilon=2.0, delta=DELTA).sigma
     cost = cost_of([(event_to_json(GaussianMax(sigma=noise).dp_event()), queries * runs)], order(3.3, DELTA))
     return spent([(0, cost)], np.ones((1, 1), dtype=bool), epsilon=3.3, delta=DELTA)[0]
 
@@ -152,7 +152,7 @@ FIGURES = {
 } | {
     "docs/howto/private-run.md, noise of 200 queries": (
         "standard deviation 39.8763 votes",
-        f"standard deviation {calibrate_gaussian(num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
+        f"standard deviation {calibrate_votes('gaussian', num_queries=200, epsilon=2.0, delta=DELTA).sigma:.4f} votes",
     ),
     "docs/howto/budget.md, two runs in words": (
         "compose to 2.96, which",

@@ -93,8 +93,8 @@ def test_a_damaged_decision_is_no_approval(replies):
 
 
 def test_a_public_set_puts_no_formula_into_the_table_that_a_steward_opens_in_a_spreadsheet(replies):
-    facts = {"run": "7", "round": 1, "covers": "c", "since": "2026", "until": "9999", "output": output_of(REPLY)}
-    held = replies.put(REPLY, facts, [["public row", "label"], [0, '=HYPERLINK("x")'], [-1, "@sum"], [1, "-1e3"]])
+    table = [["public row", "label"], [0, '=HYPERLINK("x")'], [-1, "@sum"], [1, "-1e3"]]
+    held = replies.put(REPLY, _put(replies).facts, table)
     assert held.table[1:] == [["0", '\'=HYPERLINK("x")'], ["-1", "'@sum"], ["1", "-1e3"]]
 
 
@@ -105,5 +105,5 @@ def test_a_decision_speaks_for_no_run_whose_id_only_begins_alike(replies):
 
 def test_a_public_text_of_any_length_can_be_shown_to_a_steward(replies):
     csv.field_size_limit(131_072)  # Python's default
-    facts = {"run": "7", "round": 1, "covers": "c", "since": "2026", "until": "9999", "output": output_of(REPLY)}
+    facts = _put(replies).facts
     assert replies.put(REPLY, facts, [["public row", "report"], [0, "a" * 200_000]]).table[1][1] == "a" * 200_000

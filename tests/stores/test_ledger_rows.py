@@ -7,6 +7,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from ledgers import charge
 
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.row_values import row_form, row_values
@@ -18,7 +19,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
-from fedkd_flwr.stores.party_state import StoredReply
 
 SCHEMA = Schema(
     columns=(
@@ -54,19 +54,7 @@ def _store(root, path, party="a", schema=SCHEMA, **options):
 
 
 def _charge(store, run_id, budget=BUDGET, epsilon=EACH):
-    events = [(PureEvent(epsilon), 1)]
-    store.charge(
-        run_id=run_id,
-        server_round=1,
-        algorithm="fedct",
-        mechanism="m",
-        unit="record",
-        adversary="server",
-        neighbouring_relation="replace one record",
-        events=events,
-        reply=StoredReply(),
-        budget=budget,
-    )
+    charge(store, run_id=run_id, budget=budget, epsilon=epsilon)
 
 
 RECODED = [
@@ -81,10 +69,10 @@ RECODED = [
 
 
 @pytest.mark.usefixtures("no_power_cut")
-def test_a_hundred_edits_orders_encodings_and_names_take_no_row_above_its_budget(tmp_path):
+def test_many_edits_orders_encodings_and_names_take_no_row_above_its_budget(tmp_path):
     rng, paid, owner, seen = np.random.default_rng(0), {}, {}, []
     held, path = list(range(20)), tmp_path / "rows.csv"
-    for step in range(100):
+    for step in range(60):
         change = rng.integers(0, 4)
         if change == 0:
             held += list(range(1000 + 10 * step, 1000 + 10 * step + rng.integers(1, 4)))  # appended
@@ -109,7 +97,7 @@ def test_a_hundred_edits_orders_encodings_and_names_take_no_row_above_its_budget
         for row in held:
             paid[row], owner[row] = paid.get(row, 0) + EACH, party
     assert max(paid.values()) <= BUDGET.epsilon + 1e-9
-    assert min(seen.count(what) for what in (None, Code.WRONG_CONFIG, Code.BUDGET_EXCEEDED)) > 5
+    assert min(seen.count(what) for what in (None, Code.WRONG_CONFIG, Code.BUDGET_EXCEEDED)) > 3
 
 
 @pytest.mark.parametrize("how", RECODED, ids=str)

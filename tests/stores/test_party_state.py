@@ -1,8 +1,5 @@
 """What a party keeps within a run: read back as it was written, or said to be lost; nothing in it is executed."""
 
-import json
-from io import BytesIO
-
 import numpy as np
 import pytest
 
@@ -30,11 +27,6 @@ def _equal(one, other):
         assert np.array_equal(array, other.arrays[name])
 
 
-def test_what_a_party_keeps_it_gets_back(tmp_path):
-    _state(tmp_path).save(_saved())
-    _equal(_state(tmp_path).load(), _saved())
-
-
 def test_a_later_round_replaces_the_earlier_one_in_the_one_file(tmp_path):
     _state(tmp_path).save(_saved())
     _state(tmp_path).save(_saved(server_round=4, model=b"", arrays={}))
@@ -42,18 +34,11 @@ def test_a_later_round_replaces_the_earlier_one_in_the_one_file(tmp_path):
     assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 1
 
 
-def test_before_the_first_round_there_is_nothing(tmp_path):
-    assert _state(tmp_path).load() is None
-
-
-def test_another_run_starts_from_nothing(tmp_path):
-    _state(tmp_path).save(_saved())
-    assert _state(tmp_path, run_id="2").load() is None
-
-
-def test_a_removed_state_is_gone_and_removing_twice_is_no_error(tmp_path):
+def test_a_state_is_that_of_its_run_until_it_is_removed_and_removing_twice_is_no_error(tmp_path):
     state = _state(tmp_path)
+    assert state.load() is None
     state.save(_saved())
+    assert _state(tmp_path, run_id="2").load() is None
     state.remove()
     state.remove()
     assert state.load() is None
@@ -78,36 +63,14 @@ def test_the_state_of_another_party_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        lambda data: b"",
-        lambda data: b"not an archive",
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:-1],
-        lambda data: data[20:],
-        lambda data: b"PK\x03\x04" + b"\x00" * 100,
-    ],
-    ids=["empty", "text", "half", "one byte short", "no head", "zeros"],
+    [lambda data: b"", lambda data: data[:-1], lambda data: data[20:], lambda data: b"PK\x03\x04" + b"\x00" * 100],
+    ids=["empty", "one byte short", "no head", "zeros"],
 )
 def test_a_damaged_file_is_said_to_be_lost(tmp_path, damage):
     state = _state(tmp_path)
     state.save(_saved())
     state.path.write_bytes(damage(state.path.read_bytes()))
     _lost(state)
-
-
-def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
-    state = _state(tmp_path)
-    state.save(_saved())
-    data = state.path.read_bytes()
-    codes = []
-    for at in range(len(data)):
-        state.path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
-        try:
-            _equal(state.load(), _saved())
-        except DataError as error:
-            codes.append(error.code)
-    assert set(codes) == {Code.STATE_LOST}
-    assert len(codes) > len(data) // 3
 
 
 GOOD = {"server_round": 1, "party": "a", "meta": {}}
@@ -134,32 +97,6 @@ def test_an_archive_of_something_else_is_refused(tmp_path, arrays, values):
     state = _state(tmp_path)
     write_atomic(state.path, packed(arrays, values))
     _lost(state)
-
-
-class _Trap:
-    """Unpickling this would make a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return open, (str(self.path), "w")
-
-
-def test_python_objects_in_a_state_file_are_refused_and_not_run(tmp_path):
-    state, bait = _state(tmp_path), tmp_path / "bait"
-    trap = np.array([_Trap(bait)], dtype=object)
-    meta = np.frombuffer(json.dumps({"arrays": ["labels"], "values": GOOD}).encode(), dtype=np.uint8)
-    buffer = BytesIO()
-    np.savez(buffer, allow_pickle=True, **{"meta": meta, "array.0": trap})
-    write_atomic(state.path, buffer.getvalue())
-    _lost(state)
-    assert not bait.exists()
-
-
-def test_arrays_of_objects_are_not_written_either(tmp_path):
-    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
-        _state(tmp_path).save(_saved(arrays={"labels": np.array([{}])}))
 
 
 HOSTILE = ["../../x", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "C:evil", "a\x00b", "x" * 5000, "é", "a\nb", "~"]

@@ -47,11 +47,11 @@ def changed(before, after):
 
 
 def test_it_learns_repeats_itself_and_leaves_torch_s_own_generator_alone(bert):
-    first = make(bert, seed=5, epochs=10).fit(X, Y)
+    assert (make(bert, seed=5, epochs=10).fit(X, Y).predict(X_TEST) == Y_TEST).mean() > 0.95
+    first = make(bert, seed=5, epochs=1).fit(X, Y)
     torch.rand(1)
     state = torch.get_rng_state()
-    again, other = (make(bert, seed=seed, epochs=10).fit(X, Y) for seed in (5, 6))
-    assert (first.predict(X_TEST) == Y_TEST).mean() > 0.95
+    again, other = (make(bert, seed=seed, epochs=1).fit(X, Y) for seed in (5, 6))
     assert np.array_equal(first.predict_proba(X_TEST), again.predict_proba(X_TEST))
     assert not np.array_equal(first.predict_proba(X_TEST), other.predict_proba(X_TEST))
     assert np.allclose(first.predict_proba(X_TEST).sum(axis=1), 1, atol=1e-6)
@@ -324,9 +324,6 @@ def test_roberta_s_reserved_positions_are_not_promised(bert, tmp_path):
     assert model.predict(long).shape == (2,)
     with pytest.raises(ConfigError, match="max_length must be at most the model's 31 positions, got 32"):
         make(folder, max_length=32).update(long, np.array([0, 1]), steps=1)
-
-
-def test_more_tokens_than_positions_are_refused(bert):
     with pytest.raises(ConfigError, match="max_length must be at most the model's 64 positions, got 65"):
         make(bert, max_length=65).update(X, Y, steps=1)
 

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import struct
 import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.wire.envelope import PublicSpec, digest, seal_answer
-from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 
 PRINT = "ab" * 32
 
@@ -56,11 +55,6 @@ def test_sparse_changes_come_back_whole(changes, seed):
     assert payload.nbytes < 400
 
 
-@pytest.mark.parametrize(("classes", "abstains", "bits"), [(2, False, 1), (2, True, 2), (10, False, 4), (16, True, 5)])
-def test_a_label_takes_the_fewest_bits_that_tell_its_classes_apart(classes, abstains, bits):
-    assert bits_per_label(classes, abstains=abstains) == bits
-
-
 def test_ten_thousand_rows_of_ten_classes_fit_the_published_yardsticks():
     """Array bytes with NumPy's 128-byte header: first <= 5.2 KB; 2 % changed <= 0.6 KB (worst case: random labels)."""
     rng = np.random.default_rng(0)
@@ -81,33 +75,23 @@ def _payload(**keywords):
     return encode_labels(labels, public=spec(), server_round=1, **keywords)
 
 
-def _with(payload: np.ndarray, offset: int, fmt: str, value: object) -> np.ndarray:
-    data = bytearray(payload.tobytes())
-    struct.pack_into("<" + fmt, data, offset, value)
-    return np.frombuffer(bytes(data), dtype=np.uint8)
-
-
 def _raw(body: bytes, *, flags: int = 0, announced: int | None = None, rows: int = 50, arrays: int = 1) -> np.ndarray:
     size = len(body) if announced is None else announced
     return seal_answer(b"FL", body, flags=flags, size=size, public=spec(rows), server_round=1, own=arrays)
 
 
 REFUSED = {
-    "another dtype": (_payload().astype(np.float64), "bad-payload", "flat uint8 array"),
-    "no header": (np.zeros(5, dtype=np.uint8), "bad-payload", "start with a header FL"),
-    "another version": (_with(_payload(), 2, "B", 9), "unknown-version", "version must be 1, got 9"),
-    "another length": (_raw(b"\0" * 19, rows=51), "wrong-length", "be of 50 public rows, got 51"),
-    "other classes": (_with(_payload(), 12, "H", 7), "wrong-classes", "know 5 classes, got 7"),
-    "another round": (_with(_payload(), 16, "I", 4), "wrong-round", "answer round 1, got 4"),
+    "another codec's": (
+        seal_answer(b"FR", b"", flags=0, size=0, public=spec(), server_round=1, own=1),
+        "bad-payload",
+        "FL",
+    ),
     "no array": (_raw(b"", arrays=0), "wrong-length", "hold at least 1 label arrays"),
     "unknown flag": (_raw(b"\0" * 19, flags=64), "bad-payload", "flags must be known"),
     "class out of range": (_raw(b"\xff" * 19), "class-out-of-range", "at most 4, got 7"),
     "short body": (_raw(b"\0" * 18), "wrong-length", "have 19 bytes, got 18"),
-    "announced more": (_raw(b"\0" * 19, announced=30), "wrong-length", "announced 30 bytes"),
     "announced gigabytes": (_raw(b"\0", announced=2**31), "bad-payload", "announced size"),
     "bomb": (_raw(zlib.compress(b"\0" * 10**7), flags=1, announced=19), "wrong-length", "unpack to exactly 19"),
-    "truncated deflate": (_raw(zlib.compress(b"\0" * 19)[:-3], flags=1, announced=19), "wrong-length", "exactly 19"),
-    "broken deflate": (_raw(b"\x01\x02\x03", flags=1, announced=19), "bad-payload", "valid deflate"),
     "unknown base": (_raw(b"\0" * 16, flags=4, announced=0), "stale-base", "an array the receiver holds"),
 }
 
@@ -118,12 +102,6 @@ def test_a_bad_payload_is_refused_with_a_reason(case):
     with pytest.raises(PayloadError, match=message) as caught:
         decode_labels(payload, public=spec(), server_round=1)
     assert caught.value.reason == reason
-
-
-def test_labels_of_another_public_set_are_refused():
-    with pytest.raises(PayloadError, match="public set must have fingerprint cdcd") as caught:
-        decode_labels(_payload(), public=spec(fingerprint="cd" * 32), server_round=1)
-    assert caught.value.reason == "wrong-public-set"
 
 
 def test_changes_against_another_base_than_ours_are_stale():
@@ -144,6 +122,7 @@ def test_changed_positions_beyond_the_end_are_refused():
         decode_labels(payload, public=spec(), server_round=1, base=base)
 
 
+@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_random_bytes_never_do_worse_than_a_payload_error(data):
     payload = np.frombuffer(data, dtype=np.uint8)
@@ -151,6 +130,7 @@ def test_random_bytes_never_do_worse_than_a_payload_error(data):
         decode_labels(payload, public=spec(), server_round=1)
 
 
+@settings(max_examples=100)
 @given(st.integers(0, 10_000), st.binary(min_size=1, max_size=4))
 def test_a_flipped_payload_is_refused_or_still_valid_labels(position, patch):
     data = bytearray(_payload(base=np.zeros(50, dtype=np.int16)).tobytes())

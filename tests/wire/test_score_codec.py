@@ -122,20 +122,10 @@ def _spoil(at, value, kind="probs"):
 @pytest.mark.parametrize(
     ("payload", "changes", "reason"),
     [
-        (np.zeros(3, np.uint8), {}, "bad-payload"),
         (_spoil(0, 1), {}, "bad-payload"),
-        (_spoil(2, 9), {}, "unknown-version"),
-        (_spoil(3, 8), {}, "bad-payload"),
         (_spoil(15, 1), {}, "bad-payload"),
         (_spoil(14, 9), {}, "bad-payload"),
         (_encode(_probs()), {"server_round": 3}, "wrong-round"),
-        (_encode(_probs()), {"spec": PublicSpec(num_public=5, num_classes=3, fingerprint="ab" * 32)}, "wrong-length"),
-        (_encode(_probs()), {"spec": PublicSpec(num_public=4, num_classes=4, fingerprint="ab" * 32)}, "wrong-classes"),
-        (
-            _encode(_probs()),
-            {"spec": PublicSpec(num_public=4, num_classes=3, fingerprint="cd" * 32)},
-            "wrong-public-set",
-        ),
         (_encode(_logits(), kind="logits"), {}, "bad-payload"),
         (_encode(_probs())[:-1], {}, "wrong-length"),
         (np.concatenate([_encode(_probs()), np.zeros(1, np.uint8)]), {}, "wrong-length"),
@@ -169,12 +159,6 @@ def test_numbers_that_are_none_or_no_probabilities_are_refused(value, reason):
 def test_a_bomb_is_never_unpacked():
     with pytest.raises(PayloadError, match="unpack to exactly 48 bytes") as caught:
         _decode(_forged(bytes(10**7), flags=1, announced=48))
-    assert caught.value.reason == "wrong-length"
-
-
-def test_an_announced_size_that_is_not_the_body_s_is_refused():
-    with pytest.raises(PayloadError) as caught:
-        _decode(_forged(_probs().astype("<f4").tobytes(), announced=47))
     assert caught.value.reason == "wrong-length"
 
 

@@ -20,18 +20,22 @@ __all__ = [
     "EVERYONE",
     "NOT_COVERED",
     "NOT_COVERED_AT_SERVER",
+    "REPLACED_RECORD",
     "SERVER",
     "PrivacyClaim",
     "clipped_sum_at_server",
     "label_privacy",
     "noisy_max_at_party",
     "noisy_max_at_server",
+    "noisy_sums",
     "subsampling",
 ]
 
 SERVER = "server"
 EVERYONE = "everyone who sees the result"
+REPLACED_RECORD = "replace one record, number of records public"
 SEEDED = "none: seeded"
+_AT_PARTY = "the server and everyone after it; the party adds the noise itself"
 NOT_COVERED = "how long a party takes to answer, but for what reply-every-s hides; and whether its node answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
@@ -46,40 +50,19 @@ _SOME_UNITS = 100  # a delta of 1 in so many or fewer is too large for any feder
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyClaim:
-    """One statement: for any two neighbouring data sets, what is seen is (epsilon, delta)-indistinguishable.
+    """One statement: for any two neighbouring data sets, what is seen is (epsilon, delta)-indistinguishable."""
 
-    Parameters
-    ----------
-    unit : {"record", "party"}
-        What is protected: one row of one party, or everything one party holds.
-    adversary : str
-        Who is protected against: `SERVER`, which sees every reply, or `EVERYONE` who sees the result.
-    epsilon, delta : float
-        The guarantee; epsilon may be infinite (no guarantee). A claim without a basis is made infinite.
-    neighbouring_relation : str
-        Which data sets are compared.
-    publishable : bool
-        Whether the numbers were computed without looking at private votes.
-    basis : str
-        ``proven``, or ``none: why``.
-    mechanism : str
-        The noise, in words.
-    protects_from : str
-        Who has to be trusted, in words.
-    notes : tuple of str
-        Warnings that belong to the numbers.
-    """
-
-    unit: Literal["record", "party"]
-    adversary: str
+    unit: Literal["record", "party"]  # what is protected: one row of one party, or everything one party holds
+    adversary: str  # against whom: `SERVER`, which sees every reply, or `EVERYONE` who sees the result
+    # epsilon, delta: the guarantee; a claim without a basis is made infinite
     epsilon: float
     delta: float
-    neighbouring_relation: str
-    publishable: bool
-    basis: str
-    mechanism: str
-    protects_from: str = ""
-    notes: tuple[str, ...] = ()
+    neighbouring_relation: str  # which data sets are compared
+    publishable: bool  # whether the numbers were computed without looking at private votes
+    basis: str  # ``proven``, or ``none: why``
+    mechanism: str  # the noise, in words
+    protects_from: str = ""  # who has to be trusted, in words
+    notes: tuple[str, ...] = ()  # warnings that belong to the numbers
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, ("record", "party"))
@@ -127,6 +110,21 @@ def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]
     return (
         f"Warning: delta {delta:.3g} is at least 1 in {share}"
         f"a mechanism that simply exposes one {unit} entirely would satisfy this delta.",
+    )
+
+
+def _composed(
+    mechanism: Any, uses: int, words: str, *, delta: float, num_units: int | None, seeded: bool, **fields: Any
+) -> PrivacyClaim:
+    """Return the claim of so many uses of a mechanism, composed tightly; ``words`` follow the mechanism's own."""
+    return PrivacyClaim(
+        epsilon=Accountant().compose(mechanism.dp_event(), uses).epsilon(delta),
+        delta=delta,
+        publishable=True,
+        basis=SEEDED if seeded else "proven",
+        mechanism=mechanism.words + words,
+        notes=_exposure(delta, num_units, fields["unit"]),
+        **fields,
     )
 
 
@@ -265,14 +263,14 @@ def noisy_max_at_party(
         "released": released,
         "seeded": seeded,
         "adversary": SERVER,
-        "protects_from": "the server and everyone after it; the party adds the noise itself",
+        "protects_from": _AT_PARTY,
     }
     record = _noisy_max(
         mechanism,
         counts=counts,
         num_units=num_records,
         unit="record",
-        neighbouring_relation="replace one record, number of records public",
+        neighbouring_relation=REPLACED_RECORD,
         **common,
     )
     party = _noisy_max(
@@ -313,18 +311,37 @@ def label_privacy(
     """
     check_whole("num_labels", num_labels, 1)
     check_whole("rounds", rounds, 1)
-    epsilon = Accountant().compose(mechanism.dp_event(), num_labels * rounds).epsilon(delta)
-    return PrivacyClaim(
+    return _composed(
+        mechanism,
+        num_labels * rounds,
+        f"; {num_labels:,} labels a round, {rounds:,} rounds",
+        delta=delta,
+        num_units=num_parties,
+        seeded=seeded,
         unit="party",
         adversary=SERVER,
-        epsilon=epsilon,
-        delta=delta,
         neighbouring_relation="any change of the party's data",
-        publishable=True,
-        basis=SEEDED if seeded else "proven",
-        mechanism=f"{mechanism.words}; {num_labels:,} labels a round, {rounds:,} rounds",
-        protects_from="the server and everyone after it; the party adds the noise itself",
-        notes=_exposure(delta, num_parties, "party"),
+        protects_from=_AT_PARTY,
+    )
+
+
+def noisy_sums(mechanism: Any, *, times: int, delta: float) -> PrivacyClaim:
+    """Claim for noisy counts (noisy-sums, `NoisyCounts`), against the server: one record of one party.
+
+    Each answer is a release of its own; ``times`` is how often the party asked most often was asked. The counts would
+    cover a record more or less too, but which rows a party keeps for tests follows from how many it has.
+    """
+    return _composed(
+        mechanism,
+        times,
+        f"; {times} releases" if times > 1 else "",
+        delta=delta,
+        num_units=None,
+        seeded=False,
+        unit="record",
+        adversary=SERVER,
+        neighbouring_relation=REPLACED_RECORD,
+        protects_from=_AT_PARTY,
     )
 
 
@@ -347,18 +364,18 @@ def clipped_sum_at_server(
         As in `noisy_max_at_server`.
     """
     check_whole("rounds", rounds, 1)
-    return PrivacyClaim(
+    return _composed(
+        mechanism,
+        rounds,
+        f"; {rounds:,} round{'s' * (rounds > 1)} of the party asked most often",
+        delta=delta,
+        num_units=num_parties,
+        seeded=seeded,
         unit="party",
         adversary=EVERYONE,
-        epsilon=Accountant().compose(mechanism.dp_event(), rounds).epsilon(delta),
-        delta=delta,
         neighbouring_relation="replace one party",
-        publishable=True,
-        basis=SEEDED if seeded else "proven",
-        mechanism=f"{mechanism.words}; {rounds:,} round{'s' * (rounds > 1)} of the party asked most often",
         protects_from="everyone but the server, which sees each party's weights as they are and is trusted to clip "
         "them and to add the noise",
-        notes=_exposure(delta, num_parties, "party"),
     )
 
 

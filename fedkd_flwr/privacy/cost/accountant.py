@@ -232,21 +232,11 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyMaxEpsilons:
-    """Bounds on what answering queries by noisy max costs, all at one delta.
+    """Bounds on what answering queries by noisy max costs, all at one delta."""
 
-    Attributes
-    ----------
-    plain_sum : float
-        Sum of the queries' pure epsilons; inf for Gaussian noise.
-    tight : float
-        Data-independent composition.
-    data_dependent : float or None
-        By moments of the private votes: itself private, for the operator only. None without counts.
-    """
-
-    plain_sum: float
-    tight: float
-    data_dependent: float | None = None
+    plain_sum: float  # sum of the queries' pure epsilons; inf for Gaussian noise
+    tight: float  # data-independent composition
+    data_dependent: float | None = None  # by moments of the private votes: itself private, for the operator only
 
     @property
     def smallest_publishable(self) -> float:

@@ -15,9 +15,10 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_delta
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
+from fedkd_flwr.privacy.noise.plan import make_noise
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
-__all__ = ["calibrate", "calibrate_confident", "calibrate_gaussian", "calibrate_labels", "calibrate_laplace"]
+__all__ = ["calibrate", "calibrate_labels", "calibrate_votes"]
 
 M = TypeVar("M")
 
@@ -98,54 +99,34 @@ def _cost(mechanism: Any) -> float:
     return Accountant().compose(mechanism.dp_event()).delta(0.0)
 
 
-def calibrate_laplace(
+def calibrate_votes(
+    noise: str,
     *,
     num_queries: int,
     epsilon: float,
     delta: float,
     votes: int = 1,
     counts_per_vote: int = 1,
+    threshold: float = 0.0,
     winner_of_two: bool = False,
-) -> LaplaceMax:
-    """Return noisy max with the least Laplace noise; see `calibrate`.
+) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
+    """Return noisy max with the least noise called ``noise``; see `calibrate`, and for the others `make_noise`.
 
-    ``votes``, ``counts_per_vote`` and ``winner_of_two`` are the mechanism's. What is searched for is the noise on a
-    count.
-    """
-    fixed: dict[str, Any] = {"votes": votes, "counts_per_vote": counts_per_vote, "winner_of_two": winner_of_two}
-
-    def make(rate: float) -> LaplaceMax:
-        return LaplaceMax(gamma=rate * counts_per_vote, **fixed)
-
-    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
-
-
-def calibrate_gaussian(
-    *, num_queries: int, epsilon: float, delta: float, votes: int = 1, counts_per_vote: int = 1
-) -> GaussianMax:
-    """Return noisy max with the least Gaussian noise, as `calibrate_laplace`; ``delta`` must be > 0."""
-
-    def make(spread: float) -> GaussianMax:
-        return GaussianMax(sigma=spread / counts_per_vote, votes=votes, counts_per_vote=counts_per_vote)
-
-    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
-
-
-def calibrate_confident(
-    *, num_queries: int, epsilon: float, delta: float, threshold: float, votes: int = 1, counts_per_vote: int = 1
-) -> ConfidentGaussianMax:
-    """Return Confident-GNMax with the least noise, every query charged as if it were answered; see `calibrate_laplace`.
-
-    The threshold's noise is three times the answer's: PATE 2018 uses about 3 to 4 times.
+    What is searched for is the noise on a count. Confident-GNMax is charged as if every query were answered, and the
+    noise on its threshold is three times the answers': PATE 2018 uses about 3 to 4 times.
     """
 
-    def make(spread: float) -> ConfidentGaussianMax:
-        return ConfidentGaussianMax(
-            threshold=threshold,
-            sigma_threshold=3 * spread / counts_per_vote,
-            sigma=spread / counts_per_vote,
+    def make(parameter: float) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
+        spread = parameter / counts_per_vote
+        return make_noise(
+            noise,
             votes=votes,
             counts_per_vote=counts_per_vote,
+            gamma=parameter * counts_per_vote,
+            sigma=spread,
+            threshold=threshold,
+            sigma_threshold=3 * spread,
+            winner_of_two=winner_of_two,
         )
 
     return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)

@@ -50,24 +50,12 @@ LARGEST_LAPLACE = 40.0  # beyond it, a Laplace mechanism is taken for any pure m
 
 @dataclass(frozen=True, kw_only=True)
 class LossGrid:
-    """One mechanism's privacy loss on the grid ``step * (low + 0, 1, 2, ...)``.
+    """One mechanism's privacy loss on the grid ``step * (low + 0, 1, 2, ...)``."""
 
-    Attributes
-    ----------
-    step : float
-        Distance between two losses, > 0.
-    low : int
-        The first loss, in steps.
-    mass : ndarray of float64
-        Probability of each loss under P.
-    infinite : float
-        Probability, under P, of an outcome that Q excludes: the delta of an (epsilon, delta) statement.
-    """
-
-    step: float
-    low: int
-    mass: Floats
-    infinite: float = 0.0
+    step: float  # distance between two losses, > 0
+    low: int  # the first loss, in steps
+    mass: Floats  # probability of each loss under P
+    infinite: float = 0.0  # of an outcome that Q excludes, under P: the delta of an (epsilon, delta) statement
 
     @property
     def losses(self) -> Floats:
@@ -246,17 +234,8 @@ def _upper(part: LossGrid, count: int, scales: Floats, side: int) -> float:
 class TiltedSum:
     """The summed loss of a composition, tilted: reads off ``delta(epsilon)``, most exactly near the tilt's epsilon.
 
-    Parameters
-    ----------
-    parts : sequence of (LossGrid, int)
-        Mechanisms and how often each is used.
-    tilt : float
-        Any value >= 0 gives upper bounds; `tilt_for_delta` and `tilt_for_epsilon` give good ones.
-
-    Attributes
-    ----------
-    slack : float
-        What summing logarithms may have lost, relative to delta; `delta` is raised by it.
+    Any ``tilt`` >= 0 gives upper bounds; `tilt_for_delta` and `tilt_for_epsilon` give good ones. ``slack`` is what
+    summing logarithms may have lost, relative to delta; `delta` is raised by it.
     """
 
     def __init__(self, parts: Parts, tilt: float) -> None:

@@ -43,39 +43,21 @@ def lost(source: str, rule: str, seen: object, way_out: str = WAY_OUT) -> DataEr
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One release: the reply to one request.
+    """One release: the reply to one request."""
 
-    Parameters
-    ----------
-    run_id, server_round : str, int
-        The request; there is one entry for each.
-    algorithm, mechanism : str
-        For the reader.
-    unit : {"record", "party"}
-        Whom the events protect.
-    adversary, neighbouring_relation : str
-        Against whom, and which data sets are compared.
-    events : tuple of (dict, int)
-        Plain JSON of each event and how often it was released, as `plain_events` makes them.
-    when : str
-        ISO 8601, UTC.
-    reply_digest : str
-        SHA-256 of the exact reply, in hexadecimal; for a note (round 0), of what it stands for.
-    data : str
-        Digest of the data set whose rows paid, in hexadecimal.
-    """
-
+    # run_id, server_round: the request; there is one entry for each
     run_id: str
     server_round: int
     algorithm: str
     mechanism: str
+    # unit: "record" or "party", whom the events protect; then against whom, and which data sets are compared
     unit: str
     adversary: str
     neighbouring_relation: str
-    events: tuple[tuple[dict[str, Any], int], ...]
-    when: str
-    reply_digest: str
-    data: str
+    events: tuple[tuple[dict[str, Any], int], ...]  # as `plain_events` makes them
+    when: str  # ISO 8601, UTC
+    reply_digest: str  # SHA-256 of the exact reply, in hexadecimal; for a note (round 0), of what it stands for
+    data: str  # digest of the data set whose rows paid, in hexadecimal
 
     def __post_init__(self) -> None:
         for name in ("run_id", "algorithm", "mechanism", "adversary", "neighbouring_relation"):

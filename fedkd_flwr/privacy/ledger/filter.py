@@ -90,21 +90,11 @@ def _log_share(tilts: Any) -> Any:
 
 @dataclass(frozen=True)
 class Cost:
-    """What some releases cost, under each filter.
+    """What some releases cost, under each filter."""
 
-    Parameters
-    ----------
-    plain : float
-        Sum of pure epsilons; infinite for Gaussian noise.
-    moment : float
-        (alpha - 1) times the Renyi divergence of order alpha; infinite where a release states a delta.
-    stated : float
-        Sum of the deltas that releases state of their own.
-    """
-
-    plain: float = 0.0
-    moment: float = 0.0
-    stated: float = 0.0
+    plain: float = 0.0  # sum of pure epsilons; infinite for Gaussian noise
+    moment: float = 0.0  # (alpha - 1) times the Renyi divergence of order alpha; infinite with a stated delta
+    stated: float = 0.0  # sum of the deltas that releases state of their own
 
     def __mul__(self, times: int) -> Cost:
         return Cost(self.plain * times, self.moment * times, self.stated * times)

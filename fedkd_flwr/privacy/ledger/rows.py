@@ -1,6 +1,6 @@
 """Which rows took part in which release: keyed hashes of rows, and the data sets that held them.
 
-A ledger follows rows, not files. Each row has a 64-bit hash (SipHash with a key that stays in the party's state-dir),
+A ledger follows rows, not files. Each row has a 64-bit hash (BLAKE2b with a key that stays in the party's state-dir),
 and a `RowTable` says for each hash in which data sets it was. Rows that were always together share one *history*, so
 the table needs 12 bytes a row however many data sets there were.
 
@@ -27,27 +27,16 @@ from numpy.typing import NDArray
 __all__ = ["Histories", "PrivateRows", "RowTable", "array_rows", "hash_rows", "hash_texts"]
 
 Hashes = NDArray[np.uint64]
-_BLOCK = 16_384
-_WIDE = 256  # bytes a row
+_BLOCK = 16_384  # rows whose bytes are held at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateRows:
-    """A data set as a ledger sees it.
+    """A data set as a ledger sees it."""
 
-    Parameters
-    ----------
-    digest : str
-        Of the whole data set as it lies there, in hexadecimal: the same digest is the same data set.
-    form : str
-        What a row consists of. Hashes are compared within one form only.
-    blocks : callable
-        ``blocks()`` returns the rows' values as arrays (n, d) of numbers or texts, for `hash_rows`. It is called once
-        for each data set that the ledger does not know yet.
-    """
-
-    digest: str
-    form: str
+    digest: str  # of the whole data set as it lies there, in hexadecimal: the same digest is the same data set
+    form: str  # what a row consists of; hashes are compared within one form only
+    # the rows' values as arrays (n, d) of numbers or texts; called once for each data set that the ledger does not know
     blocks: Callable[[], Sequence[NDArray[Any]]]
 
 
@@ -90,11 +79,7 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def hash_rows(blocks: Sequence[NDArray[Any]], key: bytes) -> Hashes:
-    """Return the keyed hash of each row: shape (n,), uint64, in the order of the rows.
-
-    SipHash-2-4 (Aumasson and Bernstein 2012), a keyed pseudorandom function made for short inputs, of all rows at once:
-    a library's hash of one row after the other takes several times as long. Wide rows (images) are shortened to 16
-    bytes by BLAKE2b first, where that is the faster way. ``key`` has 16 bytes.
+    """Return the keyed hash of each row: shape (n,), uint64, in the order of the rows. ``key`` has 16 bytes.
 
     >>> one, other = hash_rows([np.array([[1], [2]])], bytes(16)), hash_rows([np.array([[2], [1]])], bytes(16))
     >>> one.tolist() == other.tolist()[::-1]
@@ -104,52 +89,9 @@ def hash_rows(blocks: Sequence[NDArray[Any]], key: bytes) -> Hashes:
     for start in range(0, len(hashes), _BLOCK):
         parts = [np.ascontiguousarray(_numbers(block[start : start + _BLOCK])) for block in blocks]
         data = np.concatenate([part.view(np.uint8).reshape(len(part), -1) for part in parts], axis=1)
-        if data.shape[1] > _WIDE:
-            short = b"".join(blake2b(row, digest_size=16).digest() for row in data)
-            data = np.frombuffer(short, dtype=np.uint8).reshape(len(data), 16)
-        hashes[start : start + _BLOCK] = _siphash(data, key)
+        digests = b"".join(blake2b(row, key=key, digest_size=8).digest() for row in data)
+        hashes[start : start + _BLOCK] = np.frombuffer(digests, dtype="<u8")
     return hashes
-
-
-def _siphash(data: NDArray[np.uint8], key: bytes) -> Hashes:
-    """Return SipHash-2-4 of each row of bytes."""
-    count, width = data.shape
-    words = np.zeros((count, 8 * (width // 8 + 1)), dtype=np.uint8)
-    words[:, :width] = data
-    words[:, -1] = width % 256
-    k0, k1 = (np.uint64(int.from_bytes(key[at : at + 8], "little")) for at in (0, 8))
-    state = [
-        np.full(count, k ^ np.uint64(constant))
-        for k, constant in (
-            (k0, 0x736F6D6570736575),
-            (k1, 0x646F72616E646F6D),
-            (k0, 0x6C7967656E657261),
-            (k1, 0x7465646279746573),
-        )
-    ]
-    for word in np.ascontiguousarray(words.view("<u8").astype(np.uint64).T):
-        state[3] ^= word
-        _rounds(state, 2)
-        state[0] ^= word
-    state[2] ^= np.uint64(0xFF)
-    _rounds(state, 4)
-    result: Hashes = state[0] ^ state[1] ^ state[2] ^ state[3]
-    return result
-
-
-def _rounds(v: list[Hashes], count: int) -> None:
-    for _ in range(count):
-        for a, b, turn, swap in ((0, 1, 13, True), (2, 3, 16, False), (0, 3, 21, False), (2, 1, 17, True)):
-            v[a] += v[b]
-            v[b] = _turned(v[b], turn)
-            v[b] ^= v[a]
-            if swap:
-                v[a] = _turned(v[a], 32)
-
-
-def _turned(values: Hashes, bits: int) -> Hashes:
-    result: Hashes = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
-    return result
 
 
 def _distinct(hashes: Hashes) -> Hashes:
@@ -160,42 +102,21 @@ def _distinct(hashes: Hashes) -> Hashes:
 
 @dataclass(frozen=True, kw_only=True)
 class Histories:
-    """The different pasts that a data set's rows have.
+    """The different pasts that a data set's rows have."""
 
-    Parameters
-    ----------
-    data_sets : tuple of str
-        Digests.
-    patterns : ndarray of shape (num_histories, num_data_sets), bool
-        In which data sets the rows of each history were.
-    rows : ndarray of shape (num_histories,), int64
-        How many different rows have this history.
-    """
-
-    data_sets: tuple[str, ...]
-    patterns: NDArray[np.bool_]
-    rows: NDArray[np.int64]
+    data_sets: tuple[str, ...]  # digests
+    patterns: NDArray[np.bool_]  # (num_histories, num_data_sets): in which data sets the rows of each history were
+    rows: NDArray[np.int64]  # (num_histories,): how many different rows have this history
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowTable:
-    """All rows that a ledger has charged, and the data sets they were in.
+    """All rows that a ledger has charged, and the data sets they were in."""
 
-    Parameters
-    ----------
-    data_sets : tuple of (str, str)
-        Digest and form of each data set, in the order in which they were first charged.
-    hashes : ndarray of shape (num_rows,), uint64
-        Every row of them, once, ascending.
-    groups : ndarray of shape (num_rows,), int32
-        Its history, a row of ``patterns``.
-    patterns : ndarray of shape (num_groups, num_data_sets), bool
-        In which data sets the rows of a group were.
-    """
-
-    data_sets: tuple[tuple[str, str], ...] = ()
-    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
-    groups: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    data_sets: tuple[tuple[str, str], ...] = ()  # digest and form of each, in the order of their charges
+    hashes: Hashes = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))  # every row of them, once, ascending
+    groups: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))  # its row of ``patterns``
+    # (num_groups, num_data_sets): in which data sets the rows of a group were
     patterns: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
 
     def column(self, digest: str) -> int | None:

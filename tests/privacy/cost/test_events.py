@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 
@@ -21,25 +20,6 @@ from fedkd_flwr.privacy.cost.events import (
     leaves,
     pure_epsilon,
 )
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
-
-MECHANISMS = [
-    LaplaceMax(gamma=0.1, votes=2),
-    LaplaceMax(gamma=0.1, votes=2, winner_of_two=True),
-    GaussianMax(sigma=0.3),
-    ConfidentGaussianMax(threshold=1.0, sigma_threshold=3.0, sigma=1.0),
-    RandomizedResponse(epsilon=0.1, num_classes=3),
-    BitFlip(epsilon=0.1, num_classes=3),
-    Subsampling(num_rows=30, subset_rows=7, replacement=True),
-]
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
-def test_every_mechanism_s_event_comes_back_from_json_bit_for_bit(mechanism):
-    event = mechanism.dp_event()
-    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
 
 
 @pytest.mark.parametrize(
@@ -169,14 +149,6 @@ def test_an_impossible_event_is_refused(event):
         list(leaves(event, 1))
 
 
-def test_up_to_ten_to_the_fifteen_uses_are_counted():
-    assert list(leaves(PureEvent(1.0), 10**15)) == [(PureEvent(1.0), 10**15)]
-    assert list(leaves(PureEvent(1.0), 0)) == [(PureEvent(1.0), 0)]
-    for count in (10**15 + 1, -1):
-        with pytest.raises(ConfigError, match="count must be a whole number within"):
-            list(leaves(PureEvent(1.0), count))
-
-
 @pytest.mark.parametrize(
     ("wrap", "wrap_data"),
     [
@@ -201,7 +173,7 @@ def test_events_may_be_nested_twenty_deep_and_no_deeper(wrap, wrap_data):
 
 
 def test_a_laplace_epsilon_is_rounded_up_and_hardly():
-    for noise in np.random.default_rng(0).uniform(0.01, 1000, 2000).tolist():
+    for noise in np.random.default_rng(0).uniform(0.01, 1000, 500).tolist():
         epsilon = Fraction(pure_epsilon(dp.LaplaceDpEvent(noise)))
         assert 1 / Fraction(noise) <= epsilon <= (1 + Fraction(1, 2**48)) / Fraction(noise)
         assert Fraction(pure_epsilon(TwoClassEvent(noise))) == 2 * epsilon
@@ -218,9 +190,3 @@ def test_a_response_s_epsilon_is_rounded_up_and_hardly():
 def test_other_epsilons_are_as_stated_and_gaussian_noise_has_none():
     assert (pure_epsilon(PureEvent(0.5)), pure_epsilon(ApproximateEvent(0.25, 0.1))) == (0.5, 0.25)
     assert pure_epsilon(dp.GaussianDpEvent(5.0)) == math.inf
-
-
-def test_an_event_of_an_unknown_kind_names_the_known_ones():
-    known = "a Gaussian, Laplace, two-class, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
-    with pytest.raises(ConfigError, match=f"event must be {known}, got 'ZCDpEvent'"):
-        list(leaves(dp.ZCDpEvent(1.0), 1))

@@ -36,10 +36,10 @@ def _exact_pure_delta(per_use, count, epsilon):
     return float(np.exp(log_mass) @ -np.expm1(epsilon - losses[above]))
 
 
-PURE = [(1, 1.0), (81, 0.08), (100, 2.5), (100, 50.0), (50_000, 1e-3), (500_000, 1e-3), (500_000, 1e-5)]
+PURE = [(1, 1.0), (81, 0.08), (100, 50.0), (500_000, 1e-3), (500_000, 1e-5)]
 
 
-@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-10, 1e-13, 1e-30, 1e-100])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-13, 1e-100])
 @pytest.mark.parametrize(("count", "per_use"), PURE)
 def test_pure_epsilons_hold_by_the_exact_sum_and_are_close_to_it(count, per_use, delta):
     # (500,000 of 1e-5, delta 1e-13) is where an FFT without tilt states an epsilon of 12 times that delta
@@ -57,12 +57,7 @@ def test_deltas_near_the_total_variation_are_not_missed(count, per_use, delta):
     assert epsilon == 0 or _exact_pure_delta(per_use, count, epsilon * 0.999) > delta
 
 
-def test_half_a_million_labels_have_a_moderate_cost():
-    for grid in (response_losses(1e-3, 10), pure_losses(1e-5), laplace_losses(1e-3, 500_000)):
-        assert 0 < solve_epsilon([(grid, 500_000)], 1e-5, 500.0) < 10
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 0.08, 1.0, 5.0, 39.0])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.08, 39.0])
 @pytest.mark.parametrize("make", [lambda e: laplace_losses(e, 10), lambda e: response_losses(e, 10), pure_losses])
 def test_both_neighbours_of_a_loss_distribution_are_distributions(make, epsilon):
     grid = make(epsilon)
@@ -113,31 +108,7 @@ def test_two_laplace_mechanisms_are_what_a_moved_vote_costs_by_integration(gamma
     assert _delta([(laplace_losses(2 * gamma * votes, 2), 2)], 0.1) > 1.1 * _released_delta(gamma, votes, 0.1)
 
 
-def test_two_queries_cost_what_sampling_finds():
-    gamma, rng = 0.5, np.random.default_rng(1)
-    noise = rng.laplace(0, 1 / gamma, (2, 2, 400_000))  # query, count, draw
-    moved = np.array([1.0, -1.0])[None, :, None]
-    loss = gamma * (np.abs(noise + moved) - np.abs(noise)).sum(axis=(0, 1))
-    parts = [(laplace_losses(gamma, 4), 4)]
-    for epsilon in (0.3, 1.0, 1.7):
-        gain = np.maximum(-np.expm1(epsilon - loss), 0)
-        error = gain.std() / math.sqrt(gain.size)
-        assert abs(_delta(parts, epsilon) - gain.mean()) < 4.5 * error
-    # a sample of Q, weighted back to P, sees the same in the tail
-    weighted = np.exp(-loss) * np.maximum(np.expm1(loss - 1.7), 0) * math.exp(1.7)
-    assert abs(_delta(parts, 1.7) - weighted.mean()) < 4.5 * weighted.std() / math.sqrt(weighted.size)
-
-
-@pytest.mark.parametrize("epsilon", [0.04, 1.0, 4.0])
-@pytest.mark.parametrize("share", [0.1, 0.5])
-def test_votes_that_scatter_over_classes_cost_less_than_votes_that_move_together(epsilon, share):
-    scattered = [(laplace_losses(epsilon * share, 1), 1), (laplace_losses(epsilon * (1 - share), 1), 1)]
-    together = [(laplace_losses(epsilon, 1), 1)]
-    for at in np.linspace(0, 0.98, 15) * epsilon:
-        assert _delta(scattered, at) <= _delta(together, at) * (1 + 1e-3)
-
-
-@pytest.mark.parametrize(("per_count", "count"), [(0.04, 16), (0.04, 162), (0.1, 90), (1.0, 4)])
+@pytest.mark.parametrize(("per_count", "count"), [(0.04, 162), (1.0, 4)])
 def test_laplace_compositions_lie_between_dp_accounting_s_optimistic_and_pessimistic_ones(per_count, count):
     lower, upper = (
         pld.from_laplace_mechanism(
@@ -220,14 +191,6 @@ def test_a_response_s_grid_and_its_moments_by_hand():
     assert spread == pytest.approx(math.log(4) * math.sqrt(7 / 12), rel=1e-14)
     # E exp(t loss): of Q at t = -1, of P at 0, and 4^-1/6 + 1/6 + 16/6 at 1
     assert grid.cumulant(np.array([-1.0, 0.0, 1.0])) == pytest.approx([0, 0, math.log(69 / 24)], abs=1e-14)
-
-
-def test_ordinary_losses_have_the_same_cumulant_rounded_up_or_to_nearest():
-    """The filter's sums of ordinary releases do not change where tiny ones are rounded up."""
-    for grid in (response_losses(1.0, 10), response_losses(0.1, 2), pure_losses(0.5, 1e-6), laplace_losses(0.08, 162)):
-        for tilt in (0.5, 3.0, 16.79):
-            nearest = float(grid.cumulant(np.array([tilt]))[0]) - math.log1p(-grid.infinite)
-            assert nearest * (1 - 1e-12) <= grid.cumulant_bound(tilt) <= nearest * (1 + 1e-11)
 
 
 def test_a_pure_statement_s_grid_by_hand():

@@ -127,9 +127,3 @@ def test_orders_outside_their_range_are_refused(orders):
 def test_counts_of_another_shape_or_type_are_refused(counts):
     with pytest.raises(DataError, match="counts must be numbers of shape"):
         laplace_log_q(counts, 1.0)
-
-
-@pytest.mark.parametrize("delta", [0, 1, 1.5, -0.1, math.nan, True])
-def test_delta_outside_0_to_1_is_refused(delta):
-    with pytest.raises(ConfigError, match="delta must be"):
-        laplace_epsilon([[3, 1]], gamma=1.0, delta=delta)

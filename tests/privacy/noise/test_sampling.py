@@ -45,13 +45,6 @@ def test_words_without_rng_are_the_operating_systems_and_never_the_same_twice(mo
     assert asked == [16, 16]
 
 
-def test_words_reach_both_ends_of_64_bits() -> None:
-    drawn = sampling.words(2000, np.random.default_rng(0))
-    assert drawn.dtype == np.uint64
-    assert drawn.max() > WORDS * 0.99
-    assert drawn.min() < WORDS * 0.01
-
-
 def test_seeded_words_are_the_generator_s_own_64_bits_from_the_first_to_the_last() -> None:
     generator = np.random.default_rng(0)
     assert sampling.words(100, np.random.default_rng(0)).tolist() == generator.bit_generator.random_raw(100).tolist()
@@ -203,12 +196,6 @@ def test_laplace_tails_go_on_beyond_the_top_digit() -> None:
         assert abs((np.abs(noise) > beyond).sum() - expected) < 4 * math.sqrt(expected)
 
 
-def test_gaussian_moments_up_to_the_fourth() -> None:
-    noise = sampling.gaussian_units(3.0, (400_000,), np.random.default_rng(4)) / sampling.UNITS_PER_VOTE / 3.0
-    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
-        assert abs((noise**power).mean() - moment) < 4 * math.sqrt(variance / noise.size)
-
-
 @pytest.mark.parametrize("draw", [sampling.laplace_units, sampling.gaussian_units])
 def test_noise_lies_in_the_middle_of_cells_so_neighbouring_counts_reach_the_same_points(draw: object) -> None:
     for parameter in (0.01, 1.0, 1e6):
@@ -255,26 +242,20 @@ def test_a_gaussian_proposal_is_kept_with_the_density_in_the_middle_of_its_cell(
 
 
 def test_the_widest_noise_still_lies_in_the_middle_of_cells() -> None:
+    assert np.abs(sampling.laplace_units(1e300, (1000,), None)).max() < 40 * 2**11  # and the narrowest is no wider
     # beyond 2^53 a float would have lost the last bit
     for draw, parameter in ((sampling.laplace_units, 1e-9), (sampling.gaussian_units, 1e9)):
         noise = draw(parameter, (200_000,), np.random.default_rng(7))
         assert np.abs(noise).max() > 2**53
+        assert 0.9e9 < np.sqrt(((noise / sampling.UNITS_PER_VOTE) ** 2).mean()) < 1.5e9
         assert (noise % 2 == 1).all()
-
-
-def test_smallest_and_largest_noise_stays_in_range() -> None:
-    assert np.abs(sampling.laplace_units(1e300, (1000,), None)).max() < 40 * 2**11
-    for draw, parameter in ((sampling.laplace_units, 1e-9), (sampling.gaussian_units, 1e9)):
-        noise = draw(parameter, (20_000,), np.random.default_rng(6)) / sampling.UNITS_PER_VOTE
-        assert 0.9e9 < np.sqrt((noise**2).mean()) < 1.5e9
-        assert abs(noise.mean()) < 4e7
 
 
 # ---------------------------------------------------------------- labels, bits, rows
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 10, 1000, 32767])
-@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 44.0, 60.0, 700.0])
+@pytest.mark.parametrize("num_classes", [2, 10, 32767])
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-3, 1.0, 20.0, 60.0, 700.0])
 def test_response_words_never_claim_less_than_they_reveal(epsilon: float, num_classes: int) -> None:
     kept, each = sampling.response_words(epsilon, num_classes)
     assert kept > 0
@@ -285,7 +266,7 @@ def test_response_words_never_claim_less_than_they_reveal(epsilon: float, num_cl
         assert Fraction(kept + num_classes, each - 1) > upper - 1
 
 
-@pytest.mark.parametrize("epsilon", [1e-10, 1e-9, 1e-3, 0.1, 1.0, 5.0, 20.0, 60.0, 90.0, 700.0])
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-3, 1.0, 20.0, 90.0, 700.0])
 def test_flip_words_never_claim_less_than_they_reveal(epsilon: float) -> None:
     flipped = sampling.flip_words(epsilon)
     lower, upper = exp_bounds(Fraction(epsilon) / 2)

@@ -29,13 +29,8 @@ def _rows(count, seed=0, classes=4):
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_the_words_name_the_scale(mechanism):
-    assert f"{mechanism.scale:g}" in mechanism.words
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
 def test_the_noise_follows_its_law_and_not_another_scale(mechanism):
-    scores = np.tile(_rows(1), (20000, 1))
+    scores = np.tile(_rows(1), (20_000, 1))
     noise = (mechanism.privatize(scores, rng=np.random.default_rng(1)) - scores).ravel()
     law = stats.laplace if isinstance(mechanism, LaplaceScores) else stats.norm
     assert stats.kstest(noise, law(scale=mechanism.scale).cdf).pvalue > 1e-3
@@ -103,12 +98,6 @@ def test_the_least_bound_is_one_cell():
         LaplaceScores(kind="logits", num_classes=2, scale=1.0, bound=0.99 * CELL)
 
 
-def test_one_hot_rows_are_the_furthest_apart():
-    hot = ALL[0]._cells(np.eye(4))
-    assert np.abs(hot[0] - hot[1]).sum() == 2 * 2**20
-    assert math.sqrt(((hot[0] - hot[1]) ** 2).sum()) == pytest.approx(math.sqrt(2) * 2**20)
-
-
 def test_logits_are_clipped_to_the_bound_even_where_it_is_no_grid_point():
     mechanism = LaplaceScores(kind="logits", num_classes=4, scale=1.0, bound=0.3)
     cells = mechanism._cells(np.array([[5.0, -5.0, 0.1, np.float64(0.3)]]))
@@ -131,19 +120,10 @@ def test_the_cost_of_a_row_is_that_of_its_sensitivity(classes):
     assert near == pytest.approx(8.0 / math.sqrt(2))
 
 
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_rows_and_rounds_compose(mechanism):
-    one = Accountant().compose(mechanism.dp_event(), 12)
-    many = Accountant()
-    for _ in range(12):
-        many.compose(mechanism.dp_event())
-    assert one.epsilon(1e-5) == many.epsilon(1e-5)
-
-
 def test_the_likelihood_ratio_of_laplace_noise_stays_within_its_epsilon():
     """Two one-hot rows, released many times: no event is likelier by more than e^epsilon."""
     mechanism = LaplaceScores(kind="probs", num_classes=2, scale=2.0)
-    rng, many = np.random.default_rng(7), 200_000
+    rng, many = np.random.default_rng(7), 100_000
     first = mechanism.privatize(np.tile([[1.0, 0.0]], (many, 1)), rng=rng)
     second = mechanism.privatize(np.tile([[0.0, 1.0]], (many, 1)), rng=rng)
     for margin in (-1.0, 0.0, 0.5, 1.0):
@@ -152,11 +132,6 @@ def test_the_likelihood_ratio_of_laplace_noise_stays_within_its_epsilon():
     # the worst event, a corner, comes close to the bound: it is not loose
     p, q = (((x[:, 0] > 1) & (x[:, 1] < 0)).mean() for x in (first, second))
     assert p / q == pytest.approx(math.exp(mechanism.pure_epsilon), rel=0.05)
-
-
-def test_without_a_generator_the_noise_is_the_operating_system_s():
-    scores = _rows(5)
-    assert not np.array_equal(ALL[0].privatize(scores), ALL[0].privatize(scores))
 
 
 @pytest.mark.parametrize(
@@ -171,25 +146,6 @@ def test_without_a_generator_the_noise_is_the_operating_system_s():
 def test_scores_that_are_none_are_refused(scores, message):
     with pytest.raises(DataError, match=message):
         ALL[0].privatize(scores)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"scale": 0.0}, r"scale must be within \[0\.001, 1e\+09\], got 0\.0"),
-        ({"scale": float("nan")}, "scale must be within"),
-        ({"scale": True}, "scale must be within"),
-        ({"num_classes": 1}, "num_classes must be a whole number within 2"),
-        ({"kind": "votes"}, "kind must be one of probs, logits"),
-        ({"bound": 1.0}, "bound must be 0 for probabilities, got 1.0"),
-        ({"kind": "logits", "bound": 0.0}, "bound must be within"),
-        ({"kind": "logits", "bound": float("inf")}, "bound must be within"),
-    ],
-)
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_impossible_parameters_are_refused(noise, settings, message):
-    with pytest.raises(ConfigError, match=message):
-        score_mechanism(noise, **{"kind": "probs", "num_classes": 4, "scale": 1.0, **settings})
 
 
 def test_a_noise_is_called_by_its_name_and_an_unknown_one_is_refused():

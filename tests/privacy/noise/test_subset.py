@@ -23,6 +23,7 @@ def test_epsilons_of_nfdp_are_natural_logarithms() -> None:
     some = Subsampling(num_rows=2880, subset_rows=300, replacement=False)
     assert some.epsilon == pytest.approx(math.log(2881 / 2581))
     assert some.delta == 300 / 2880
+    assert (some.dp_event().epsilon, some.dp_event().delta) == (some.epsilon, some.delta)
 
 
 def _chance_of_any(rows: int, subset_rows: int, replacement: bool) -> Fraction:
@@ -57,18 +58,6 @@ def test_subset_is_drawn_from_the_system_within_range_and_anew() -> None:
     assert again[0] == again[1]
     assert Subsampling(num_rows=3, subset_rows=50, replacement=True).draw().shape == (50,)
     assert Subsampling(num_rows=4, subset_rows=4, replacement=False).draw().tolist() == [0, 1, 2, 3]
-
-
-def test_words_name_the_parameters() -> None:
-    for replacement, how in ((True, "with"), (False, "without")):
-        drawn = Subsampling(num_rows=2880, subset_rows=300, replacement=replacement)
-        assert drawn.words == f"random subset of 300 of 2880 rows, {how} replacement (NFDP)"
-
-
-def test_nfdp_event_is_its_epsilon_and_delta() -> None:
-    mechanism = Subsampling(num_rows=100, subset_rows=10, replacement=True)
-    event = mechanism.dp_event()
-    assert (event.epsilon, event.delta) == (mechanism.epsilon, mechanism.delta)
 
 
 def test_drawing_every_row_is_not_private() -> None:

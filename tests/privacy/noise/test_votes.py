@@ -1,9 +1,8 @@
-"""Noisy max, and what all mechanisms on votes and labels have in common."""
+"""Noisy max: its law, what it lets out, and what that costs."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -11,112 +10,25 @@ import pytest
 from scipy import integrate, stats
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
 VOTES = np.array([[3, 9, 1], [7, 2, 2], [0, 0, 0], [4, 4, 5]])
-LABELS = np.array([0, 2, 1, 1])
-NOISY_MAX = [
-    LaplaceMax(gamma=0.2),
-    GaussianMax(sigma=5.0),
-    ConfidentGaussianMax(threshold=4.0, sigma_threshold=3.0, sigma=5.0),
-]
-ON_LABELS = [RandomizedResponse(epsilon=0.5, num_classes=3), BitFlip(epsilon=0.5, num_classes=3)]
+
+
+NOISY_MAX = [LaplaceMax(gamma=0.2), GaussianMax(sigma=5.0)]
 
 
 def name(mechanism: object) -> str:
     return type(mechanism).__name__
 
 
-# ---------------------------------------------------------------- every mechanism
-
-
-def _input(mechanism: object) -> np.ndarray:
-    few = LABELS if mechanism in ON_LABELS else VOTES
-    return np.concatenate([few] * 25)
-
-
-@pytest.mark.parametrize("mechanism", [*NOISY_MAX, *ON_LABELS], ids=name)
-def test_mechanism_has_what_a_mechanism_offers(mechanism: Any) -> None:
-    from dp_accounting import dp_event
-
-    assert isinstance(mechanism.dp_event(), dp_event.DpEvent)
-    assert len(mechanism.words) > 5
-    with pytest.raises(AttributeError):
-        mechanism.votes = 3  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("mechanism", [*NOISY_MAX, *ON_LABELS], ids=name)
-def test_noise_comes_from_the_operating_system_and_differs(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = _input(mechanism)
-    assert not np.array_equal(mechanism.privatize(x), mechanism.privatize(x))
-    served = []
-
-    def urandom(size: int) -> bytes:
-        served.append(size)
-        return np.random.default_rng(5).bytes(size)
-
-    monkeypatch.setattr(os, "urandom", urandom)
-    first = mechanism.privatize(x)
-    assert served
-    assert np.array_equal(first, mechanism.privatize(x))  # nothing else than os.urandom decides
-
-
-@pytest.mark.parametrize("mechanism", [*NOISY_MAX, *ON_LABELS], ids=name)
-def test_seeded_noise_is_reproducible_and_leaves_the_system_alone(
-    mechanism: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def urandom(size: int) -> bytes:
-        raise AssertionError("a seeded run read the operating system's entropy")
-
-    monkeypatch.setattr(os, "urandom", urandom)
-    x = _input(mechanism)
-    first, again, other = (mechanism.privatize(x, rng=np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("mechanism", [*NOISY_MAX, *ON_LABELS], ids=name)
-def test_input_is_left_as_it_was(mechanism: Any) -> None:
-    x = _input(mechanism)
-    before = x.copy()
-    mechanism.privatize(x)
-    assert np.array_equal(x, before)
-
-
-def test_words_name_the_parameters() -> None:
-    assert LaplaceMax(gamma=0.04, votes=2).words == (
-        "noisy max, Laplace noise of scale 25 votes (gamma 0.04), 2 votes may move"
-    )
-    assert "standard deviation 5 votes, 1 vote may move" in GaussianMax(sigma=5).words
-    assert "threshold 4 votes" in NOISY_MAX[2].words
-    assert "epsilon 0.5 a label" in ON_LABELS[0].words
-    assert "3 classes" in ON_LABELS[1].words
-
-
 # ---------------------------------------------------------------- noisy max
 
 
-@pytest.mark.parametrize("mechanism", [LaplaceMax(gamma=1e9), GaussianMax(sigma=0.01)], ids=name)
-def test_hardly_any_noise_is_plain_argmax(mechanism: LaplaceMax | GaussianMax) -> None:
-    labels = mechanism.privatize(VOTES)
-    assert labels.dtype == np.int16
-    assert labels[[0, 1, 3]].tolist() == [1, 0, 2]
-    np.testing.assert_allclose(mechanism.noisy_counts(VOTES), VOTES, atol=0.1)
-
-
-@pytest.mark.parametrize("mechanism", NOISY_MAX[:2], ids=name)
+@pytest.mark.parametrize("mechanism", NOISY_MAX, ids=name)
 def test_tied_votes_are_decided_by_the_noise_not_by_the_order(mechanism: LaplaceMax) -> None:
     winners = mechanism.privatize(np.full((30_000, 3), 7), rng=np.random.default_rng(1))
     assert stats.chisquare(np.bincount(winners, minlength=3)).pvalue > 0.01
-
-
-@pytest.mark.parametrize("mechanism", NOISY_MAX[:2], ids=name)
-def test_the_winner_is_the_argmax_of_the_noisy_counts(mechanism: LaplaceMax) -> None:
-    noisy = mechanism.noisy_counts(VOTES, rng=np.random.default_rng(1))
-    winners = mechanism.privatize(VOTES, rng=np.random.default_rng(1))
-    assert noisy.dtype == np.float64
-    assert winners.tolist() == noisy.argmax(axis=1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -135,7 +47,7 @@ def test_noisy_counts_are_counts_plus_noise_of_the_stated_scale(mechanism: Lapla
 
 def test_low_bits_of_a_noisy_count_do_not_tell_the_count() -> None:
     # the leak of floating-point noise (Mironov 2012): here both neighbours have the same residues mod one vote
-    for mechanism in NOISY_MAX[:2]:
+    for mechanism in NOISY_MAX:
         noisy = [mechanism.noisy_counts(np.full((1, 50), c), rng=np.random.default_rng(3)) for c in (1, 2)]
         assert np.array_equal(noisy[0] + 1, noisy[1])
         assert (noisy[0] * 2**21 % 2 == 1).all()
@@ -235,64 +147,6 @@ def test_the_winner_of_two_releases_no_counts_and_knows_two_classes_only() -> No
     for counts in ([[1, 2, 3]], [1, 2], [[1], [2]]):
         with pytest.raises(DataError, match=r"counts must have shape \(rows, 2\), got shape"):
             WINNER.privatize(np.array(counts))
-    with pytest.raises(ConfigError, match="winner_of_two must be"):
-        LaplaceMax(gamma=1.0, winner_of_two=1)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("gamma", [0, 0.0, -1.0, math.nan, math.inf, 1e-10, True, "1", None, 10**400, np.bool_(1)])
-def test_impossible_gammas_are_refused(gamma: object) -> None:
-    with pytest.raises(ConfigError, match="gamma must be finite and >= 1e-09, got"):
-        LaplaceMax(gamma=gamma)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("sigma", [0, -1.0, math.nan, math.inf, 1e-4, 1e10, True, "1"])
-def test_impossible_sigmas_are_refused(sigma: object) -> None:
-    rule = r"sigma must be within \[0\.001, 1e\+09\], got"
-    with pytest.raises(ConfigError, match=rule):
-        GaussianMax(sigma=sigma)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=rule):
-        ConfidentGaussianMax(threshold=1.0, sigma_threshold=1.0, sigma=sigma)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"sigma_threshold must be within \[0\.001, 1e\+09\], got"):
-        ConfidentGaussianMax(threshold=1.0, sigma_threshold=sigma, sigma=1.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("threshold", [math.nan, math.inf, -math.inf, True, "5"])
-def test_impossible_thresholds_are_refused(threshold: object) -> None:
-    with pytest.raises(ConfigError, match="threshold must be a finite number, got"):
-        ConfidentGaussianMax(threshold=threshold, sigma_threshold=1.0, sigma=1.0)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("votes", [0, -1, 1.0, True, "2"])
-def test_impossible_votes_are_refused(votes: object) -> None:
-    for make in (
-        lambda: LaplaceMax(gamma=1.0, votes=votes),  # type: ignore[arg-type]
-        lambda: GaussianMax(sigma=1.0, votes=votes),  # type: ignore[arg-type]
-        lambda: ConfidentGaussianMax(threshold=1, sigma_threshold=1, sigma=1, votes=votes),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(ConfigError, match="votes must be a whole number >= 1, got"):
-            make()
-
-
-@pytest.mark.parametrize("mechanism", NOISY_MAX, ids=name)
-@pytest.mark.parametrize(
-    ("counts", "match"),
-    [
-        ([1, 2], r"counts must have shape \(rows, classes\) with classes >= 2, got shape \(2,\)"),
-        ([[1], [2]], r"counts must have shape \(rows, classes\) with classes >= 2, got shape \(2, 1\)"),
-        ([[1, -2]], r"counts must lie within 0\.\.1099511627776, got -2"),
-        ([[1, 2**41]], r"counts must lie within 0\.\.1099511627776, got"),
-        ([[0.5, 0.5]], "counts must be integers, got dtype float64. Give counts of votes, not shares"),
-        ([[True, False]], "counts must be integers, got dtype bool"),
-    ],
-)
-def test_counts_that_are_no_votes_are_refused(mechanism: Any, counts: list, match: str) -> None:
-    with pytest.raises(DataError, match=match):
-        mechanism.privatize(np.array(counts))
-
-
-@pytest.mark.parametrize("mechanism", NOISY_MAX, ids=name)
-def test_no_rows_are_no_answers(mechanism: Any) -> None:
-    assert mechanism.privatize(np.zeros((0, 3), dtype=int)).shape == (0,)
 
 
 def test_largest_counts_do_not_overflow() -> None:
@@ -325,9 +179,3 @@ def test_a_mechanism_told_in_votes_does_to_half_votes_what_one_told_in_halves_do
     if not isinstance(in_votes, ConfidentGaussianMax):
         noisy = [mechanism.noisy_counts(counts, rng=np.random.default_rng(1)) for mechanism in (in_votes, in_halves)]
         assert np.array_equal(*noisy)
-
-
-@pytest.mark.parametrize("counts_per_vote", [0, -1, 0.5, True])
-def test_an_impossible_part_of_a_vote_is_refused(counts_per_vote: object) -> None:
-    with pytest.raises(ConfigError, match="counts_per_vote must be a whole number >= 1, got"):
-        LaplaceMax(gamma=1.0, counts_per_vote=counts_per_vote)  # type: ignore[arg-type]

@@ -1,0 +1,119 @@
+"""The mechanism that adds nothing, and what it has in common with those that add noise."""
+
+from __future__ import annotations
+
+import os
+
+import dp_accounting as dp
+import numpy as np
+import pytest
+
+from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.none import NoNoise
+from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+
+VOTES = np.array([[3, 9, 1], [7, 2, 2], [0, 0, 0], [4, 4, 5]] * 25)
+LABELS = np.array([0, 2, 1, 1] * 25)
+SCORES = np.random.default_rng(0).dirichlet(np.ones(3), 100)
+INPUTS = [
+    (LaplaceMax(gamma=0.2), VOTES),
+    (GaussianMax(sigma=5.0), VOTES),
+    (ConfidentGaussianMax(threshold=4.0, sigma_threshold=3.0, sigma=5.0), VOTES),
+    (RandomizedResponse(epsilon=0.5, num_classes=3), LABELS),
+    (BitFlip(epsilon=0.5, num_classes=3), LABELS),
+    (LaplaceScores(kind="probs", num_classes=3, scale=2.0), SCORES),
+    (GaussianScores(kind="logits", num_classes=3, scale=2.0, bound=1.0), SCORES),
+    (NoisyCounts(sigma=3.0, tables=1), VOTES),
+]
+each = pytest.mark.parametrize(("mechanism", "given"), INPUTS, ids=lambda one: type(one).__name__)
+
+
+@each
+def test_noise_is_the_operating_system_s_and_nothing_else_decides_it(mechanism, given, monkeypatch):
+    before = given.copy()
+    assert not np.array_equal(mechanism.privatize(given), mechanism.privatize(given))
+    assert np.array_equal(given, before)
+    monkeypatch.setattr(os, "urandom", lambda size: np.random.default_rng(5).bytes(size))
+    assert np.array_equal(mechanism.privatize(given), mechanism.privatize(given))
+
+
+@each
+def test_seeded_noise_is_reproducible_and_leaves_the_system_alone(mechanism, given, monkeypatch):
+    monkeypatch.setattr(os, "urandom", lambda size: pytest.fail("a seeded run read the operating system's entropy"))
+    first, again, other = (mechanism.privatize(given, rng=np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@each
+def test_a_mechanism_does_not_change_and_says_what_it_costs_and_what_it_is(mechanism, given):
+    assert isinstance(mechanism.dp_event(), dp.DpEvent)
+    assert any(character.isdigit() for character in mechanism.words)
+    with pytest.raises(AttributeError):
+        mechanism.words = ""
+
+
+def test_updates_are_noisy_by_the_system_s_entropy_or_by_a_seed():
+    mechanism, zeros = ClippedSum(clip=1.0, noise_multiplier=1.0), [np.zeros(50)]
+    assert not np.array_equal(mechanism.privatize(zeros), mechanism.privatize(zeros))
+    one, two = (mechanism.privatize(zeros, rng=np.random.default_rng(3)) for _ in range(2))
+    assert (one == two).all()
+
+
+def test_without_noise_every_answer_leaves_as_it_is_and_costs_without_bound():
+    quiet = NoNoise()
+    assert quiet.privatize(LABELS) is LABELS
+    assert quiet.debias(VOTES, 9) is VOTES
+    assert (quiet.payload, quiet.words) == ("labels", "no noise")
+    assert Accountant().compose(quiet.dp_event()).epsilon(0.5) == quiet.pure_epsilon == float("inf")
+
+
+@pytest.mark.parametrize(("mechanism", "given"), INPUTS[:3], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("wrong", [[[1, -2]], [[0.5, 0.5]], [1, 2]], ids=str)
+def test_what_is_no_vote_is_refused(mechanism, given, wrong):
+    with pytest.raises(DataError, match="counts must"):
+        mechanism.privatize(np.array(wrong))
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        *((lambda v=v: LaplaceMax(gamma=v), r"gamma must be finite and >= 1e-09") for v in (0, 9e-10, float("inf"))),
+        *((lambda v=v: GaussianMax(sigma=v), r"sigma must be within \[0\.001, 1e\+09\]") for v in (9e-4, 1.1e9, True)),
+        (lambda: _confident(sigma=9e-4), r"sigma must be within \[0\.001, 1e\+09\]"),
+        (lambda: _confident(sigma_threshold=1.1e9), r"sigma_threshold must be within \[0\.001, 1e\+09\]"),
+        (lambda: _confident(threshold=float("nan")), "threshold must be a finite number"),
+        (lambda: _confident(votes=0), "votes must be a whole number >= 1"),
+        (lambda: LaplaceMax(gamma=1.0, votes=0), "votes must be a whole number >= 1"),
+        (lambda: GaussianMax(sigma=1.0, counts_per_vote=0), "counts_per_vote must be a whole number >= 1"),
+        (lambda: LaplaceMax(gamma=1.0, winner_of_two=1), "winner_of_two must be"),
+        *((lambda v=v: BitFlip(epsilon=v, num_classes=3), r"epsilon must be within \[1e-10, 700\]") for v in (0, 701)),
+        (lambda: RandomizedResponse(epsilon=9e-11, num_classes=3), r"epsilon must be within \[1e-10, 700\]"),
+        (
+            lambda: RandomizedResponse(epsilon=1.0, num_classes=1),
+            r"num_classes must be a whole number within 2\.\.32767",
+        ),
+        (lambda: BitFlip(epsilon=1.0, num_classes=32768), r"num_classes must be a whole number within 2"),
+        (lambda: NoisyCounts(sigma=0.0, tables=1), "sigma"),
+        (lambda: NoisyCounts(sigma=1.0, tables=0), "tables"),
+        (lambda: ClippedSum(clip=0.0, noise_multiplier=1.0), "clip"),
+        (lambda: ClippedSum(clip=1.0, noise_multiplier=0.0), "noise_multiplier"),
+        (lambda: LaplaceScores(kind="probs", num_classes=4, scale=0.0), r"scale must be within \[0\.001, 1e\+09\]"),
+        (lambda: GaussianScores(kind="probs", num_classes=1, scale=1.0), "num_classes must be a whole number within 2"),
+        (lambda: GaussianScores(kind="votes", num_classes=4, scale=1.0), "kind must be one of probs, logits"),
+        (lambda: LaplaceScores(kind="probs", num_classes=4, scale=1.0, bound=1.0), "bound must be 0 for probabilities"),
+        (lambda: LaplaceScores(kind="logits", num_classes=4, scale=1.0, bound=2e6), "bound must be within"),
+    ],
+)
+def test_impossible_parameters_are_refused(make, match):
+    with pytest.raises(ConfigError, match=match):
+        make()
+
+
+def _confident(**changes):
+    return ConfidentGaussianMax(**{"threshold": 1.0, "sigma_threshold": 1.0, "sigma": 1.0, **changes})
