@@ -105,12 +105,12 @@ def test_a_strength_is_given_once_where_there_is_noise():
     Noisy(label_mechanism="xor", label_epsilon=1.0).check_one(*both)
     Noisy().check_one(*both)
     rule = (
-        r"label-epsilon or epsilon must be given, exactly one of them, with noise, got label-epsilon 0, epsilon 0\. "
-        "epsilon is for the whole"
+        r"paper.label-epsilon or epsilon must be given, exactly one of them, with noise, got "
+        r"paper.label-epsilon 0, epsilon 0\. epsilon is for the whole"
     )
     with pytest.raises(ConfigError, match=rule):
         Noisy(label_mechanism="xor").check_one(*both)
-    with pytest.raises(ConfigError, match=r"with noise, got label-epsilon 1\.5, epsilon 2\. epsilon"):
+    with pytest.raises(ConfigError, match=r"with noise, got paper.label-epsilon 1\.5, epsilon 2\. epsilon"):
         Noisy(label_mechanism="xor", label_epsilon=1.5, epsilon=2.0).check_one(*both)
 
 
@@ -119,7 +119,7 @@ def test_a_strength_without_noise_is_refused():
     with pytest.raises(ConfigError, match=rule):
         Noisy(epsilon=2.0)
     with pytest.raises(
-        ConfigError, match=r"^label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
+        ConfigError, match=r"^paper.label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
     ):
         Noisy(label_epsilon=2.0)
 

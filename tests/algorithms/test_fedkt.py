@@ -128,7 +128,7 @@ def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
         ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
         (
             {**L1, "voting": "plain", "students_per_party": 2},
-            "fedkt.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
+            "paper.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
         ),
     ],
 )

@@ -365,14 +365,14 @@ def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
         ({"noise": "laplace"}, "gamma must be > 0 with noise 'laplace', got 0.0. Give epsilon instead"),
         (
             {**CONFIDENT, "sigma": 0.0},
-            "threshold and sigma-threshold and sigma must be > 0 with noise",
+            "threshold and paper.sigma-threshold and paper.sigma must be > 0 with noise",
         ),
         ({**CONFIDENT, "threshold": 0.0}, "sigma must be > 0 with noise 'confident-gaussian'"),
         (
             {"noise": "gaussian", "sigma": 1.0, "epsilon": 2.0},
-            "epsilon must be given without sigma, got 2.0",
+            "epsilon must be given without paper.sigma, got 2.0",
         ),
-        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be given without sigma-threshold, sigma, got 1.0"),
+        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be given without paper.sigma-threshold, paper.sigma, got 1.0"),
         ({"noise": "confident-gaussian", "epsilon": 1.0}, "got 0.0. Give the votes a class must have"),
         ({"epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0. It would be ignored: drop it, or choose a"),
     ],

@@ -267,7 +267,7 @@ def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
 
 
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
+ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
 
 
 # ------------------------------------------------------------------------------------------------ pooled rows
@@ -293,7 +293,7 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
 
 
 NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of them, with noise"
+ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,12 @@ ALONE = "score-scale or label-epsilon or epsilon must be given, exactly one of t
         ({"answer_form": "logits", "score_bits": 8}, "score-bits must be 16 or 32 for logits and noisy scores, got 8"),
         ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
         ({"answer_form": "logits", "average_bits": 4}, "paper.average-bits must be 16 or 32 for logits"),
-        ({"score_noise": "laplace"}, f"{ALONE}, got score-scale 0, label-epsilon 0, epsilon 0. epsilon is for the who"),
-        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got score-scale 1, label-epsilon 0, epsilon 2"),
-        ({**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0}, f"{ALONE}, got score-scale 0, label-epsilon 1.5, epsil"),
+        ({"score_noise": "laplace"}, f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 0, epsilon 0. epsilon"),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got paper.score-scale 1, paper.label-epsilon 0, epsilon 2"),
+        (
+            {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
+            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 1.5",
+        ),
         ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         ({"subset_replacement": False}, "paper.subset-replacement must be true without a subset, got False. It would"),
