@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from federation import fedct_grid, fedkt_grid, model, party, public_set, rows, run_fedkt
-from flwr.app import Array, ArrayRecord, ConfigRecord
-from grid import InProcessGrid
+from flwr.app import ConfigRecord
 from sklearn.ensemble import RandomForestClassifier
 
 from fedkd_flwr.clients import FedKTClient
@@ -20,12 +19,8 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.stores.party_state import PartyState, Saved
-from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig, PrivateKT, PrivateKTConfig
+from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 from fedkd_flwr.wire.records import instruction_record, named_arrays, open_instruction
-
-
-def _net(*, seed):
-    return make_model("mlp", num_classes=3, num_features=2, seed=seed)
 
 
 def test_a_shuffled_series_of_labels_gives_the_same_run_as_its_values():
@@ -144,29 +139,6 @@ def test_a_final_model_that_cannot_be_used_is_refused_before_anybody_answers(fin
     with pytest.raises(ConfigError, match=message):
         strategy.start(grid)
     assert not strategy.roster.times_asked
-
-
-def test_the_server_s_test_rows_are_checked_before_anybody_answers():
-    X, y = rows(9, seed=2)
-    with pytest.raises(DataError, match=r"test must have 2 features, got 1"):
-        FedKT(public=public_set(), final_model=model, test=(X[:, :1], y))
-    with pytest.raises(DataError, match=r"y of test must lie within 0..2, got 4"):
-        FedKT(public=public_set(), final_model=model, test=(X, np.full(9, 4)))
-
-
-def test_weights_to_start_from_are_taken_or_refused_never_ignored():
-    given = ArrayRecord([np.zeros(2, np.float32)])
-    with pytest.raises(ConfigError, match=r"initial_arrays must be left out with fedct, got 1 arrays"):
-        FedCT(config=FedCTConfig(), public=public_set()).start(InProcessGrid(lambda *_: None, []), given)
-
-    strategy = PrivateKT(config=PrivateKTConfig(), public=public_set(), global_model=_net)
-    weights = [np.full_like(array, 0.5) for array in strategy.exchange.model.arrays()]
-    strategy.prepare = lambda *_: (_ for _ in ()).throw(RuntimeError("far enough"))
-    with pytest.raises(RuntimeError, match="far enough"):
-        strategy.start(
-            InProcessGrid(lambda *_: None, []), ArrayRecord({f"{i}": Array(w) for i, w in enumerate(weights)})
-        )
-    assert all((array == 0.5).all() for array in strategy.exchange.model.arrays())
 
 
 def test_an_instruction_without_arrays_carries_no_empty_text():

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import dp_accounting as dp
@@ -110,7 +110,7 @@ def test_a_claim_covers_all_that_one_silo_sends_from_two_nodes(case, code):
                 arrays[name].data = arrays[name].data[:-3]
         return reply
 
-    rounds = 1 if case.startswith("L2") else 3
+    rounds = 1 if case.startswith("L2") else 2
     strategy = _strategy(case, **({} if rounds == 1 else {"stop_when_converged": False}))
     strategy.start(_grid(case, members, tamper=spoil), num_rounds=rounds)
     assert [(r.party, r.code) for r in strategy.record.rounds[-1].rejected] == [("party-001", code)]
@@ -398,7 +398,7 @@ def test_neural_nets_at_level_l1_vote_consistently_as_defined():
     pytest.importorskip("torch")
 
     def net(*, seed):
-        return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": 8, "epochs": 20})
+        return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": 8, "epochs": 5})
 
     members = [dataclasses.replace(m, model=net) for m in parties(3)]
     strategy, grid = _run("L1", members, students_per_party=2, one_class_voters="leave-out")
@@ -412,9 +412,8 @@ def test_neural_nets_at_level_l1_vote_consistently_as_defined():
     assert (votes.sum(axis=1) < 6).any()  # somewhere students disagree
 
 
-@pytest.mark.parametrize("level", ["FedCT response", "FedCT xor"])
-def test_many_private_labels_still_vote_for_the_truth(level):
-    strategy, _ = _run(level, [party(f"p{i:02d}", *rows(40, seed=i)) for i in range(30)], label_epsilon=2.0)
+def test_many_private_labels_still_vote_for_the_truth():
+    strategy, _ = _run("FedCT response", [party(f"p{i:02d}", *rows(40, seed=i)) for i in range(30)], label_epsilon=2.0)
     assert strategy.record.rounds[0].consensus_accuracy > 0.9
 
 
@@ -435,6 +434,7 @@ def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unquer
 # -------------------------------------------------------------------------------------------------------------- budgets
 
 
+@cache
 def _label_epsilon(rounds_covered):
     """Return a label's epsilon with which 1.0 covers so many rounds of 60 labels, and not one more."""
     low, high, ledger = 1e-4, 1.0, Ledger(party="b", data_digest="ab" * 32)
