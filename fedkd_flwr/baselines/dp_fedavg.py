@@ -51,17 +51,10 @@ __all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
 class DPFedAvgExchange(WeightExchange):
     """FedAvg with central differential privacy. Further parameters as in `WeightExchange`.
 
-    Parameters
-    ----------
-    ledger, budget : LedgerStore and Budget, optional
-        What noise at this server has cost so far, over all runs on this public set, and the most it may.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    ``ledger``, ``budget``, optional: what noise at this server has cost so far, over all runs on this public set, and
+    the most it may. ``noise_rng``, optional: for tests: seeded noise protects nothing.
 
-    Raises
-    ------
-    ConfigError
-        If the net keeps running averages, to which noise cannot be added, or noise cannot be found.
+    Raises `ConfigError` if the net keeps running averages, to which noise cannot be added, or noise cannot be found.
     """
 
     card = CARD

@@ -57,17 +57,10 @@ class TreeExchange(Exchange[PartyTrees]):
 
     Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    test : (X, y), optional
-        Rows to measure the model on after each round.
+    ``test``, optional: rows to measure the model on after each round.
 
-    Attributes
-    ----------
-    trees : dict
-        All trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round.
-    model : Classifier or None
-        What they say together.
+    ``trees``: all trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round. ``model``: what
+    they say together.
     """
 
     boosted: ClassVar[bool]

@@ -63,17 +63,10 @@ class WeightExchange(Exchange[PartyWeights]):
 
     Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    global_model : callable
-        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
-    test : (X, y), optional
-        Rows to measure the model on after each round, through Flower's ``evaluate_fn``.
+    ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
+    optional: rows to measure the model on after each round, through Flower's ``evaluate_fn``.
 
-    Attributes
-    ----------
-    model : Classifier
-        The server's model.
+    ``model``: the server's model.
     """
 
     config: LocalEpochsConfig
@@ -225,10 +218,7 @@ class FlowerMean(WeightExchange):
 class WeightClient(PartyClient):
     """Sends the weights of the server's net after some passes over this party's rows.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` must be the server's torch net.
+    ``party``: what it holds and allows. Its ``model`` must be the server's torch net.
     """
 
     def learn(self, instruction: Instruction) -> Answer:

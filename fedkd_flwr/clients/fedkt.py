@@ -39,14 +39,9 @@ _LEAST_S = 0.1  # for a teacher: starting its process takes half of that beside 
 class FedKTClient(OneShotVoteClient):
     """Sends ``students_per_party`` label arrays on all public rows, once (FedKT, Algorithm 1, lines 1-13).
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` is what it measures alone and fits on the final labels.
-    teacher, student : callable, optional
-        Make the teachers and the students; ``party.model`` where not given.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    ``party``: what it holds and allows. Its ``model`` is what it measures alone and fits on the final labels.
+    ``teacher``, ``student``, optional: make the teachers and the students; ``party.model`` where not given.
+    ``noise_rng``, optional: for tests: seeded noise protects nothing.
     """
 
     card = CARD

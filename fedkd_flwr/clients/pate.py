@@ -17,10 +17,8 @@ __all__ = ["PATEClient"]
 class PATEClient(OneShotVoteClient):
     """Sends one label array on all public rows, once (PATE, ICLR 2017, section 2, a teacher per party).
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final labels.
+    ``party``: what it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final
+    labels.
     """
 
     card = CARD

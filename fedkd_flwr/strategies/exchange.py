@@ -75,14 +75,9 @@ class Exchange(ABC, Generic[Answered]):
     Its parameters are those of `ExchangeStrategy`, and its collaborators: who is there (``roster``), and where the run
     is kept (``checkpoints``).
 
-    Attributes
-    ----------
-    num_rounds, rounds_done : int
-        Rounds of the run, known when it begins; those of an earlier run that it continues, which count among them.
-    finished_round : int or None
-        The round after which nothing more can change.
-    held : dict
-        By party, the values of its last answer, to which its next answer may give changes.
+    ``num_rounds``, ``rounds_done``: rounds of the run, known when it begins; those of an earlier run that it continues,
+    which count among them. ``finished_round``: the round after which nothing more can change. ``held``: by party, the
+    values of its last answer, to which its next answer may give changes.
     """
 
     card: ClassVar[Card]

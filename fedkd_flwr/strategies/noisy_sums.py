@@ -58,15 +58,9 @@ class PartySums(PartyAnswer):
 class NoisySumsExchange(Exchange[PartySums]):
     """The exchange of noisy sums. Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    test : (X, y), optional
-        Rows to measure the server's model on.
+    ``test``, optional: rows to measure the server's model on.
 
-    Attributes
-    ----------
-    model : Classifier or None
-        The server's model, after the round; it holds the sums, `BinnedLinear.sums`.
+    ``model``: the server's model, after the round; it holds the sums, `BinnedLinear.sums`.
     """
 
     card = CARD

@@ -47,23 +47,13 @@ class OneShotVote(LabelExchange):
 
     Further parameters as in `LabelExchange`.
 
-    Parameters
-    ----------
-    final_model : callable
-        ``final_model(seed=...)`` returns the fresh model the server trains.
-    test : (X, y), optional
-        Rows to measure the final model on.
-    ledger, budget : LedgerStore and Budget, optional
-        What noisy votes at the server have cost so far, over all runs on this public set, and the most they may.
-    noise_rng : Generator, optional
-        For tests: with it the run claims nothing ("none: seeded").
+    ``final_model``: ``final_model(seed=...)`` returns the fresh model the server trains. ``test``, optional: rows to
+    measure the final model on. ``ledger``, ``budget``, optional: what noisy votes at the server have cost so far, over
+    all runs on this public set, and the most they may. ``noise_rng``, optional: for tests: with it the run claims
+    nothing ("none: seeded").
 
-    Attributes
-    ----------
-    model : Classifier or None
-        The final model F, after the round.
-    votes : ndarray of shape (num_public, num_classes), int32
-        The true votes (operator only); halves where uninformative voters cast half.
+    ``model``: the final model F, after the round. ``votes`` (num_public, num_classes), int32: the true votes (operator
+    only); halves where uninformative voters cast half.
     """
 
     config: OneShotVoteConfig

@@ -65,21 +65,11 @@ _NO_SHUFFLER = (
 class PrivateKTExchange(Exchange[PartyLabels]):
     """The exchange of PrivateKT. Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    global_model : callable
-        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
-    test : (X, y), optional
-        Rows to measure the server's model on after each round.
+    ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
+    optional: rows to measure the server's model on after each round.
 
-    Attributes
-    ----------
-    model : Classifier
-        The server's model.
-    buffer : KnowledgeBuffer
-        What it learnt from in the last rounds.
-    rows : ndarray of shape (transfer_rows,), int64
-        The public rows of the next round.
+    ``model``: the server's model. ``buffer``: what it learnt from in the last rounds. ``rows`` (transfer_rows,), int64:
+    the public rows of the next round.
     """
 
     card = CARD

@@ -50,17 +50,10 @@ class PartyScores(PartyAnswer):
 class ScoreExchange(Exchange[PartyScores]):
     """Base of the exchanges of scores. Parameters as in `Exchange`, and these.
 
-    Parameters
-    ----------
-    party_rows : sequence of int
-        How many rows each party holds, where the operator knows (simulation): what NFDP's numbers need.
+    ``party_rows``: how many rows each party holds, where the operator knows (simulation): what NFDP's numbers need.
 
-    Attributes
-    ----------
-    average : ndarray of shape (num_rows, num_classes), float64, or None
-        The last round's averages: logits, or probabilities.
-    average_rows : ndarray of shape (num_rows,), int64
-        The public rows they speak of.
+    ``average`` (num_rows, num_classes), float64: the last round's averages: logits, or probabilities. ``average_rows``
+    (num_rows,), int64: the public rows they speak of.
     """
 
     config: ScoreExchangeConfig
