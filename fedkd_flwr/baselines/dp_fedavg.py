@@ -30,7 +30,6 @@ import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
@@ -42,7 +41,6 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.exchange import Collaborators
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 
 __all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
@@ -59,6 +57,7 @@ class DPFedAvgExchange(WeightExchange):
 
     card = CARD
     config: DPFedAvgConfig
+    takes = (*WeightExchange.takes, "ledger", "budget")
     warning = Note(NoteCode.WEIGHTS_AT_SERVER, {"beside": "rows"})
 
     def __init__(
@@ -80,11 +79,6 @@ class DPFedAvgExchange(WeightExchange):
             rule = "keep no running averages, which noise would spoil"
             raise ConfigError(explain("model", rule, self.model.template.net, way_out))
 
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {**super().needs(given, config), "ledger": given.ledger, "budget": given.budget}
-
     @cached_property
     def mechanism(self) -> ClippedSum:
         """What the server does to the updates of one round."""
@@ -94,9 +88,7 @@ class DPFedAvgExchange(WeightExchange):
     def told_config(self) -> DPFedAvgConfig:
         """The settings as parties are told them; noise that cannot be found is refused here."""
         _ = self.mechanism
-        return self.config.resolved(
-            num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=self.num_rounds
-        )
+        return super().told_config
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the rounds to come."""

@@ -55,7 +55,7 @@ def checked_test(
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`)."""
+    """What an app can hand to a strategy that it makes; an exchange takes some (`Exchange.takes`)."""
 
     final_model: Callable[[], Callable[..., Classifier]]  # ``final_model()`` returns what makes the server's model
     # ``global_model()`` returns what makes the net whose weights go round
@@ -86,6 +86,8 @@ class Exchange(ABC, Generic[Answered]):
     """Settings that may differ in a run that continues another."""
     rounds_before: ClassVar[int] = 0
     """Rounds that come before those that ``num_rounds`` of ``start`` counts."""
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Further parameters that it takes of an app's `Collaborators`."""
     leaves_weights: ClassVar[bool] = False
     """Whether what a round leaves are weights of a net."""
 
@@ -112,9 +114,10 @@ class Exchange(ABC, Generic[Answered]):
         self.held: dict[str, Arrays] = {}
 
     @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+    def needs(cls, given: Collaborators) -> dict[str, Any]:
         """Return the further parameters that this exchange takes of an app's."""
-        return {}
+        found = {name: getattr(given, name) for name in cls.takes}
+        return {name: value() if callable(value) else value for name, value in found.items()}
 
     # ---------------------------------------------------------------- one round
 

@@ -18,7 +18,6 @@ import numpy as np
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import VoteFacts, tally
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
@@ -34,7 +33,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.exchange import Collaborators, checked_test
+from fedkd_flwr.strategies.exchange import checked_test
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["OneShotVote"]
@@ -57,6 +56,7 @@ class OneShotVote(LabelExchange):
     """
 
     config: OneShotVoteConfig
+    takes = ("final_model", "test", "ledger", "budget")
     consistent = False  # whether a party counts only where all its label arrays agree
 
     def __init__(
@@ -81,12 +81,6 @@ class OneShotVote(LabelExchange):
             raise ConfigError(explain("ledger", "be given where a noisy run is kept or continued", None, way_out))
         self.model: Classifier | None = None
         self.votes: NDArray[np.int32] | None = None
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        ledger = {"ledger": given.ledger, "budget": given.budget}
-        return {"final_model": given.final_model(), "test": given.test, **ledger}
 
     @cached_property
     def noise(self) -> NoisyVotes | QuietVotes:

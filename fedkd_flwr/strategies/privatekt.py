@@ -32,7 +32,6 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.privatekt import (
     CARD,
     Knowledge,
@@ -47,7 +46,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.reception import notes_of
@@ -76,6 +75,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
     config: PrivateKTConfig
     free_settings = Exchange.free_settings | {"delta", "solo_epochs"}
     leaves_weights = True
+    takes = ("global_model", "test")
 
     def __init__(
         self,
@@ -94,11 +94,6 @@ class PrivateKTExchange(Exchange[PartyLabels]):
         self.model = self._fresh("model")
         self.model.initialize()
         self.rows = self._draw(1)
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"global_model": given.global_model(), "test": given.test}
 
     def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
         """Take weights to start from; raise `DataError` if they do not fit the net.
