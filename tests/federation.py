@@ -11,7 +11,7 @@ from flwr.app import Context, Message
 from grid import InProcessGrid
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, keeping
+from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, kept
 from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
@@ -137,7 +137,7 @@ def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]
     """Return what the answer to an instruction may be told as changes to."""
     visit = Visit(client)
     visit.open(arrays, config)
-    return keeping.held_by_server(client, visit.instruction)
+    return kept.held_by_server(client, visit.instruction)
 
 
 def accuracies(strategy: Any) -> list[Any]:

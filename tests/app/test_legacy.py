@@ -116,17 +116,6 @@ def test_fedct_gives_what_the_present_api_gives_round_by_round(monkeypatch):
     assert history.losses_distributed == [(3, pytest.approx(1.0 - shared))]
 
 
-def test_density_ratios_give_what_they_give_in_the_present_api(monkeypatch):
-    members = partial(parties, 3, allow=frozenset({"fedct", "density-ratio"}))
-    make = partial(fedct, consensus="density-ratio")
-    expected = _present(monkeypatch, make, members(), fedct_grid, 2)
-    strategy = make()
-    fed(strategy, [FedCTClient(p) for p in members()], rounds=2)
-    assert strategy.record.consensus_rule == expected.record.consensus_rule == "density-ratio"
-    assert (strategy.exchange.consensus == expected.exchange.consensus).all()
-    assert round_facts(strategy.record) == round_facts(expected.record)
-
-
 def test_fedkt_leaves_the_same_model_and_flower_s_history_holds_its_accuracy(monkeypatch):
     expected = _present(monkeypatch, fedkt, parties(), fedkt_grid, 1)
     strategy = fedkt()

@@ -80,19 +80,6 @@ def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(sett
     assert (Note(NoteCode.ONE_CLASS_VOTES, said) in strategy.record.notes) == (weight is not None)
 
 
-def test_a_class_nobody_votes_for_is_named():
-    strategy = fedkt(public=public_set(3))
-    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2), _this())
-    assert strategy.record.notes[-1] == Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["blue"]})
-
-
-def test_a_class_that_one_party_alone_gives_is_named():
-    strategy = fedkt(public=public_set(3))
-    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
-    said = {"class": "blue", "rows": 1, "party": "2", "kept": None}
-    assert Note(NoteCode.CLASS_OF_ONE_PARTY, said) in strategy.record.notes
-
-
 def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = fedkt(public=public_set(2))
     with pytest.raises(ConfigError, match='Set voting to "plain"'):

@@ -326,19 +326,6 @@ def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):
         check_simulation(parse_run_config({**COMMON, **other, "output-dir": str(lost)}), 2)
 
 
-def test_a_setting_that_the_first_run_s_release_did_not_have_is_no_difference_at_its_default(tmp_path, monkeypatch):
-    from fedkd_flwr.strategies import resuming
-
-    real = resuming._settings
-    monkeypatch.setattr(resuming, "_settings", lambda one: {k: v for k, v in real(one).items() if k != "known_rows"})
-    start(tmp_path, 1, lost_in="2", algorithm="fedct", model="decision-tree")
-    monkeypatch.setattr(resuming, "_settings", real)
-    again = {"algorithm": "fedct", "model": "decision-tree", "resume-from": "1"}
-    with pytest.raises(ConfigError, match="known-rows must be None, as in the run to continue, got 12"):
-        start(tmp_path, 2, **again, **{"known-rows": 12})
-    assert start(tmp_path, 3, **again).status == "completed"
-
-
 def test_a_run_says_how_it_is_continued(lost):
     lines = {line["run_id"]: line for line in list_runs(lost)[0]}
     assert lines["1"]["resume"] == f"fedkd simulate --resume {lost / 'runs' / '1'}"

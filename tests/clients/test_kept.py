@@ -1,16 +1,19 @@
-"""What is kept of a visit: the exact reply, and what later replies may refer to."""
+"""What is kept of a visit: the exact reply, and a model that goes on only from what the same rows made."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from federation import model, parties, public_set, rows
-from visits import RESPONSE, code, fit, of_run
+from visits import NFDP, RESPONSE, WIRE, code, fit, of_run
 
-from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.clients import FedCTClient, FedMDClient
+from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.models import serialize
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.wire.envelope import digest
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.row_codec import encode_rows
 
 
 def test_a_repeated_request_gets_the_same_reply_also_where_only_changes_were_sent(tmp_path):
@@ -75,3 +78,43 @@ def test_a_guess_at_an_answer_that_another_process_s_answer_came_before_does_not
     second = {**asked, "server-round": 2, "last-round": 1, "base": digest(never_sent).hex()}
     (sent,), _, _ = fit(of_run(tmp_path, X, y, public=public), **second)
     assert decode_labels(sent, public=member.spec, server_round=2).shape == (1, 3000)  # whole: no change of the guess
+
+
+def test_no_net_that_learnt_from_all_rows_in_one_algorithm_goes_on_in_another_that_claims_a_subset(
+    tmp_path, monkeypatch
+):
+    """A hostile SuperLink may name another algorithm in each round of a run."""
+    started = []
+    begin = FedMDClient.begin
+    monkeypatch.setattr(FedMDClient, "begin", lambda self, *a: started.append(1) or begin(self, *a))
+    X, y = rows(40, seed=0)
+    asked = encode_rows(np.arange(60), num_public=60)
+    for server_round, client, settings in ((1, FedMDClient, NFDP), (2, FedCTClient, RESPONSE), (3, FedMDClient, NFDP)):
+        instruction = {**WIRE, **settings, "server-round": server_round, "last-round": server_round - 1}
+        arrays, names = ([asked], "indices") if client is FedMDClient else ([], "")
+        instruction |= {"algorithm": client.card.name, "payload": names, "privacy": "party"}
+        assert len(client(of_run(tmp_path, X, y)).fit(arrays, instruction)[0]) == 1
+    assert len(started) == 2  # what the second round made was trained on rows outside the subset
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_net_does_not_carry_rows_into_an_answer_that_other_rows_pay_for(tmp_path, monkeypatch, changed):
+    restored = []
+    monkeypatch.setattr(serialize, "loads", lambda *a, loads=serialize.loads, **w: restored.append(1) or loads(*a, **w))
+    for server_round, seed in ((1, 0), (2, int(changed))):
+        asked = {**RESPONSE, "privacy": "party", "server-round": server_round, "last-round": server_round - 1}
+        assert len(fit(of_run(tmp_path, *rows(20, seed=seed)), **asked)[0]) == 1
+    assert len(restored) == (0 if changed else 1)
+
+
+def test_a_party_whose_kept_model_cannot_be_read_starts_afresh_and_says_so(tmp_path, monkeypatch):
+    """Not all that can be written can be read again: what a fit adds to an estimator may be of a type of its own."""
+    monkeypatch.setattr(serialize, "loads", lambda *a, **w: (_ for _ in ()).throw(ModelBytesError("an unknown type")))
+    told = []
+    for server_round in (1, 2):
+        asked = {"server-round": server_round, "last-round": server_round - 1}
+        arrays, count, metrics = fit(of_run(tmp_path, *rows(20, seed=0)), **asked)
+        assert (len(arrays), count) == (1, 60)
+        told.append(str(metrics.get("notes", "")))
+    assert "state-lost" not in told[0]
+    assert "state-lost" in told[1]

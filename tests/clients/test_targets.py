@@ -8,7 +8,7 @@ from federation import party, rows
 from sklearn.naive_bayes import GaussianNB
 
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.lesson import fit_both, soft_labels
+from fedkd_flwr.clients.targets import fit_both, soft_labels
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares

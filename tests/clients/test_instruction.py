@@ -9,7 +9,7 @@ from visits import CONFIG, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient
-from fedkd_flwr.clients.opening import kept_state
+from fedkd_flwr.clients.instruction import kept_state
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.party_state import PartyState, Saved
 
