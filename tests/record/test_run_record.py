@@ -1,4 +1,3 @@
-import errno
 import json
 import re
 
@@ -109,16 +108,3 @@ def test_bytes_that_are_not_text_are_refused(tmp_path):
     (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="run record must be UTF-8 text"):
         RunRecord.load(tmp_path / "record.json")
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (MemoryError(), "The server ran out of memory (MemoryError). What the rounds before found is in this record."),
-        (OSError(errno.ENOSPC, "No space left on device", "/x"), "The server's disk is full (OSError: [Errno 28]"),
-    ],
-)
-def test_what_the_server_s_machine_lacked_is_said_in_a_sentence(error, words):
-    record = RunRecord(run_id="7", algorithm="fedct")
-    record.close(error)
-    assert (record.status, record.reason.startswith(words)) == ("failed", True)
