@@ -30,6 +30,7 @@ import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
+from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
@@ -85,7 +86,7 @@ class DPFedAvgExchange(WeightExchange):
         return self.config.mechanism(self.num_rounds)
 
     @cached_property
-    def told_config(self) -> DPFedAvgConfig:
+    def told_config(self) -> LocalEpochsConfig:
         """The settings as parties are told them; noise that cannot be found is refused here."""
         _ = self.mechanism
         return super().told_config

@@ -19,7 +19,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
@@ -74,7 +74,7 @@ class WeightExchange(Exchange[PartyWeights]):
     rows_tried: int | None = 64
     """Public rows that a party's net must have finite outputs on; None: all."""
     leaves_weights = True
-    takes = ("global_model", "test")
+    takes: ClassVar[tuple[str, ...]] = ("global_model", "test")
     warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "rows"})
     """What the record says in any case."""
 

@@ -138,7 +138,7 @@ def test_privatekt_leaves_a_model_a_curve_a_claim_and_a_checkpoint(tmp_path):
     assert record.status == "completed"
     assert [r.asked for r in record.rounds] == [2, 2, 2]
     assert record.rounds[-1].server_accuracy == record.server_accuracy
-    assert serialize.load(record.server_model).num_classes == 2
+    assert serialize.load(record.server_model).num_classes == 3
     assert record.centralised_accuracy > 0.5
     assert [p.name for p in record.parties if p.solo and p.federated] == [f"party-{i:03d}" for i in range(4)]
     assert (record.notes, record.claims[0]["unit"]) == ([], "party")

@@ -15,7 +15,7 @@ from fedkd_flwr.stores.party_state import PartyState, Saved
 
 
 @pytest.mark.parametrize(
-    ("changes", "code"),
+    ("changes", "said"),
     [
         ({"wire-version": 2}, Code.BAD_INSTRUCTION),
         ({"algorithm": "fedmd"}, Code.BAD_INSTRUCTION),
@@ -27,8 +27,8 @@ from fedkd_flwr.stores.party_state import PartyState, Saved
         ({"fingerprint": "cd" * 32}, Code.PUBLIC_SET_MISMATCH),
     ],
 )
-def test_a_bad_instruction_is_answered_with_a_code(changes, code):
-    assert code(fit(party("a", *rows(20, seed=0)), **changes)) == code
+def test_a_bad_instruction_is_answered_with_a_code(changes, said):
+    assert code(fit(party("a", *rows(20, seed=0)), **changes)) == said
 
 
 def test_privacy_that_the_settings_do_not_amount_to_is_refused():
