@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,10 +147,10 @@ BESIDE = {"silo", "baselines", "audit", "text"}
 
 
 def test_the_core_imports_nothing_that_stands_beside_it():
-    short = {name: name.removeprefix("fedkd_flwr.") for name in _graph(PACKAGE)}
+    short = {name: name.removeprefix("fedkd_flwr.") for name in _package()}
     pairs = {
         (short[name], short[other])
-        for name, found in _graph(PACKAGE).items()
+        for name, found in _package().items()
         for other in found
         if short[other].split(".")[0] in BESIDE and short[name].split(".")[0] not in BESIDE
     }
@@ -182,6 +183,12 @@ def _graph(package):
     return {name: (found & set(modules)) - {name} for name, found in reached.items()}
 
 
+@cache
+def _package():
+    """Return the graph of this package, which is read once."""
+    return _graph(PACKAGE)
+
+
 def _circles(graph):
     """Name each node of a graph that leads back to itself, with the shortest way there."""
     found = set()
@@ -202,7 +209,7 @@ def _circles(graph):
 
 
 def test_no_file_imports_itself_by_way_of_others():
-    graph = _graph(PACKAGE)
+    graph = _package()
     assert len(graph) > 80  # so that an empty graph could not pass
     circles = _circles(graph)
     assert not circles, "\n" + "\n".join(circles)

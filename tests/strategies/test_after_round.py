@@ -44,3 +44,7 @@ def test_a_run_stops_where_should_stop_of_a_newer_flower_says_so():
     assert [m.content["config"]["server-round"] for m in grid.sent] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
     assert strategy.record.status == "completed"
     assert all(party.federated for party in strategy.record.parties)  # they got the result
+    asked.clear()
+    keywords = {"num_rounds": 2, "should_stop": lambda *_: asked.append(1)}
+    quick_fedct(stop_when_converged=False).start(fedct_grid(parties(3)), **keywords)
+    assert asked == [1]  # after its last round a run ends anyway
