@@ -11,15 +11,16 @@ from flwr.app import Context, Message
 from grid import InProcessGrid
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, keeping
+from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, kept
 from fedkd_flwr.clients.visit import Visit
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies import FedKT, FedKTConfig
+from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 from fedkd_flwr.wire.records import open_instruction, reply_record
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
@@ -97,6 +98,18 @@ def fedct_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
     return InProcessGrid(handler([FedCTClient(p) for p in members], first), [{}] * len(members), **keywords)
 
 
+def quick_fedct(**keywords: Any) -> FedCT:
+    """Return a FedCT that waits for nobody."""
+    stop = keywords.pop("stop_when_converged", True)
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6, node_deadline_s=0.3, stop_when_converged=stop)
+    return FedCT(config=config, public=public_set(), **keywords)
+
+
+def codes(record: RunRecord, server_round: int = 1) -> dict[str, str]:
+    """Return why each party was left out of a round."""
+    return {r.party: r.code for r in record.rounds[server_round - 1].rejected}
+
+
 def fedkt_grid(members: list[Party], **keywords: Any) -> InProcessGrid:
     first = keywords.get("first_node_id", 1000)
     return InProcessGrid(handler([FedKTClient(p) for p in members], first), [{}] * len(members), **keywords)
@@ -124,7 +137,7 @@ def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]
     """Return what the answer to an instruction may be told as changes to."""
     visit = Visit(client)
     visit.open(arrays, config)
-    return keeping.held_by_server(client, visit.instruction)
+    return kept.held_by_server(client, visit.instruction)
 
 
 def accuracies(strategy: Any) -> list[Any]:

@@ -54,19 +54,10 @@ FIGURES = ("accuracy", "balanced_accuracy")
 class Outcome:
     """What one candidate reached, one entry a seed; NaN where a run did not say.
 
-    Parameters
-    ----------
-    name : str
-        The candidate.
-    figures : dict
-        (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
-    kilobytes, seconds : list of float
-        Sent by a party over the whole run; time of the run.
-    failed : str
-        Why a run of it failed; "" if none did.
-    missing : dict
-        By whose models: which parties lack a figure that the same parties have elsewhere, so that a mean over the
-        others would be of other parties.
+    ``name``: the candidate. ``figures``: (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
+    ``kilobytes``, ``seconds``: sent by a party over the whole run; time of the run. ``failed``: why a run of it failed;
+    "" if none did. ``missing``: by whose models: which parties lack a figure that the same parties have elsewhere, so
+    that a mean over the others would be of other parties.
     """
 
     name: str
@@ -186,34 +177,18 @@ def choose(
 ) -> Comparison:
     """Run each candidate with each seed, and return what they reach.
 
-    Parameters
-    ----------
-    values : mapping
-        Settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties.
-    names : sequence of str
-        Which of `candidates`: with ``values["epsilon"]`` the private ones. By default `QUICK` ones, or all if
-        ``thorough`` or private.
-    thorough : bool
-        Whether all candidates run, with five seeds.
-    seeds : int
-        How many seeds, from ``values["seed"]`` (1 by default) on. 0: one, or five if ``thorough``. Of one seed nothing
-        can be said about noise.
-    whose : {"parties", "home", "server"}
-        Whose model counts.
-    figure : {"", "accuracy", "balanced_accuracy"}
-        What candidates are ranked by; by default balanced accuracy where the classes are imbalanced, else accuracy.
-    progress : callable
-        Called with a line before the first run and after each.
+    ``values``: settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties. ``names``: which of
+    `candidates`: with ``values["epsilon"]`` the private ones. By default `QUICK` ones, or all if ``thorough`` or
+    private. ``thorough``: whether all candidates run, with five seeds. ``seeds``: how many seeds, from
+    ``values["seed"]`` (1 by default) on. 0: one, or five if ``thorough``. Of one seed nothing can be said about noise.
+    ``whose``: whose model counts. ``figure``: what candidates are ranked by; by default balanced accuracy where the
+    classes are imbalanced, else accuracy. ``progress``: called with a line before the first run and after each.
 
     Runs that ended are kept in the folder ``choose`` of ``output-dir``, and are not repeated. A `KeyboardInterrupt`
     ends it with what is known; `Comparison.stopped` says so.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is wrong, a candidate is not known, or every run failed.
-    DataError
-        If the data cannot be loaded.
+    Raises `ConfigError` if a setting is wrong, a candidate is not known, or every run failed. Raises `DataError` if the
+    data cannot be loaded.
     """
     configs = _configs(values, names, thorough, seeds)
     kept = list(dict.fromkeys(seed for _, seed in configs))

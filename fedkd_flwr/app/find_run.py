@@ -64,17 +64,10 @@ def all_runs(output_dir: str | Path = OUTPUT) -> list[Found]:
 def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
     """Return the path of one run's ``record.json``; its folder is the path's parent.
 
-    Parameters
-    ----------
-    text : str or path
-        A run's id or the start of it, its name (the setting ``name``), ``last``, or a path to its folder or record.
-    output_dir : path
-        The folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
+    ``text``: a run's id or the start of it, its name (the setting ``name``), ``last``, or a path to its folder or
+    record. ``output_dir``: the folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
 
-    Raises
-    ------
-    DataError
-        If no run is meant, or several; the message lists candidates.
+    Raises `DataError` if no run is meant, or several; the message lists candidates.
     """
     found = find_runs(text, output_dir)
     if len(found) > 1:

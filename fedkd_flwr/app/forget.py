@@ -24,23 +24,11 @@ def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: 
     That is the server's checkpoint, and what each party kept between rounds: its labels, its model so far, its last
     reply. Ledgers, with the replies that were charged, stay for ever, and so do the records of runs.
 
-    Parameters
-    ----------
-    run : str
-        A run's id or the start of it; where there is a record of it, also its name or a path.
-    root : path
-        A silo's ``state-dir`` or a server's ``output-dir``.
-    party : str
-        Delete this party's alone; "" for all.
-    models : bool
-        Delete the parties' final models, with their cards and pages, too.
+    ``run``: a run's id or the start of it; where there is a record of it, also its name or a path. ``root``: a silo's
+    ``state-dir`` or a server's ``output-dir``. ``party``: delete this party's alone; "" for all. ``models``: delete the
+    parties' final models, with their cards and pages, too.
 
-    Raises
-    ------
-    DataError
-        If there is no such run here, or several.
-    ConfigError
-        If the run is going on.
+    Raises `DataError` if there is no such run here, or several. Raises `ConfigError` if the run is going on.
     """
     folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
     record = folder / "record.json"

@@ -71,12 +71,8 @@ class LiveRun:
     def on_round(self, record: RunRecord) -> None:
         """Write down how far the run is; see `ExchangeStrategy`.
 
-        Raises
-        ------
-        SystemExit
-            If the run was stopped meanwhile: nothing may leave after its record says so.
-        OSError
-            If the record cannot be written.
+        Raises `SystemExit` if the run was stopped meanwhile: nothing may leave after its record says so. Raises
+        `OSError` if the record cannot be written.
         """
         if record.status == "completed":  # the exchange is over, the run is not
             record.status, record.doing = "running", Doing.AFTER

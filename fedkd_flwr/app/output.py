@@ -23,10 +23,7 @@ __all__ = ["continued", "first_run", "output_root", "require_writable"]
 def output_root(text: str, key: str = "output-dir") -> Path:
     """Return the absolute folder for results that setting ``key`` names; ``~/.fedkd`` where it is empty.
 
-    Raises
-    ------
-    ConfigError
-        If the path is relative: a SuperLink's working directory is not the user's.
+    Raises `ConfigError` if the path is relative: a SuperLink's working directory is not the user's.
     """
     root = Path(text or OUTPUT).expanduser()
     if not root.is_absolute():
@@ -37,10 +34,7 @@ def output_root(text: str, key: str = "output-dir") -> Path:
 def require_writable(root: Path) -> None:
     """Refuse a state folder in which this process may not write; a full disk is another matter, and passes.
 
-    Raises
-    ------
-    DataError
-        If so (code ``state-read-only``): no private row decides that, so the server may hear it.
+    Raises `DataError` if so (code ``state-read-only``): no private row decides that, so the server may hear it.
     """
     folder = root
     try:
@@ -59,11 +53,8 @@ def require_writable(root: Path) -> None:
 def continued(config: RunConfig) -> Path | None:
     """Return the folder with the checkpoint of the run that this one continues; None where it continues none.
 
-    Raises
-    ------
-    ConfigError, DataError
-        If there is no such run or checkpoint, it still goes on, or a simulation's parties keep their state in another
-        ``output-dir``.
+    Raises `ConfigError` or `DataError` if there is no such run or checkpoint, it still goes on, or a simulation's
+    parties keep their state in another ``output-dir``.
     """
     return _checkpoint(config.resume_from, config.output_dir, not config.public_path) if config.resume_from else None
 

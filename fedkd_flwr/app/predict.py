@@ -24,24 +24,13 @@ __all__ = ["find_models", "notes", "predictions", "read_class_shares", "read_row
 def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") -> list[Path]:
     """Return the files of the models that are meant: the one of a path, or of a run its server's, else its parties'.
 
-    Parameters
-    ----------
-    text : str
-        A model's file; a folder with models; or a run, as `fedkd_flwr.app.find_run.find_run` takes it.
-    output_dir : path
-        The folder of results whose ``runs`` are searched.
-    party : str
-        The party whose model is meant; "" for the server's.
+    ``text``: a model's file; a folder with models; or a run, as `fedkd_flwr.app.find_run.find_run` takes it.
+    ``output_dir``: the folder of results whose ``runs`` are searched. ``party``: the party whose model is meant; "" for
+    the server's.
 
-    Returns
-    -------
-    list of Path
-        One file; or, where the run's server has no model, one of each party, learnt with the federation.
+    Returns one file; or, where the run's server has no model, one of each party, learnt with the federation.
 
-    Raises
-    ------
-    DataError
-        If there is none; the message lists those that are there.
+    Raises `DataError` if there is none; the message lists those that are there.
     """
     path = Path(text).expanduser()
     if path.is_file() and path.suffix != ".json":
@@ -69,10 +58,7 @@ def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") 
 def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
     """Return the raw rows of a file in any format that `read_table` reads; ``-`` is CSV on stdin.
 
-    Raises
-    ------
-    DataError, MissingExtraError
-        As `read_table`.
+    Raises `DataError` or `MissingExtraError` as `read_table`.
     """
     schema = model.encoder.schema
     if source != "-":
@@ -93,30 +79,16 @@ def predictions(
 ) -> pd.DataFrame:
     """Return a table of answers, one row for each raw row.
 
-    Parameters
-    ----------
-    models : sequence of SavedModel
-        One, or several of one run, whose probabilities are averaged.
-    table : DataFrame
-        Raw rows.
-    id_column : str
-        A column to carry through, as it stands in the table. "" takes the schema's id column, where the table has it.
-    probabilities : bool
-        Whether ``probability_<class>`` stands there for each class.
-    threshold : float or None
-        With two classes: the second one is the answer from this probability on; None: the more probable one.
+    ``models``: one, or several of one run, whose probabilities are averaged. ``table``: raw rows. ``id_column``: a
+    column to carry through, as it stands in the table. "" takes the schema's id column, where the table has it.
+    ``probabilities``: whether ``probability_<class>`` stands there for each class. ``threshold``: with two classes: the
+    second one is the answer from this probability on; None: the more probable one.
 
-    Returns
-    -------
-    DataFrame
-        Columns: the id column, if any; ``prediction``, class names or numbers; the probabilities, float64.
+    Returns columns: the id column, if any; ``prediction``, class names or numbers; the probabilities, float64.
 
-    Raises
-    ------
-    DataError
-        If a column is missing, a value is no number where the schema says so, the label column holds a class that
-        the model does not know, or the id column has the name of an answer; the message names it. With a threshold
-        and other than two classes.
+    Raises `DataError` if a column is missing, a value is no number where the schema says so, the label column holds a
+    class that the model does not know, or the id column has the name of an answer; the message names it. With a
+    threshold and other than two classes.
     """
     model, *others = models
     schema = model.encoder.schema

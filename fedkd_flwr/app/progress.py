@@ -13,12 +13,7 @@ __all__ = ["Progress", "ProgressLine", "duration"]
 class Progress:
     """How far a run is, told by the messages of its rounds.
 
-    Parameters
-    ----------
-    rounds : int
-        Planned rounds.
-    now : callable
-        A clock, in seconds.
+    ``rounds``: planned rounds. ``now``: a clock, in seconds.
     """
 
     def __init__(self, rounds: int, now: Callable[[], float] = time.monotonic) -> None:
@@ -63,12 +58,8 @@ def duration(seconds: float) -> str:
 class ProgressLine:
     """Shows one line on stderr: rewritten in a terminal, elsewhere a new line where it changes its beginning.
 
-    Parameters
-    ----------
-    stream : text stream
-        Where to write.
-    every_s : float
-        Outside a terminal: seconds after which a line is written although only numbers have changed.
+    ``stream``: where to write. ``every_s``: outside a terminal: seconds after which a line is written although only
+    numbers have changed.
     """
 
     def __init__(self, stream: TextIO | None = None, *, every_s: float = 10.0) -> None:

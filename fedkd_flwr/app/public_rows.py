@@ -49,10 +49,7 @@ def template(columns: list[str], *, label: str, classes: list[str]) -> Schema:
 def bin_file(schema: Path, folder: Path) -> PublicSet:
     """Write the public file of a run of noisy sums, made of a schema alone, and a copy of the schema beside it.
 
-    Raises
-    ------
-    DataError
-        If the schema is of images or texts, or a numeric column has no bins.
+    Raises `DataError` if the schema is of images or texts, or a numeric column has no bins.
     """
     read = Schema.read(schema)
     return _write(bin_rows(read), read, folder, "bins.csv")

@@ -44,12 +44,8 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
 def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = False) -> Iterator[str]:
     """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended.
 
-    Raises
-    ------
-    DataError
-        If no run is meant, or several.
-    ConfigError
-        If the run is one of a SuperLink; the message names Flower's command.
+    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run is one of a SuperLink; the
+    message names Flower's command.
     """
     path = find_run(run, output_dir)
     _require_simulated(path, "log")
@@ -68,12 +64,8 @@ def stop_run(run: str | Path, output_dir: str | Path = OUTPUT, *, wait_s: float 
 
     ``wait_s`` are the seconds that it may take to write how it ended.
 
-    Raises
-    ------
-    DataError
-        If no run is meant, or several.
-    ConfigError
-        If the run has ended, or is one of another machine or of a SuperLink.
+    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run has ended, or is one of another
+    machine or of a SuperLink.
     """
     path = find_run(run, output_dir)
     record = RunRecord.load(path)

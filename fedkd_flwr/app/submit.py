@@ -50,19 +50,11 @@ class Submitted:
 def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
     """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink.
 
-    Parameters
-    ----------
-    values : mapping
-        Settings, by key; they are checked first.
-    superlink : str
-        The connection's name in Flower's configuration; "" for its default.
+    ``values``: settings, by key; they are checked first. ``superlink``: the connection's name in Flower's
+    configuration; "" for its default.
 
-    Raises
-    ------
-    ConfigError
-        If a setting is wrong, or the run would be a simulation.
-    FlowerError
-        If the SuperLink refuses the run or cannot be reached.
+    Raises `ConfigError` if a setting is wrong, or the run would be a simulation. Raises `FlowerError` if the SuperLink
+    refuses the run or cannot be reached.
     """
     config = parse_run_config(values)
     if not config.public_path:
@@ -120,10 +112,7 @@ def status(run_id: str, superlink: str = "") -> tuple[str, str]:
 def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[str, Any]:
     """Call ``flwr`` and return its JSON answer.
 
-    Raises
-    ------
-    FlowerError
-        If it says that it failed, or says nothing that can be read.
+    Raises `FlowerError` if it says that it failed, or says nothing that can be read.
     """
     done = run(
         [*_FLWR, *arguments, "--format", "json"],

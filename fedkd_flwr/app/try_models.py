@@ -42,16 +42,11 @@ def try_models(config: RunConfig, num_parties: int) -> list[Note]:
 
     Nothing of the module is imported in this process.
 
-    Returns
-    -------
-    notes : list of Note
-        What works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot be stored.
+    Returns ``notes``: what works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot
+    be stored.
 
-    Raises
-    ------
-    ConfigError
-        If a model fails, does not end within two minutes, or takes too much memory; the message names file and line
-        where they are known.
+    Raises `ConfigError` if a model fails, does not end within two minutes, or takes too much memory; the message
+    names file and line where they are known.
     """
     if not hasattr(os, "fork"):
         return []

@@ -30,7 +30,7 @@ import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
+from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
@@ -42,7 +42,6 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.exchange import Collaborators
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 
 __all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
@@ -51,21 +50,15 @@ __all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
 class DPFedAvgExchange(WeightExchange):
     """FedAvg with central differential privacy. Further parameters as in `WeightExchange`.
 
-    Parameters
-    ----------
-    ledger, budget : LedgerStore and Budget, optional
-        What noise at this server has cost so far, over all runs on this public set, and the most it may.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    ``ledger``, ``budget``, optional: what noise at this server has cost so far, over all runs on this public set, and
+    the most it may. ``noise_rng``, optional: for tests: seeded noise protects nothing.
 
-    Raises
-    ------
-    ConfigError
-        If the net keeps running averages, to which noise cannot be added, or noise cannot be found.
+    Raises `ConfigError` if the net keeps running averages, to which noise cannot be added, or noise cannot be found.
     """
 
     card = CARD
     config: DPFedAvgConfig
+    takes = (*WeightExchange.takes, "ledger", "budget")
     warning = Note(NoteCode.WEIGHTS_AT_SERVER, {"beside": "rows"})
 
     def __init__(
@@ -87,23 +80,16 @@ class DPFedAvgExchange(WeightExchange):
             rule = "keep no running averages, which noise would spoil"
             raise ConfigError(explain("model", rule, self.model.template.net, way_out))
 
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {**super().needs(given, config), "ledger": given.ledger, "budget": given.budget}
-
     @cached_property
     def mechanism(self) -> ClippedSum:
         """What the server does to the updates of one round."""
         return self.config.mechanism(self.num_rounds)
 
     @cached_property
-    def told_config(self) -> DPFedAvgConfig:
+    def told_config(self) -> LocalEpochsConfig:
         """The settings as parties are told them; noise that cannot be found is refused here."""
         _ = self.mechanism
-        return self.config.resolved(
-            num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=self.num_rounds
-        )
+        return super().told_config
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the rounds to come."""

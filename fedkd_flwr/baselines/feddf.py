@@ -37,17 +37,11 @@ def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
 
     Every party counts alike, as in AVGLOGITS of equation (1).
 
-    Parameters
-    ----------
-    logits : iterable of ndarray of shape (num_public, num_classes)
-        One for each party; taken one at a time, so memory does not grow with the parties.
+    ``logits`` (num_public, num_classes): one for each party; taken one at a time, so memory does not grow with the
+    parties.
 
-    Returns
-    -------
-    probs : ndarray of shape (num_public, num_classes), float64
+    Returns ``probs`` (num_public, num_classes), float64.
 
-    Examples
-    --------
     Logits of ln 9 and of 0 for the second class have the mean ln 3:
 
     >>> aggregate([np.array([[0.0, np.log(9.0)]]), np.array([[0.0, 0.0]])]).round(6).tolist()

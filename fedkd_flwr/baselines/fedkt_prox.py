@@ -36,12 +36,8 @@ class FedKTProxExchange(FedProxExchange):
 
     FedKT's round asks all parties, the others a share of them.
 
-    Attributes
-    ----------
-    config : FedKTProxConfig
-        Settings of both parts: level L0 alone, since weights without noise would void every claim.
-    fedkt : FedKTExchange
-        The exchange of the first round; its ``model`` is where FedProx starts.
+    ``config``: settings of both parts: level L0 alone, since weights without noise would void every claim. ``fedkt``:
+    the exchange of the first round; its ``model`` is where FedProx starts.
     """
 
     card = CARD
@@ -139,12 +135,8 @@ Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]
 class FedKTProxClient(FedProxClient):
     """Answers FedKT's round with labels and the rounds after it with weights.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows: naming fedkt-prox allows both parts, naming fedkt the first alone.
-    teacher, student : callable, optional
-        As in `FedKTClient`.
+    ``party``: what it holds and allows: naming fedkt-prox allows both parts, naming fedkt the first alone. ``teacher``,
+    ``student``, optional: as in `FedKTClient`.
     """
 
     card = CARD

@@ -56,28 +56,13 @@ def match_units(
     One party at a time is assigned to the centres of the others, or to new ones, at the least cost (Propositions 2 and
     3): a linear assignment. Two units of one party never share a centre.
 
-    Parameters
-    ----------
-    units : sequence of ndarray of shape (num_units_j, num_weights)
-        Of each party.
-    precisions : sequence of ndarray of shape (num_weights,)
-        1 / sigma^2 of each of a party's weights; >= 0.
-    prior : float
-        1 / sigma_0^2, > 0. The prior mean is zero.
-    gamma, passes
-        As in `PFNMConfig`.
-    rng : Generator
-        Draws the order of the parties in each pass.
+    ``units`` (num_units_j, num_weights): of each party. ``precisions`` (num_weights,): 1 / sigma^2 of each of a party's
+    weights; >= 0. ``prior``: 1 / sigma_0^2, > 0. The prior mean is zero. ``gamma``, ``passes``: as in `PFNMConfig`.
+    ``rng``: draws the order of the parties in each pass.
 
-    Returns
-    -------
-    centres : ndarray of shape (num_centres, num_weights), float64
-        The most probable weights of each centre.
-    owners : list of ndarray of shape (num_units_j,), int64
-        The number of each unit's centre.
+    Returns ``centres`` (num_centres, num_weights), float64: the most probable weights of each centre. Returns
+    ``owners`` (num_units_j,), int64: the number of each unit's centre.
 
-    Examples
-    --------
     Two parties have the units (9, 0) and (0, 9), in different orders. A vague prior leaves their means as they are:
 
     >>> one, other = np.array([[9.0, 0.0], [0.0, 9.0]]), np.array([[0.0, 9.0], [9.0, 0.0]])
@@ -157,22 +142,12 @@ def aggregate(
     its party lacks), and the first layer's by its inputs too. How sure a party is of its weights to a class is its
     share of the class's rows, as in the published code; the paper leaves it open.
 
-    Parameters
-    ----------
-    nets : sequence of (W_1, b_1, ..., W_n, b_n)
-        Of each party: W of shape (outputs, inputs), as torch has them; n >= 2.
-    class_counts : ndarray of shape (num_parties, num_classes)
-        Rows of each class at each party, >= 0.
-    config, rng
-        Settings, and where the order of the parties comes from.
+    ``nets``: of each party: W of shape (outputs, inputs), as torch has them; n >= 2. ``class_counts`` (num_parties,
+    num_classes): rows of each class at each party, >= 0. ``config``, ``rng``: settings, and where the order of the
+    parties comes from.
 
-    Returns
-    -------
-    arrays : list of ndarray, float32
-        W_1, b_1, ..., W_n, b_n.
+    Returns ``arrays``: W_1, b_1, ..., W_n, b_n.
 
-    Examples
-    --------
     Two nets that differ in the order of their two hidden units alone are one net again:
 
     >>> one = [np.array([[5.0], [-5.0]]), np.array([1.0, 2.0]), np.array([[4.0, 0.0], [0.0, 4.0]]), np.zeros(2)]
@@ -213,10 +188,7 @@ def aggregate(
 class PFNMExchange(WeightExchange):
     """One-shot matching of fully connected nets. Parameters as in `WeightExchange`.
 
-    Raises
-    ------
-    ConfigError
-        If the net is not the zoo's ``mlp``.
+    Raises `ConfigError` if the net is not the zoo's ``mlp``.
     """
 
     card = CARD

@@ -51,19 +51,9 @@ def next_control(
 
     It is the mean gradient over the party's local steps, which Option II has at no cost.
 
-    Parameters
-    ----------
-    control, server_control : sequence of ndarray
-        c_i and c.
-    before, after : sequence of ndarray
-        The weights that came, x, and those after the local steps, y.
-    steps : int
-        K, 1 or more.
-    rate : float
-        The learning rate of a local step, > 0.
+    ``control``, ``server_control``: c_i and c. ``before``, ``after``: the weights that came, x, and those after the
+    local steps, y. ``steps``: K, 1 or more. ``rate``: the learning rate of a local step, > 0.
 
-    Examples
-    --------
     Two steps of 0.5 along the gradient 2 - c_i + c = 2 - 1 + 3 lead from 10 to 6; what comes out is that gradient of 2:
 
     >>> next_control([np.array([1.0])], [np.array([3.0])], [np.array([10.0])], [np.array([6.0])], steps=2, rate=0.5)
@@ -83,17 +73,9 @@ def aggregate(
 
     Every party counts alike, however many rows it has, as in Algorithm 1.
 
-    Parameters
-    ----------
-    weights, server_control : sequence of ndarray
-        x and c.
-    replies : sequence of (y_i, c_i+ - c_i)
-        Of the parties that answered, S; at least one.
-    num_parties : int
-        N, all parties of the federation.
+    ``weights``, ``server_control``: x and c. ``replies``: of the parties that answered, S; at least one.
+    ``num_parties``: N, all parties of the federation.
 
-    Examples
-    --------
     Two of four parties moved 1.0 to 2.0 and to 4.0; their controls changed by 1.0 and by 3.0:
 
     >>> one = lambda value: [np.array([value], dtype=np.float32)]
@@ -114,15 +96,9 @@ def aggregate(
 class SCAFFOLDExchange(WeightExchange):
     """SCAFFOLD with option II. Parameters as in `WeightExchange`; the net's optimiser must be plain SGD.
 
-    Attributes
-    ----------
-    control : list of ndarray, float32
-        The server's control c, one array for each of the net.
+    ``control``: the server's control c, one array for each of the net.
 
-    Raises
-    ------
-    ConfigError
-        If the net has another optimiser, or momentum.
+    Raises `ConfigError` if the net has another optimiser, or momentum.
     """
 
     card = CARD

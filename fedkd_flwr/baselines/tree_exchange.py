@@ -19,7 +19,6 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, MetricRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.baselines.trees import NAMES, Trees, checked, model_of
 from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.base import PartyClient
@@ -31,7 +30,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.records import Reply, Room
 
@@ -57,20 +56,14 @@ class TreeExchange(Exchange[PartyTrees]):
 
     Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    test : (X, y), optional
-        Rows to measure the model on after each round.
+    ``test``, optional: rows to measure the model on after each round.
 
-    Attributes
-    ----------
-    trees : dict
-        All trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round.
-    model : Classifier or None
-        What they say together.
+    ``trees``: all trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round. ``model``: what
+    they say together.
     """
 
     boosted: ClassVar[bool]
+    takes = ("test",)
 
     def __init__(self, *, test: tuple[NDArray[Any], NDArray[Any]] | None = None, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -78,11 +71,6 @@ class TreeExchange(Exchange[PartyTrees]):
         self.trees: Trees = {}
         self.model: Classifier | None = None
         self._counted: tuple[int, Any] = (0, 0.0)  # trees, and what they add up to for each test row
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"test": given.test}
 
     @abstractmethod
     def combine(self, parts: Sequence[Trees]) -> Trees:

@@ -50,14 +50,9 @@ _BLOCK = 2**16  # rows times trees that are looked up at once
 class TreeModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
     """What trees say together: the mean of a forest's leaves, or the odds that boosted trees add up to.
 
-    Parameters
-    ----------
-    trees : dict
-        As `Trees`.
-    num_classes : int
-        Boosted trees of more than two classes belong to class 0, 1, ..., 0, 1, ... in their order.
-    boosted : bool
-        Whether leaves hold shares of log-odds, of width 1; else probabilities, of width ``num_classes``.
+    ``trees``: as `Trees`. ``num_classes``: boosted trees of more than two classes belong to class 0, 1, ..., 0, 1, ...
+    in their order. ``boosted``: whether leaves hold shares of log-odds, of width 1; else probabilities, of width
+    ``num_classes``.
     """
 
     trees: Any = None

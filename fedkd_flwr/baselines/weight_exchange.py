@@ -19,14 +19,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg as FlowerFedAvg
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
@@ -35,7 +34,7 @@ from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.records import Reply, Room, numbered, weights_record
 
@@ -63,17 +62,10 @@ class WeightExchange(Exchange[PartyWeights]):
 
     Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    global_model : callable
-        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
-    test : (X, y), optional
-        Rows to measure the model on after each round, through Flower's ``evaluate_fn``.
+    ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
+    optional: rows to measure the model on after each round, through Flower's ``evaluate_fn``.
 
-    Attributes
-    ----------
-    model : Classifier
-        The server's model.
+    ``model``: the server's model.
     """
 
     config: LocalEpochsConfig
@@ -82,6 +74,7 @@ class WeightExchange(Exchange[PartyWeights]):
     rows_tried: int | None = 64
     """Public rows that a party's net must have finite outputs on; None: all."""
     leaves_weights = True
+    takes: ClassVar[tuple[str, ...]] = ("global_model", "test")
     warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "rows"})
     """What the record says in any case."""
 
@@ -97,11 +90,6 @@ class WeightExchange(Exchange[PartyWeights]):
         seed = int(self.rng("model").integers(2**31))
         self.model, self._spare = global_model(seed=seed), global_model(seed=seed)
         self.model.initialize()
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"global_model": given.global_model(), "test": given.test}
 
     def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
         """Take weights to start from; raise `DataError` if they do not fit the net."""
@@ -225,10 +213,7 @@ class FlowerMean(WeightExchange):
 class WeightClient(PartyClient):
     """Sends the weights of the server's net after some passes over this party's rows.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` must be the server's torch net.
+    ``party``: what it holds and allows. Its ``model`` must be the server's torch net.
     """
 
     def learn(self, instruction: Instruction) -> Answer:

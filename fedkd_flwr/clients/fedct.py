@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.kept_model import restore
-from fedkd_flwr.clients.lesson import fit_both, soft_labels
-from fedkd_flwr.clients.pieces import pack_metrics, unpack_metrics
+from fedkd_flwr.clients.kept import kept_model
+from fedkd_flwr.clients.packing import pack_metrics, unpack_metrics
+from fedkd_flwr.clients.rule_answers import public_answers, with_beside
+from fedkd_flwr.clients.targets import fit_both, soft_labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.privacy.noise.labels import LabelNoise
@@ -101,7 +101,7 @@ class FedCTClient(PartyClient):
         fresh = self.party.model(seed=instruction.seed("model"))
         if not fresh.continues:
             return fresh, []
-        kept, notes = restore(self.party, instruction)
+        kept, notes = kept_model(self.party, instruction)
         return kept or fresh, notes
 
     def _train(self, model: Classifier, instruction: Instruction) -> None:

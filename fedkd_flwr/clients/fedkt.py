@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.answer import Answer
-from fedkd_flwr.clients.beside import with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
+from fedkd_flwr.clients.packing import pack_labels, unpack_labels
 from fedkd_flwr.clients.party import ModelFactory, Party
-from fedkd_flwr.clients.pieces import pack_labels, unpack_labels
+from fedkd_flwr.clients.rule_answers import with_beside
 from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.labels.rules import RULES
@@ -39,14 +39,9 @@ _LEAST_S = 0.1  # for a teacher: starting its process takes half of that beside 
 class FedKTClient(OneShotVoteClient):
     """Sends ``students_per_party`` label arrays on all public rows, once (FedKT, Algorithm 1, lines 1-13).
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` is what it measures alone and fits on the final labels.
-    teacher, student : callable, optional
-        Make the teachers and the students; ``party.model`` where not given.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    ``party``: what it holds and allows. Its ``model`` is what it measures alone and fits on the final labels.
+    ``teacher``, ``student``, optional: make the teachers and the students; ``party.model`` where not given.
+    ``noise_rng``, optional: for tests: seeded noise protects nothing.
     """
 
     card = CARD

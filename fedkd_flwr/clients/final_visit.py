@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.keeping import claimed
+from fedkd_flwr.clients.kept import claimed
+from fedkd_flwr.clients.packing import dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.permission import rows_enough
-from fedkd_flwr.clients.pieces import dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.refusals import signed, told_cause
 from fedkd_flwr.clients.visit import Visit, refused
 from fedkd_flwr.data.encoder import Encoder

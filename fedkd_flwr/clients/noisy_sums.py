@@ -17,7 +17,6 @@ from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
-from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.privacy.claims.claim import REPLACED_RECORD
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
@@ -31,19 +30,10 @@ class NoisySumsClient(OneShotVoteClient):
     No record can make counting fail, or end it: any features and a class of the schema are one
     cell of each column. What fails all the same becomes counts of zero, with the same noise.
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` is what it measures alone, and fits on the final labels.
-    noise_rng : Generator, optional
-        For tests: seeded noise protects nothing.
+    Parameters as in `PartyClient`; the party's ``model`` is what it measures alone, and fits on the final labels.
     """
 
     card = CARD
-
-    def __init__(self, party: Party, *, noise_rng: np.random.Generator | None = None) -> None:
-        super().__init__(party)
-        self.noise_rng = noise_rng
 
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse images and texts."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD
 from fedkd_flwr.clients.answer import Answer
-from fedkd_flwr.clients.beside import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
+from fedkd_flwr.clients.rule_answers import public_answers, with_beside
 
 __all__ = ["PATEClient"]
 
@@ -17,10 +17,8 @@ __all__ = ["PATEClient"]
 class PATEClient(OneShotVoteClient):
     """Sends one label array on all public rows, once (PATE, ICLR 2017, section 2, a teacher per party).
 
-    Parameters
-    ----------
-    party : Party
-        What it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final labels.
+    ``party``: what it holds and allows. Its ``model`` is the teacher, what it measures alone, and fits on the final
+    labels.
     """
 
     card = CARD

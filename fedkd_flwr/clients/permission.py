@@ -10,8 +10,7 @@ import numpy as np
 from fedkd_flwr.algorithms.card import kebab
 from fedkd_flwr.clients.door import Ask
 from fedkd_flwr.clients.exchange import PartyExchange
-from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.opening import other_rows
+from fedkd_flwr.clients.instruction import Charge, Instruction, other_rows
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import Code, DataError, RefusalError, explain
 from fedkd_flwr.stores.nothing import NoLedger

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.exchange import PartyExchange
-from fedkd_flwr.clients.opening import withholds
+from fedkd_flwr.clients.instruction import withholds
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.permission import obey, require_claim
 from fedkd_flwr.clients.refusals import code_of, refusal, signed

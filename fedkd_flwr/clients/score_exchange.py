@@ -19,9 +19,9 @@ from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreExchangeConf
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.kept_model import restore
-from fedkd_flwr.clients.lesson import Lesson, averages, nothing_more, taught_by
+from fedkd_flwr.clients.kept import kept_model
 from fedkd_flwr.clients.subset import charge_of_subset, claimed_subset, learnt_from, may_continue, own_rows
+from fedkd_flwr.clients.targets import Lesson, averages, nothing_more, taught_by
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
@@ -148,7 +148,7 @@ class ScoreClient(PartyClient):
         kept: Classifier | None = None
         notes: list[str] = []
         if fresh.supports_soft_steps and may_continue(self.party, instruction):
-            kept, notes = restore(self.party, instruction)
+            kept, notes = kept_model(self.party, instruction)
         self.party, X, y = own_rows(self.party, instruction, rng=self.noise_rng)
         lesson, model = self.lesson(instruction), kept or fresh
         if not model.supports_soft_steps:

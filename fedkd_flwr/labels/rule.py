@@ -61,7 +61,7 @@ class ConsensusRule(ABC):
     once: ClassVar[tuple[str, ...]] = ()
     """What of it a party says once: the first holds for the whole run."""
     speaker: ClassVar[str] = ""
-    """Makes it at a party: a function ``package.module:name``, see `fedkd_flwr.clients.beside`."""
+    """Makes it at a party: a function ``package.module:name``, see `fedkd_flwr.clients.rule_answers`."""
     codec: ClassVar[str] = ""
     """Turns it into bytes with the labels: a module, see `fedkd_flwr.wire.answer_codec`."""
     of_model: ClassVar[bool] = False

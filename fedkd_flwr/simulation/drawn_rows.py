@@ -33,14 +33,8 @@ def with_drawn_rows(
 
     Where no rows are to be drawn, or a run that is continued has its own, they are as they were.
 
-    Parameters
-    ----------
-    config, values
-        The run that is to get them, checked and by key.
-    make_grid : callable
-        ``make_grid(values, run_id=...)`` makes the grid of a run; it is closed here.
-    say : callable
-        Gets a line that says what is done.
+    ``config``, ``values``: the run that is to get them, checked and by key. ``make_grid``: ``make_grid(values,
+    run_id=...)`` makes the grid of a run; it is closed here. ``say``: gets a line that says what is done.
     """
     if not config.draw_public_epsilon or (config.resume_from and config.public_rows):
         return dict(values)

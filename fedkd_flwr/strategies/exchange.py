@@ -55,7 +55,7 @@ def checked_test(
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What an app can hand to a strategy that it makes; an exchange takes what it needs (`Exchange.needs`)."""
+    """What an app can hand to a strategy that it makes; an exchange takes some (`Exchange.takes`)."""
 
     final_model: Callable[[], Callable[..., Classifier]]  # ``final_model()`` returns what makes the server's model
     # ``global_model()`` returns what makes the net whose weights go round
@@ -75,14 +75,9 @@ class Exchange(ABC, Generic[Answered]):
     Its parameters are those of `ExchangeStrategy`, and its collaborators: who is there (``roster``), and where the run
     is kept (``checkpoints``).
 
-    Attributes
-    ----------
-    num_rounds, rounds_done : int
-        Rounds of the run, known when it begins; those of an earlier run that it continues, which count among them.
-    finished_round : int or None
-        The round after which nothing more can change.
-    held : dict
-        By party, the values of its last answer, to which its next answer may give changes.
+    ``num_rounds``, ``rounds_done``: rounds of the run, known when it begins; those of an earlier run that it continues,
+    which count among them. ``finished_round``: the round after which nothing more can change. ``held``: by party, the
+    values of its last answer, to which its next answer may give changes.
     """
 
     card: ClassVar[Card]
@@ -91,6 +86,8 @@ class Exchange(ABC, Generic[Answered]):
     """Settings that may differ in a run that continues another."""
     rounds_before: ClassVar[int] = 0
     """Rounds that come before those that ``num_rounds`` of ``start`` counts."""
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Further parameters that it takes of an app's `Collaborators`."""
     leaves_weights: ClassVar[bool] = False
     """Whether what a round leaves are weights of a net."""
 
@@ -117,9 +114,10 @@ class Exchange(ABC, Generic[Answered]):
         self.held: dict[str, Arrays] = {}
 
     @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
+    def needs(cls, given: Collaborators) -> dict[str, Any]:
         """Return the further parameters that this exchange takes of an app's."""
-        return {}
+        found = {name: getattr(given, name) for name in cls.takes}
+        return {name: value() if callable(value) else value for name, value in found.items()}
 
     # ---------------------------------------------------------------- one round
 

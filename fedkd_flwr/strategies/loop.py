@@ -143,7 +143,7 @@ class ExchangeStrategy(Strategy):
     @classmethod
     def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
         """Return the strategy of an app's run."""
-        own = cls.exchange_type.needs(given, keywords["config"])
+        own = cls.exchange_type.needs(given)
         return cls(given.fraction if cls.exchange_type.card.samples else 1.0, **own, **keywords)
 
     @property

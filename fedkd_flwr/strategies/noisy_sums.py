@@ -26,7 +26,6 @@ from flwr.app import Array, ArrayRecord
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import PayloadError, explain
@@ -35,7 +34,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import encode_labels
@@ -57,20 +56,15 @@ class PartySums(PartyAnswer):
 class NoisySumsExchange(Exchange[PartySums]):
     """The exchange of noisy sums. Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    test : (X, y), optional
-        Rows to measure the server's model on.
+    ``test``, optional: rows to measure the server's model on.
 
-    Attributes
-    ----------
-    model : Classifier or None
-        The server's model, after the round; it holds the sums, `BinnedLinear.sums`.
+    ``model``: the server's model, after the round; it holds the sums, `BinnedLinear.sums`.
     """
 
     card = CARD
     config: NoisySumsConfig
     told_config: NoisySumsConfig
+    takes = ("test",)
 
     def __init__(
         self,
@@ -82,11 +76,6 @@ class NoisySumsExchange(Exchange[PartySums]):
         self.test = checked_test(test, self.public)
         self.bins = Bins.of(self.public, most=self.config.bins)
         self.model: Classifier | None = None
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"test": given.test}
 
     @property
     def mechanism(self) -> NoisyCounts:

@@ -18,7 +18,6 @@ import numpy as np
 from flwr.common import log
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.exchange import VoteFacts, tally
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
@@ -34,7 +33,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.exchange import Collaborators, checked_test
+from fedkd_flwr.strategies.exchange import checked_test
 from fedkd_flwr.strategies.label_exchange import LabelExchange, PartyLabels
 
 __all__ = ["OneShotVote"]
@@ -47,26 +46,17 @@ class OneShotVote(LabelExchange):
 
     Further parameters as in `LabelExchange`.
 
-    Parameters
-    ----------
-    final_model : callable
-        ``final_model(seed=...)`` returns the fresh model the server trains.
-    test : (X, y), optional
-        Rows to measure the final model on.
-    ledger, budget : LedgerStore and Budget, optional
-        What noisy votes at the server have cost so far, over all runs on this public set, and the most they may.
-    noise_rng : Generator, optional
-        For tests: with it the run claims nothing ("none: seeded").
+    ``final_model``: ``final_model(seed=...)`` returns the fresh model the server trains. ``test``, optional: rows to
+    measure the final model on. ``ledger``, ``budget``, optional: what noisy votes at the server have cost so far, over
+    all runs on this public set, and the most they may. ``noise_rng``, optional: for tests: with it the run claims
+    nothing ("none: seeded").
 
-    Attributes
-    ----------
-    model : Classifier or None
-        The final model F, after the round.
-    votes : ndarray of shape (num_public, num_classes), int32
-        The true votes (operator only); halves where uninformative voters cast half.
+    ``model``: the final model F, after the round. ``votes`` (num_public, num_classes), int32: the true votes (operator
+    only); halves where uninformative voters cast half.
     """
 
     config: OneShotVoteConfig
+    takes = ("final_model", "test", "ledger", "budget")
     consistent = False  # whether a party counts only where all its label arrays agree
 
     def __init__(
@@ -91,12 +81,6 @@ class OneShotVote(LabelExchange):
             raise ConfigError(explain("ledger", "be given where a noisy run is kept or continued", None, way_out))
         self.model: Classifier | None = None
         self.votes: NDArray[np.int32] | None = None
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        ledger = {"ledger": given.ledger, "budget": given.budget}
-        return {"final_model": given.final_model(), "test": given.test, **ledger}
 
     @cached_property
     def noise(self) -> NoisyVotes | QuietVotes:

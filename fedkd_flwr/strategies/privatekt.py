@@ -32,7 +32,6 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.privatekt import (
     CARD,
     Knowledge,
@@ -47,7 +46,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.reception import notes_of
@@ -65,27 +64,18 @@ _NO_SHUFFLER = (
 class PrivateKTExchange(Exchange[PartyLabels]):
     """The exchange of PrivateKT. Further parameters as in `Exchange`.
 
-    Parameters
-    ----------
-    global_model : callable
-        ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one.
-    test : (X, y), optional
-        Rows to measure the server's model on after each round.
+    ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
+    optional: rows to measure the server's model on after each round.
 
-    Attributes
-    ----------
-    model : Classifier
-        The server's model.
-    buffer : KnowledgeBuffer
-        What it learnt from in the last rounds.
-    rows : ndarray of shape (transfer_rows,), int64
-        The public rows of the next round.
+    ``model``: the server's model. ``buffer``: what it learnt from in the last rounds. ``rows`` (transfer_rows,), int64:
+    the public rows of the next round.
     """
 
     card = CARD
     config: PrivateKTConfig
     free_settings = Exchange.free_settings | {"delta", "solo_epochs"}
     leaves_weights = True
+    takes = ("global_model", "test")
 
     def __init__(
         self,
@@ -104,11 +94,6 @@ class PrivateKTExchange(Exchange[PartyLabels]):
         self.model = self._fresh("model")
         self.model.initialize()
         self.rows = self._draw(1)
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"global_model": given.global_model(), "test": given.test}
 
     def begin_with(self, arrays: ArrayRecord | None) -> ArrayRecord:
         """Take weights to start from; raise `DataError` if they do not fit the net.

@@ -10,7 +10,7 @@ A folder ``checkpoint`` holds three files, each replaced in one step:
 
 A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
 the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
-the same answer again (`fedkd_flwr.clients.keeping`), and says so. Then the round counts once for it; for everybody else
+the same answer again (`fedkd_flwr.clients.kept`), and says so. Then the round counts once for it; for everybody else
 it counts as often as it was asked.
 
 What each strategy keeps is its own: its ``state`` and ``restore``.
@@ -169,8 +169,6 @@ class Checkpoints:
         way_out = "Continue a run with the settings it began with: --resume takes them from its record."
         names = exchange.config.keys()
         for name, value in _settings(exchange).items():
-            if name not in kept and value == exchange.config.default(name):
-                continue  # a setting that the release which began the run did not have
             if kept.get(name) != value:
                 key = names.get(name, name.replace("_", "-"))
                 raise ConfigError(explain(key, f"be {kept.get(name)!r}, as in the run to continue", value, way_out))

@@ -42,12 +42,7 @@ __all__ = ["SCARLET", "SCARLETExchange"]
 class SCARLETExchange(ScoreExchange):
     """FedMD's exchange with a cache. Parameters as in `ScoreExchange`, with ``config`` a `ScarletConfig`.
 
-    Attributes
-    ----------
-    cache : Cache
-        The averages in use.
-    signals : ndarray of shape (num_rows,), int16
-        What parties are told of each row of the last round.
+    ``cache``: the averages in use. ``signals`` (num_rows,), int16: what parties are told of each row of the last round.
     """
 
     card = CARD

@@ -18,14 +18,13 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate, with_answers
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange, Stage
+from fedkd_flwr.strategies.exchange import Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
@@ -50,21 +49,15 @@ class PartyScores(PartyAnswer):
 class ScoreExchange(Exchange[PartyScores]):
     """Base of the exchanges of scores. Parameters as in `Exchange`, and these.
 
-    Parameters
-    ----------
-    party_rows : sequence of int
-        How many rows each party holds, where the operator knows (simulation): what NFDP's numbers need.
+    ``party_rows``: how many rows each party holds, where the operator knows (simulation): what NFDP's numbers need.
 
-    Attributes
-    ----------
-    average : ndarray of shape (num_rows, num_classes), float64, or None
-        The last round's averages: logits, or probabilities.
-    average_rows : ndarray of shape (num_rows,), int64
-        The public rows they speak of.
+    ``average`` (num_rows, num_classes), float64: the last round's averages: logits, or probabilities. ``average_rows``
+    (num_rows,), int64: the public rows they speak of.
     """
 
     config: ScoreExchangeConfig
     told_config: ScoreExchangeConfig
+    takes = ("party_rows",)
 
     def __init__(self, *, party_rows: Sequence[int] = (), **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -77,11 +70,6 @@ class ScoreExchange(Exchange[PartyScores]):
             rule, seen = "be 0 without labelled public rows", self.config.pretrain_epochs
             way_out = "Name the column of labels in paper.public-label-column, or set paper.pretrain-epochs to 0."
             raise ConfigError(explain("paper.pretrain-epochs", rule, seen, way_out))
-
-    @classmethod
-    def needs(cls, given: Collaborators, config: ExchangeConfig) -> dict[str, Any]:
-        """Return the further parameters that this exchange takes of an app's."""
-        return {"party_rows": given.party_rows() if getattr(config, "subset_rows", 0) else ()}
 
     # ---------------------------------------------------------------- what travels
 

@@ -21,27 +21,8 @@ from fedkd_flwr.stores.checkpoints import save_checkpoint
 from fedkd_flwr.stores.party_state import StoredReply
 
 CALLABLES = (
-    "os:system",
-    "os:popen",
-    "os:remove",
-    "os:execv",
-    "subprocess:run",
-    "subprocess:Popen",
-    "subprocess:check_output",
-    "builtins:exec",
-    "builtins:eval",
-    "builtins:open",
-    "runpy:run_path",
-    "importlib:import_module",
-    "shutil:rmtree",
-    "shutil:copyfile",
-    "pickle:load",
-    "joblib:load",
-    "socket:create_connection",
-    "urllib.request:urlopen",
-    "ctypes:CDLL",
-    "webbrowser:open",
-    "mixed:decision-tree,os:system",
+    *("os:system", "subprocess:run", "builtins:exec", "runpy:run_path", "importlib:import_module", "shutil:rmtree"),
+    *("pickle:load", "socket:create_connection", "ctypes:CDLL", "mixed:decision-tree,os:system"),
 )
 
 
@@ -80,8 +61,10 @@ def silo(tmp_path):
     return {"party": "a", "data-path": f"{tmp_path}/none.csv", "public-path": f"{tmp_path}/public.csv"}
 
 
-@pytest.mark.parametrize(("name", "params"), ABSURD, ids=[f"{name}-{json.dumps(p)[:30]}" for name, p in ABSURD])
-@pytest.mark.parametrize("role", ["model", "teacher-model", "student-model"])
+@pytest.mark.parametrize(
+    ("name", "params", "role"),
+    [(*one, "model") for one in ABSURD] + [(*ABSURD[0], role) for role in ("teacher-model", "student-model")],
+)
 def test_absurd_work_is_refused_before_private_rows_are_read(name, params, role, silo):
     run = {"algorithm": "fedkt", role: f"{name}({', '.join(f'{key}={value!r}' for key, value in params.items())})"}
     with pytest.raises(RefusalError, match=r"named by a run|that a run names"):

@@ -42,7 +42,7 @@ with client_app.never_for_ever({"data-path": "rows.csv", "round-limit-s": 0.1}):
 
 def test_a_silo_s_process_that_hangs_ends_and_says_where(tmp_path):
     ended = subprocess.run(
-        [sys.executable, "-c", HANGS], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", HANGS], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 1
     left_alone = ["a visit that ends is left alone", "so is one of several pieces", "and one in which a person decides"]
@@ -92,3 +92,20 @@ def test_a_code_for_an_instruction_that_cannot_be_opened_is_in_the_egress_log(re
     reply_to(FedCTClient(party("a", *rows(9, seed=0), door=door)), message)
     (line,) = read_log(door.log.path).lines
     assert (line["left"], line["code"]) == (False, "withheld")
+
+
+@pytest.mark.parametrize(
+    ("passed", "slept"), [(0.0, 10.0), (0.5, 9.5), (10.0, 0.0), (10.0 + 2e-15, 0.0), (13.0, 7.0), (25.0, 5.0)]
+)
+def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
+    waits = []
+    monkeypatch.setattr(client_app.time, "monotonic", lambda: 100.0 + passed)
+    monkeypatch.setattr(client_app.time, "sleep", waits.append)
+    client_app.hold_back({"reply-every-s": 10}, 100.0)
+    assert waits == [pytest.approx(slept)]
+
+
+@pytest.mark.parametrize("node", [{}, {"reply-every-s": 0.0}, {"reply-every-s": "soon"}, {"reply-every-s": True}])
+def test_without_reply_at_nothing_is_held_back(monkeypatch, node):
+    monkeypatch.setattr(client_app.time, "sleep", lambda seconds: pytest.fail("slept"))
+    client_app.hold_back(node, 0.0)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from federation import fedct_grid, handler, parties, public_set
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import (
@@ -126,33 +126,6 @@ def test_answers_outside_a_run_are_refused_in_a_sentence():
         _strategy().configure_evaluate(1, ArrayRecord(), ConfigRecord(), fedct_grid(parties(3)))
 
 
-def test_an_evaluate_fn_gets_each_round_s_labels_and_nothing_before_there_are_any():
-    seen = []
-
-    def evaluate(server_round, arrays):
-        seen.append((server_round, list(arrays), arrays["labels"].numpy().shape))
-        return MetricRecord({"round": server_round})
-
-    result = _strategy().start(fedct_grid(parties(3)), num_rounds=2, evaluate_fn=evaluate)
-    assert seen == [(1, ["labels"], (60,)), (2, ["labels"], (60,))]
-    assert [dict(one) for one in result.evaluate_metrics_serverapp.values()] == [{"round": 1}, {"round": 2}]
-
-
-def test_an_evaluate_fn_that_loads_weights_ends_no_run_and_the_record_says_what_it_got():
-    asked = []
-
-    def evaluate(server_round, arrays):
-        asked.append(server_round)
-        return MetricRecord({"accuracy": float(arrays["fc1.weight"].numpy().mean())})
-
-    strategy = _strategy()
-    strategy.start(fedct_grid(parties(3)), num_rounds=2, evaluate_fn=evaluate)
-    assert asked == [1]
-    assert strategy.record.status == "completed"
-    (note,) = (note for note in strategy.record.notes if note.code == "evaluate-fn-failed")
-    assert (note.values["arrays"], note.values["algorithm"]) == ("labels [60]", "fedct")
-
-
 def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
     held = [FedCTClient(party) for party in parties(3)]
     app = ClientApp(client_fn=lambda context: held[context.node_id - 1000].to_client(), mods=[numpy_client_mod])
@@ -162,21 +135,6 @@ def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
     plain.start(InProcessGrid(handler([FedCTClient(party) for party in parties(3)]), [{}] * 3), num_rounds=2)
     assert np.array_equal(strategy.consensus, plain.consensus)
     assert [p.federated for p in strategy.record.parties] == [p.federated for p in plain.record.parties]
-
-
-def test_a_run_stops_where_should_stop_of_a_newer_flower_says_so():
-    strategy, grid, asked = _strategy(), fedct_grid(parties(3)), []
-
-    def should_stop(server_round, result):
-        asked.append((server_round, list(result.train_metrics_clientapp)))
-        return server_round == 2
-
-    strategy.start(grid, num_rounds=5, should_stop=should_stop)
-    assert asked == [(1, [1]), (2, [1, 2])]
-    assert [r.server_round for r in strategy.record.rounds] == [1, 2]
-    assert [m.content["config"]["server-round"] for m in grid.sent] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
-    assert strategy.record.status == "completed"
-    assert all(party.federated for party in strategy.record.parties)  # they got the result
 
 
 def test_a_grid_takes_the_arguments_of_a_newer_flower():

@@ -14,17 +14,15 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.app.legacy import LegacyStrategy, node_of
 from fedkd_flwr.baselines.fedprox import FedProx
-from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PATEClient, PrivateKTClient
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.strategies import (
-    PATE,
     FedCT,
     FedCTConfig,
     FedKT,
     FedKTConfig,
     FedMD,
     FedMDConfig,
-    PATEConfig,
     PrivateKT,
     PrivateKTConfig,
 )
@@ -118,23 +116,6 @@ def test_fedct_gives_what_the_present_api_gives_round_by_round(monkeypatch):
     assert history.losses_distributed == [(3, pytest.approx(1.0 - shared))]
 
 
-@pytest.mark.parametrize(
-    ("make", "client", "grid"), [(fedct, FedCTClient, fedct_grid), (fedkt, FedKTClient, fedkt_grid)]
-)
-def test_density_ratios_give_what_they_give_in_the_present_api(monkeypatch, make, client, grid):
-    def members():
-        return parties(allow=frozenset({"fedct", "fedkt", "density-ratio"}))
-
-    rounds = 2 if make is fedct else 1
-    make = partial(make, consensus="density-ratio")
-    expected = _present(monkeypatch, make, members(), grid, rounds)
-    strategy = make()
-    fed(strategy, [client(p) for p in members()], rounds=rounds)
-    assert strategy.record.consensus_rule == expected.record.consensus_rule == "density-ratio"
-    assert (strategy.exchange.consensus == expected.exchange.consensus).all()
-    assert round_facts(strategy.record) == round_facts(expected.record)
-
-
 def test_fedkt_leaves_the_same_model_and_flower_s_history_holds_its_accuracy(monkeypatch):
     expected = _present(monkeypatch, fedkt, parties(), fedkt_grid, 1)
     strategy = fedkt()
@@ -159,11 +140,6 @@ def _net(*, seed):
     return model(seed=seed, name="mlp", hidden=[8], optimizer="sgd", lr=0.1, batch_size=8)
 
 
-def _pate():
-    config = PATEConfig(seed=1, nodes_stable_s=1e-6)
-    return PATE(config=config, public=public_set(), final_model=model), PATEClient, 1
-
-
 def _privatekt():
     config = PrivateKTConfig(seed=1, nodes_stable_s=1e-6, local_epochs=1, solo_epochs=1)
     return PrivateKT(config=config, public=public_set(), global_model=_net), PrivateKTClient, 2
@@ -174,7 +150,7 @@ def _fedmd():
     return FedMD(config=config, public=public_set()), FedMDClient, 2
 
 
-@pytest.mark.parametrize("make", [_pate, _privatekt, _fedmd])
+@pytest.mark.parametrize("make", [_privatekt, _fedmd])
 def test_other_algorithms_run_too_whatever_arrays_they_send(make):
     pytest.importorskip("torch")
     strategy, client, rounds = make()

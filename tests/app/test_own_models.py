@@ -12,16 +12,11 @@ from grid import InProcessGrid
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import federate
-from fedkd_flwr.app.try_models import try_final_model, try_models
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.table import summary_table
-from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.settings.run_settings import read_settings
-from fedkd_flwr.simulation.rows import simulated_pool
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "your-model.md"
 FOLDER = Path(__file__).parents[2] / "examples" / "models"
@@ -44,7 +39,6 @@ ALGORITHMS = {
     "fedct": {"steps-per-round": 3},
     "fedmd": {"answer-form": "logits", "paper.initial-epochs": 1},
     "privatekt": {"paper.solo-epochs": 1, "local-epochs": 1},
-    "fedprox": {"paper.solo-epochs": 1, "local-epochs": 1},
     "scaffold": {
         "paper.solo-epochs": 1,
         "local-epochs": 1,
@@ -130,43 +124,6 @@ def test_a_torch_module_of_ten_lines_works_keeps_its_state_and_is_saved(tmp_path
 
 # ------------------------------------------------------------------------------------------------------- faulty models
 
-FAULTS = {
-    "Raises": r"ValueError: no luck \(faulty_models\.py, line \d+, in fit\)",
-    "Short": r"must have shape \(24,\), got \(23,\)\. Short\.predict \(faulty_models\.py, line \d+\) returned them",
-    "NotANumber": r"got nan at row 0 .* NotANumber\.predict \(faulty_models\.py, line \d+\)",
-    "Floats": r"got 0\.5 at row 0 .* Floats\.predict \(faulty_models\.py, line \d+\)",
-    "WrongClasses": r"got 77 at row 0 .* WrongClasses\.predict \(faulty_models\.py, line \d+\)",
-    "Hangs": r"must end within 1\.5 s \(time for a fit of 24 rows\).* It was at faulty_models\.py, line \d+, in fit",
-    "Huge": r"(?:MemoryError|ValueError): .*\(faulty_models\.py, line \d+, in fit\)",
-    "Unpicklable": r"Unpicklable\.__init__ \(faulty_models\.py, line \d+\) makes must be copied .*lock",
-    "Dies": r"ended without an answer",
-}
-SURPRISES = {
-    "Mutates": r"Mutates\.fit \(faulty_models\.py, line \d+\) writes into the rows",
-    "Random": r"Random\.predict \(faulty_models\.py, line \d+\) gives the same rows other labels each time",
-    "Uneven": r"Uneven\.predict_proba \(faulty_models\.py, line \d+\): 24 of 24 rows .* do not sum to 1",
-    "Prints": None,
-}
-
-
-def _config(name, **settings):
-    return parse_run_config({**FAST, "algorithm": "fedct", "model": f"faulty_models:{name}", **settings})
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_faulty_model_is_named_with_file_and_line_before_round_1(name, monkeypatch):
-    if name == "Hangs":
-        monkeypatch.setattr("fedkd_flwr.app.try_models._SECONDS", 1.5)
-    with pytest.raises(ConfigError, match=f"model faulty_models:{name} .*{FAULTS[name]}"):
-        try_models(_config(name), 2)
-
-
-@pytest.mark.parametrize("name", SURPRISES)
-def test_a_model_that_works_oddly_is_noted(name):
-    notes = try_models(_config(name), 2)
-    assert len(notes) == (SURPRISES[name] is not None)
-    assert all(re.search(SURPRISES[name], note_sentence(note)) for note in notes)
-
 
 def test_a_model_that_writes_into_its_rows_changes_no_other_s_data(tmp_path):
     record = _run(tmp_path, algorithm="fedct", model="faulty_models:Mutates", **{"num-rounds": 1})
@@ -208,15 +165,6 @@ def test_a_failure_of_the_server_s_own_model_is_named_with_file_and_line(tmp_pat
         _run(tmp_path, algorithm="fedkt", **settings)
     record = RunRecord.load(tmp_path / "runs" / "1" / "record.json")
     assert re.fullmatch(r"ValueError: too many rows \(faulty_models\.py, line \d+, in fit\)", record.reason)
-
-
-def test_a_real_server_tries_its_own_model_on_public_rows_before_round_1():
-    config = _config("Short", algorithm="fedkt", **{"final-model": "faulty_models:Raises"})
-    public = simulated_pool(config).public
-    with pytest.raises(ConfigError, match=f"model faulty_models:Raises .*{FAULTS['Raises']}"):
-        try_final_model(config, public)
-    assert try_final_model(_config("Raises", algorithm="fedkt", **{"final-model": "knn"}), public) == []
-    assert try_final_model(_config("Raises"), public) == []  # of FedCT the server trains none
 
 
 def test_where_nobody_answers_the_cause_is_named_once_and_fewer_parties_are_not_advised(tmp_path):

@@ -106,8 +106,9 @@ def _with_client_fn():
     return "\n".join(lines) + "\n\n" + CLIENT_FN
 
 
-@pytest.mark.parametrize("server", [SERVER, LEGACY_SERVER], ids=["start", "server_fn"])
-@pytest.mark.parametrize("client", [CLIENT, _with_client_fn()], ids=["handlers", "client_fn"])
+@pytest.mark.parametrize(
+    ("server", "client"), [(SERVER, CLIENT), (LEGACY_SERVER, _with_client_fn())], ids=["present", "older API"]
+)
 def test_the_project_of_the_page_runs_and_gives_the_figures_of_the_page(project, capsys, server, client):
     project(server, client)
     printed = capsys.readouterr().out

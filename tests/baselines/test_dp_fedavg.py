@@ -8,6 +8,8 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord
 from weights import codes, grid_of, make, members, run, same
 
+from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
+from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
@@ -34,6 +36,8 @@ def test_hardly_clipped_and_hardly_noisy_it_is_the_mean_of_equal_parties():
     fedavg, _ = run("fedavg", rounds=1)
     for one, other in zip(strategy.exchange.model.arrays(), fedavg.model.arrays(), strict=True):
         assert one == pytest.approx(other, abs=0.15)  # noise of 0.1 on a sum of four
+    (claim,) = strategy.claims
+    assert (claim.epsilon, claim.basis) == (math.inf, "none: seeded")
 
 
 def test_no_party_moves_the_weights_further_than_its_share_of_the_clipping_norm():
@@ -110,12 +114,6 @@ def test_a_group_s_claim_counts_the_rounds_of_whoever_was_asked_most():
     assert f"; {most} rounds of the party asked most often" in strategy.claims[0].mechanism
 
 
-def test_seeded_noise_is_claimed_as_nothing():
-    strategy, _ = run("dp-fedavg", rounds=1, given={"noise_rng": np.random.default_rng(1)})
-    assert strategy.claims[0].epsilon == math.inf
-    assert strategy.claims[0].basis == "none: seeded"
-
-
 def charged(tmp_path, **settings):
     ledger = LedgerStore(tmp_path, party="server", data_digest="0" * 64)
     given = {"ledger": ledger, "record": RunRecord(run_id="1", algorithm="dp-fedavg"), **settings}
@@ -160,3 +158,31 @@ def test_a_net_with_running_averages_is_refused():
     with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=True"):
         make("dp-fedavg", global_model=net(False))
     make("dp-fedavg", global_model=net(True))
+
+
+# ------------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize("rounds", [1, 30])
+def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
+    mechanism = DPFedAvgConfig(epsilon=2.0, delta=1e-6).mechanism(rounds)
+    cost = Accountant().compose(mechanism.dp_event(), rounds).epsilon(1e-6)
+    assert 1.98 < cost <= 2.0
+
+
+def test_noise_is_not_given_twice():
+    with pytest.raises(ConfigError, match=r"paper.noise-multiplier must keep .* where epsilon is 2\.0"):
+        DPFedAvgConfig(epsilon=2.0, noise_multiplier=3.0)
+
+
+def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():
+    assert DPFedAvgConfig().privacy == "server"
+    assert CARD.noise == ("server",)
+    assert set(DPFedAvgConfig().told()) == {"seed", "local-epochs", "solo-epochs"}
+
+
+def test_noise_that_is_given_is_that_of_every_round_with_the_clipping_norm_that_is_given():
+    for rounds in (1, 30):
+        assert DPFedAvgConfig(clip=0.25, noise_multiplier=3.0).mechanism(rounds) == ClippedSum(
+            clip=0.25, noise_multiplier=3.0
+        )

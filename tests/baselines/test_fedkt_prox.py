@@ -5,7 +5,9 @@ from federation import parties, party, public_set, rows
 from flwr.app import ArrayRecord
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
-from fedkd_flwr.baselines.cards import FedProxConfig
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
+from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
+from fedkd_flwr.baselines.cards import FedKTProxConfig, FedProxConfig
 from fedkd_flwr.baselines.fedkt_prox import FedKTProx
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -14,10 +16,10 @@ pytest.importorskip("torch")
 
 
 def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
-    strategy, grid = run("fedkt-prox", rounds=3)
+    strategy, grid = run("fedkt-prox", rounds=2, proximal_mu=0.25)
     record = strategy.record
     assert (record.status, record.algorithm) == ("completed", "fedkt-prox")
-    assert [r.server_round for r in record.rounds] == [1, 2, 3, 4]
+    assert [r.server_round for r in record.rounds] == [1, 2, 3]
     first = strategy.exchange.fedkt.model.arrays()
     sent = grid.sent[4].content  # the first message of FedProx's first round
     assert sent["config"]["server-round"] == 2
@@ -25,9 +27,21 @@ def test_fedkt_prox_starts_from_the_model_that_fedkt_s_round_leaves():
     assert record.rounds[0].server_accuracy == (strategy.exchange.fedkt.model.predict(TEST[0]) == TEST[1]).mean()
     assert record.rounds[0].bytes_up < record.rounds[1].bytes_up  # labels, then weights
     kinds = [m.metadata.message_type for m in grid.sent]
-    assert kinds == ["train"] * 16 + ["evaluate"] * 4  # parties finish once, at the end
-    assert Note(NoteCode.FEDKT_FIRST, {"later": 3}) in record.notes
+    assert kinds == ["train"] * 12 + ["evaluate"] * 4  # parties finish once, at the end
+    assert Note(NoteCode.FEDKT_FIRST, {"later": 2}) in record.notes
     assert record.seconds >= sum(r.seconds for r in record.rounds)
+    # each round is told the settings of its own algorithm and of no other
+    told, later = grid.sent[0].content["config"], sent["config"]
+    assert (told["algorithm"], told["students-per-party"], told["teachers-per-student"]) == ("fedkt", 1, 2)
+    assert "proximal-mu" not in told
+    assert told["party-models"] is False  # parties finish once, on what comes out at the end
+    assert (later["algorithm"], later["proximal-mu"]) == ("fedkt-prox", 0.25)
+
+
+def test_neither_the_order_of_replies_nor_node_ids_change_a_result():
+    one, _ = run("fedkt-prox", rounds=1)
+    other, _ = run("fedkt-prox", rounds=1, order=[2, 0, 3, 1], first_node_id=5000)
+    assert same(one.model.arrays(), other.model.arrays())
 
 
 def test_fedkt_prox_is_ahead_of_fedprox_from_fresh_weights_after_one_round():
@@ -38,8 +52,8 @@ def test_fedkt_prox_is_ahead_of_fedprox_from_fresh_weights_after_one_round():
 
 def test_state_kept_in_fedkt_s_round_is_not_taken_for_a_reply_of_fedprox(tmp_path):
     held = parties(4, state=tmp_path, allow=frozenset({"fedkt-prox"}), model=net)
-    with_state, _ = run("fedkt-prox", held=held)
-    without, _ = run("fedkt-prox")
+    with_state, _ = run("fedkt-prox", rounds=1, held=held)
+    without, _ = run("fedkt-prox", rounds=1)
     assert same(with_state.model.arrays(), without.model.arrays())
 
 
@@ -54,10 +68,12 @@ def test_a_model_that_saw_one_class_has_no_weights_to_start_from():
 
 
 def test_a_party_that_allows_fedkt_shares_labels_and_then_no_weights():
-    held = [*members(3, algorithm="fedkt-prox"), party("labels-only", *rows(20, seed=8), model=net)]
-    strategy, _ = run("fedkt-prox", rounds=2, held=held)
+    others = [party("labels-only", *rows(20, seed=8), model=net)]
+    others += [party("weights-only", *rows(20, seed=9), model=net, allow=frozenset({"fedprox"}))]
+    strategy, _ = run("fedkt-prox", rounds=1, held=[*members(3, algorithm="fedkt-prox"), *others])
     assert "labels-only" in strategy.record.rounds[0].answered
-    assert codes(strategy, 2) == codes(strategy, 3) == {"labels-only": "not-allowed"}
+    assert codes(strategy) == {"weights-only": "not-allowed"}
+    assert codes(strategy, 2) == {"labels-only": "not-allowed", "weights-only": "not-allowed"}
 
 
 def test_a_second_node_with_a_taken_name_is_turned_away_also_when_the_first_part_is_over():
@@ -91,10 +107,76 @@ def test_another_algorithm_s_settings_are_refused():
         FedKTProx(config=FedProxConfig(), public=public_set(), global_model=net)
 
 
-def test_each_round_is_told_the_settings_of_its_own_algorithm_and_of_no_other():
-    _, grid = run("fedkt-prox", rounds=1, proximal_mu=0.25)
-    first, later = dict(grid.sent[0].content["config"]), dict(grid.sent[4].content["config"])
-    assert (first["algorithm"], first["students-per-party"], first["teachers-per-student"]) == ("fedkt", 1, 2)
-    assert "proximal-mu" not in first
-    assert first["party-models"] is False  # parties finish once, on what comes out at the end
-    assert (later["algorithm"], later["proximal-mu"]) == ("fedkt-prox", 0.25)
+# ------------------------------------------------------------------------------------------------------------- settings
+
+
+SIZES = {"num_public": 60, "num_classes": 3}
+
+
+def test_each_setting_stands_where_its_own_algorithm_has_it():
+    assert FedKTProxConfig.keys() == {**FedKTConfig.keys(), **FedProxConfig.keys()}
+    assert FedKTProxConfig.keys()["proximal_mu"] == "fedprox.proximal-mu"
+    assert FedKTProxConfig.keys()["voting"] == "fedkt.voting"
+
+
+def test_the_parts_are_told_apart():
+    config = FedKTProxConfig(
+        seed=3,
+        node_deadline_s=9.0,
+        ties="lowest",
+        students_per_party=3,
+        voting="plain",
+        local_epochs=2,
+        proximal_mu=0.5,
+    )
+    assert config.first == FedKTConfig(
+        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, voting="plain", party_models=False
+    )
+    assert type(config.first) is FedKTConfig
+
+
+def test_alone_a_net_trains_for_as_many_epochs_as_fedprox_s_rounds():
+    config = FedKTProxConfig(local_epochs=3)
+    found = config.resolved(**SIZES, num_rounds=4)
+    assert found == FedKTProxConfig(local_epochs=3, solo_epochs=12)
+    assert FedKTProxConfig(local_epochs=3, solo_epochs=2).resolved(**SIZES, num_rounds=4).solo_epochs == 2
+
+
+def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
+    class Model:
+        def train_epochs(self, X, y, *, epochs):
+            return (X, y, epochs)
+
+    assert CARD.train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
+        "X",
+        "y",
+        12,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"level": "L1", "noise": "laplace", "paper.gamma": 0.1},
+            "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Drop it, or use fedkt.",
+        ),
+        (
+            {"level": "L2", "noise": "gaussian", "paper.sigma": 1.0},
+            "fedkt.level must be L0: FedProx's weights carry no noise",
+        ),
+        (
+            {"party_models": False},
+            "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
+        ),
+        (
+            {"noise": "laplace", "paper.gamma": 0.1},
+            "noise must be none: FedProx's weights carry no noise, got 'laplace'",
+        ),
+        ({"proximal_mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        FedKTProxConfig(**settings)
+    assert message in str(caught.value)

@@ -1,11 +1,8 @@
 """Pooled forest: the mean of the parties' forests."""
 
 import numpy as np
-import pytest
-from federation import model
 from tree_parties import MODELS, TEST, members, run
 
-from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.seeds import derive_seed
 
 
@@ -19,14 +16,3 @@ def test_it_says_the_mean_of_what_the_parties_forests_say():
     np.testing.assert_allclose(strategy.model.predict_proba(TEST[0]), mean, atol=1e-6)
     assert strategy.record.server["common"] == strategy.model.metrics(*TEST)
     assert len(strategy.exchange.trees["sizes"]) == 15
-
-
-def test_a_party_that_does_not_allow_it_sends_no_tree():
-    refusing = [type(one)(**{**vars(one), "allow": frozenset({"fedct"})}) for one in members("pooled-forest", 2)]
-    with pytest.raises(TooFewPartiesError, match="not-allowed"):
-        run("pooled-forest", held=refusing)
-
-
-def test_another_model_is_refused_by_name():
-    with pytest.raises(TooFewPartiesError, match="wrong-config"):
-        run("pooled-forest", held=members("pooled-forest", model=model))

@@ -63,8 +63,8 @@ def test_by_default_no_party_sends_them():
     [
         {"privacy": "server"},
         {"privacy": "party"},
-        {"label-mechanism": "randomized-response", "label-epsilon": 1.0},
-        {"privacy": "party", "label-mechanism": "randomized-response", "label-epsilon": 1.0},
+        {"label-mechanism": "randomized-response", "paper.label-epsilon": 1.0},
+        {"privacy": "party", "label-mechanism": "randomized-response", "paper.label-epsilon": 1.0},
     ],
 )
 def test_a_server_that_asks_for_ratios_beside_noise_is_refused(noise):
@@ -88,8 +88,7 @@ def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkey
     assert calls == [1]
 
 
-@pytest.mark.parametrize("name", ["fedct", "fedkt", "pate"])
-@pytest.mark.parametrize("kind", ["mlp", "random-forest"])
+@pytest.mark.parametrize(("name", "kind"), [(name, "mlp") for name in CLIENTS] + [("fedct", "random-forest")])
 def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kind, monkeypatch):
     """What tells own rows from public ones is made to know no class here."""
     pytest.importorskip("torch")

@@ -1,21 +1,129 @@
-"""A party's model answers for its owner's class shares at home, and for the federation's on common rows."""
-
-from __future__ import annotations
+"""What a party holds and allows, and for whose class shares its model answers."""
 
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-from federation import fedct_grid, party, public_set, rows, run_fedkt
+from federation import fedct_grid, model, party, public_set, rows, run_fedkt
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.lesson import fit_both, soft_labels
-from fedkd_flwr.errors import PayloadError
+from fedkd_flwr.clients import FedKTClient
+from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.populations import Answering, learnt_shares
+from fedkd_flwr.models.populations import Answering
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.wire.score_codec import encode_scores
+
+
+def test_a_budget_needs_a_ledger_that_remembers():
+    with pytest.raises(DataError, match="ledger must be given with a finite budget"):
+        party("a", *rows(20, seed=0), budget=Budget(epsilon=1.0))
+
+
+def test_a_ledger_needs_the_number_of_the_run(tmp_path):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    with pytest.raises(DataError, match=r"run_id must be given with a ledger, got ''\. Give str\(context"):
+        party("a", *rows(20, seed=0), ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "code", "message"),
+    [
+        (np.zeros((0, 2)), np.zeros(0, np.int16), Code.NO_ROWS, r"rows of a must be \(n, d\) and \(n,\) with n >= 1"),
+        (np.zeros((4, 3)), np.zeros(4, np.int16), Code.WRONG_DATA, "rows of a must have 2 features, got 3"),
+        (np.zeros((1, 2)), np.array([3]), Code.CLASS_OUTSIDE_SCHEMA, r"y of a must lie within 0..2, got 3"),
+    ],
+)
+def test_rows_that_fit_nothing_are_refused(X, y, code, message):
+    with pytest.raises(DataError, match=message) as caught:
+        party("a", X.astype(np.float32), y)
+    assert caught.value.code == code
+
+
+def test_a_shuffled_series_of_labels_gives_the_same_run_as_its_values():
+    """Rows are taken by their places; a Series would be looked up by its index."""
+    made = []
+    for kind in (np.asarray, lambda y: pd.Series(y, index=np.arange(len(y))[::-1])):
+        members = [party(name, X, kind(y)) for name, (X, y) in (("a", rows(40, seed=1)), ("b", rows(40, seed=2)))]
+        strategy, _ = run_fedkt(members)
+        made.append(strategy.exchange.model.predict(public_set().X))
+    assert (made[0] == made[1]).all()
+
+
+def test_a_bare_estimator_of_a_party_is_wrapped_by_itself():
+    """Every party was left out as `internal`: 'RandomForestClassifier' object has no attribute 'continues'."""
+    forest = lambda seed: RandomForestClassifier(5, random_state=seed)  # noqa: E731
+    made = []
+    for kind in (forest, lambda *, seed: Classifier(forest(seed), num_classes=3)):
+        members = [party(name, *rows(40, seed=i), model=kind) for i, name in enumerate("ab")]
+        strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public_set(), min_available_nodes=2)
+        strategy.start(fedct_grid(members), num_rounds=2)
+        made.append([strategy.consensus.tolist(), [p.federated["common"].accuracy for p in strategy.record.parties]])
+        teachers = FedKTClient(members[0], teacher=kind)
+        assert teachers.teacher(seed=1).num_classes == 3
+    assert made[0] == made[1]
+    assert len(made[0][1]) == 2
+
+
+def test_a_frame_of_rows_is_taken_as_an_array():
+    X, y = rows(20, seed=1)
+    assert isinstance(party("a", pd.DataFrame(X), y.tolist()).X, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"allow": "dp-fedavg"}, r"allow must be a set of names, no text, got 'dp-fedavg'"),
+        (
+            {"share_metrics": "balanced-accuracy"},
+            r"share-metrics must be a collection of names, no text, got 'balanced-accuracy'",
+        ),
+        ({"model": model(seed=0)}, r"model must be a function that makes a fresh model from a seed, got 'Classifier'"),
+        ({"tests": {"holdout": rows(3, seed=1)}}, r"tests must name its rows own or common, got 'holdout'"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_where_the_party_is_made(given, message):
+    """A text passes for a collection: of its letters, so "dp-fedavg" allowed FedAvg too."""
+    with pytest.raises(ConfigError, match=message):
+        party("a", *rows(9, seed=1), **given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X, y[:-1]), r"'own' test rows of a must be \(n, d\) and \(n,\), got X \(9, 2\), y \(8,\)"),
+        (lambda X, y: (X[:, :1], y), r"'own' test rows of a must have 2 features, got 1"),
+        (lambda X, y: (X, y + 1), r"y of 'own' test rows of a must lie within 0..2, got 3 at row \d"),
+        (lambda X, y: (X, y.astype(str)), r"y of 'own' test rows of a must hold integers.*red, green, blue"),
+    ],
+)
+def test_test_rows_that_would_be_measured_wrongly_are_refused(change, message):
+    with pytest.raises(DataError, match=message):
+        party("a", *rows(9, seed=1), tests={"own": change(*rows(9, seed=2))})
+
+
+def test_test_rows_that_a_model_cannot_answer_are_named():
+    X, y = rows(9, seed=2)
+    X[0, 0] = np.nan
+    member = party("a", *rows(9, seed=1), tests={"own": (X, y)})
+    learnt = model(seed=0).fit(member.X, member.y)
+    for measure in (member.metrics, member.progress):
+        with pytest.raises(DataError, match=r"'own' test rows of a: X must be finite"):
+            measure(learnt)
+
+
+def test_rows_of_texts_have_one_digest_in_every_process(tmp_path):
+    """The bytes of an array of texts are addresses, which no second process has."""
+    X = np.array([["pump one"], ["pump two"]], dtype=object)
+    members = []
+    for texts in (X, np.array([["pump " + "one"], ["".join(["pump", " two"])]], dtype=object)):
+        public, state = replace(public_set(), X=texts), PartyState(tmp_path, party="a", run_id="1")
+        members.append(party("a", texts, np.array([0, 1]), public=public, state=state, tests={}))
+    assert members[0].rows_digest == members[1].rows_digest
 
 
 def _bells(*, seed):
@@ -83,46 +191,3 @@ def test_a_process_of_its_own_keeps_the_class_shares():
     from fedkd_flwr.models.serialize import loads
 
     assert set(loads(seen[0].model.data, trust=True).shares) == {"taught", "own", "common"}
-
-
-# ------------------------------------------------------------------------------------------------ soft labels
-
-
-def _told(member, labels, probs, server_round=1):
-    arrays = {"probs": encode_scores(probs, public=member.spec, server_round=server_round, kind="probs", bits=4)}
-    return Instruction(server_round=server_round, config=None, labels=labels, arrays=arrays)
-
-
-def test_probabilities_that_come_with_the_final_labels_are_what_a_model_learns():
-    member = party("p", *rows(30, seed=1), model=_bells)
-    probs = np.tile([0.5, 0.3, 0.2], (60, 1))
-    labels = np.zeros(60, np.int16)
-    labels[:10] = -1  # rows without a label are not learnt
-    told = _told(member, labels, probs)
-    found = soft_labels(member, told)
-    np.testing.assert_allclose(found, probs, atol=1 / 15)
-    soft = fit_both(member.model(seed=0), member, told, found)
-    X = np.concatenate([member.X, member.public.X[10:]])
-    wanted = member.model(seed=0).fit_soft(X, np.concatenate([np.eye(3)[member.y], found[10:]]))
-    assert np.array_equal(soft.predict_proba(member.X), wanted.predict_proba(member.X))
-    hard = fit_both(member.model(seed=0), member, told, None)
-    assert not np.array_equal(hard.predict_proba(member.X), soft.predict_proba(member.X))
-    shares = learnt_shares(soft, member.y, labels, found)
-    counted = found[10:].sum(axis=0) + 1
-    np.testing.assert_allclose(shares["common"], counted / counted.sum())
-
-
-@pytest.mark.parametrize("labels", [None, np.full(60, -1, np.int16)])
-def test_without_labels_a_model_learns_its_own_rows(labels):
-    member = party("p", *rows(30, seed=1), model=_bells)
-    told = Instruction(server_round=1, config=None, labels=labels)
-    assert soft_labels(member, told) is None
-    wanted = member.model(seed=0).fit(member.X, member.y).predict_proba(member.X)
-    assert np.array_equal(fit_both(member.model(seed=0), member, told, None).predict_proba(member.X), wanted)
-
-
-def test_probabilities_of_another_round_are_refused():
-    member = party("p", *rows(30, seed=1))
-    told = _told(member, np.zeros(60, np.int16), np.tile([0.5, 0.3, 0.2], (60, 1)))
-    with pytest.raises(PayloadError, match="round"):
-        soft_labels(member, replace(told, server_round=2))

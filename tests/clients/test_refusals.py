@@ -1,12 +1,16 @@
+"""What leaves for an error, and what stays in the party's own log."""
+
 from __future__ import annotations
 
 import errno
 import logging
 
 import pytest
+from visits import code
 
+from fedkd_flwr.clients import RefusingClient
 from fedkd_flwr.clients.refusals import refusal
-from fedkd_flwr.errors import Code
+from fedkd_flwr.errors import Code, DataError
 
 
 @pytest.mark.parametrize(
@@ -35,3 +39,9 @@ def test_an_error_that_nobody_expected_says_where_it_arose(caplog):
     except ZeroDivisionError as error:
         refusal("st-mary", error, Code.INTERNAL)
     assert "in somewhere" in caplog.text
+
+
+def test_a_node_that_cannot_be_set_up_still_answers_with_a_code():
+    client = RefusingClient("a", DataError("no file", code=Code.MISSING_FILE))
+    assert code(client.fit([], {})) == Code.MISSING_FILE
+    assert client.evaluate([], {})[2]["code"] == Code.MISSING_FILE

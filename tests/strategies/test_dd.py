@@ -4,20 +4,12 @@ import numpy as np
 import pytest
 from federation import handler, model, party, rows
 from grid import InProcessGrid
-from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.clients import DDClient
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import DD, DDConfig
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with threadpool_limits(1):
-        yield
 
 
 def net(*, seed):
@@ -28,12 +20,8 @@ def _members(state, make=net, classes=((0, 1, 2), (0, 1, 2))):
     made = []
     for i, known in enumerate(classes):
         name = f"party-{i:03d}"
-        kept = {
-            "state": PartyState(state, run_id="1", party=name),
-            "ledger": LedgerStore(state, party=name, data_digest=f"{i:064x}"),
-            "run_id": "1",
-        }
-        made.append(party(name, *rows(20, seed=i, classes=known), allow=frozenset({"dd"}), model=make, **kept))
+        kept = PartyState(state, run_id="1", party=name)
+        made.append(party(name, *rows(20, seed=i, classes=known), allow=frozenset({"dd"}), model=make, state=kept))
     return made
 
 
@@ -44,7 +32,7 @@ def _run(members, *, rounds=2, **settings):
     return strategy
 
 
-@pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
+@pytest.mark.parametrize("share", ["logits", "softmax"])
 def test_nets_learn_whatever_is_shared(tmp_path, share):
     pytest.importorskip("torch")
     strategy = _run(_members(tmp_path), answer_form=share)
@@ -52,12 +40,7 @@ def test_nets_learn_whatever_is_shared(tmp_path, share):
     assert all(p.notes == [] for p in strategy.record.parties)
 
 
-def test_any_other_learner_is_refitted_on_its_rows_and_the_averages(tmp_path):
-    strategy = _run(_members(tmp_path, make=model))
-    assert strategy.record.mean_accuracies()["federated-common"] > 0.7
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0, 50.0])
+@pytest.mark.parametrize("weight", [0.0, 50.0])
 def test_a_learner_that_is_refitted_gives_the_averages_the_weight_that_the_run_says(tmp_path, monkeypatch, weight):
     lessons = []
 
@@ -107,10 +90,3 @@ def test_one_round_is_local_training_for_a_round_s_steps(tmp_path):
         local = net(seed=seed).initialize().update(one.X, one.y, steps=20)
         alone.append(local.logits(one.public.X[strategy.exchange.average_rows]))
     assert np.allclose(strategy.exchange.average, np.mean(alone, axis=0), atol=1e-6)
-
-
-def test_a_subset_is_as_good_here_as_in_fedmd_and_charged_once(tmp_path):
-    members = _members(tmp_path, make=model)
-    _run(members, subset_rows=5)
-    kinds = [[e.events[0][0]["kind"] for e in m.ledger.load().entries if e.server_round] for m in members]
-    assert kinds == [["approximate", "no-op"]] * 2

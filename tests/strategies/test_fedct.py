@@ -6,7 +6,7 @@ from federation import Means, accuracies, fedct_grid, model, parties, party, pub
 from flwr.app import Array
 
 from fedkd_flwr.errors import PayloadError
-from fedkd_flwr.labels import ABSTAIN, qualified_majority
+from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -63,12 +63,16 @@ def test_the_order_of_parties_and_their_node_ids_change_nothing():
     assert accuracies(first) == accuracies(shuffled)
 
 
-def test_interpolating_learners_converge_and_the_run_stops_early():
+def test_interpolating_learners_converge_and_the_run_stops_early_for_another_round_would_change_nothing():
     strategy, _, grid = _run(parties(), rounds=10)
     assert strategy.exchange.finished_round is not None
     assert len(strategy.record.rounds) == strategy.exchange.finished_round < 10
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds.count("evaluate") == 5
+    # another round would indeed change nothing
+    whole, _, _ = _run(parties(), rounds=strategy.exchange.finished_round + 2, stop_when_converged=False)
+    assert (strategy.exchange.consensus == whole.exchange.consensus).all()
+    assert accuracies(strategy) == accuracies(whole)
 
 
 def _round(strategy, number, *labels):
@@ -114,19 +118,6 @@ def test_dawid_skene_breaks_ties_by_the_policy():
     assert set(strategy.exchange.combine(1, answers, RoundRecord(server_round=1)).tolist()) == {0, 1, 2}
 
 
-def test_another_round_after_convergence_would_indeed_change_nothing():
-    stopped, _, _ = _run(parties(), rounds=10)
-    whole, _, _ = _run(parties(), rounds=10, stop_when_converged=False)
-    assert (stopped.exchange.consensus == whole.exchange.consensus).all()
-    assert accuracies(stopped) == accuracies(whole)
-
-
-def test_qualified_majority_with_quorum_zero_equals_majority():
-    plain, _, _ = _run(parties())
-    quorum0, _, _ = _run(parties(), consensus="qualified-majority", quorum=0.0)
-    assert (plain.exchange.consensus == quorum0.exchange.consensus).all()
-
-
 def _skewed():
     return [party(f"p{i}", *rows(20, seed=i, classes=(i % 3,))) for i in range(6)]
 
@@ -138,16 +129,8 @@ def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
     assert strategy.record.status == "completed"
 
 
-def test_parties_that_know_one_class_cast_no_vote_when_only_informative_voters_count():
-    strategy = FedCT(config=FedCTConfig(seed=1), public=public_set(3))
-    informed = PartyLabels(party="a", labels=np.array([[0, 1, 2]], dtype=np.int16))
-    blind = [PartyLabels(party=f"b{i}", labels=np.zeros((1, 3), dtype=np.int16)) for i in range(3)]
-    assert strategy.exchange.combine(1, [informed, *blind], RoundRecord(server_round=1)).tolist() == [0, 1, 2]
-
-
 def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
-    torch = pytest.importorskip("torch")
-    del torch
+    pytest.importorskip("torch")
 
     def net(*, seed):
         return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
@@ -166,15 +149,9 @@ def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state
     def own(*, seed):
         return Classifier(Means(), num_classes=3)
 
-    strategy, _, _ = _run(parties(3, state=tmp_path, model=own, keep_model=True), rounds=3, stop_when_converged=False)
-    assert [len(r.answered) for r in strategy.record.rounds] == [3, 3, 3]
+    strategy, _, _ = _run(parties(3, state=tmp_path, model=own, keep_model=True), rounds=2, stop_when_converged=False)
+    assert [len(r.answered) for r in strategy.record.rounds] == [3, 3]
     assert all(p.notes == [] for p in strategy.record.parties)
-
-
-def test_unlabelled_rows_travel_as_abstentions_and_train_nothing():
-    votes = np.array([[3, 2], [5, 0]])
-    labels = qualified_majority(votes, quorum=0.9, num_voters=5, ties="lowest")
-    assert labels.tolist() == [ABSTAIN, 0]
 
 
 class TestDensityRatios:
@@ -195,7 +172,8 @@ class TestDensityRatios:
         return _run(members, consensus=settings.pop("consensus", "auto"), **settings)[0]
 
     def test_one_class_a_party_is_labelled_where_a_majority_knows_nothing(self, tmp_path):
-        found, voted = self.run(self.members(tmp_path)), self.run(self.members(), consensus="majority")
+        found = self.run(self.members(tmp_path), stop_when_converged=False)
+        voted = self.run(self.members(), consensus="majority", rounds=1)
         assert found.record.rounds[-1].consensus_accuracy > 0.9
         assert voted.record.rounds[-1].consensus_accuracy < 0.6
         assert found.record.consensus_rule == "density-ratio"
@@ -205,21 +183,12 @@ class TestDensityRatios:
             assert one.public_fit > 0.2
             assert 0 <= one.trust <= 1
             assert one.federated["common"].accuracy > one.solo["common"].accuracy + 0.3
-
-    def test_the_rule_can_be_asked_for_by_name(self):
-        assert self.run(self.members(), consensus="density-ratio", rounds=1).record.consensus_rule == "density-ratio"
-
-    def test_later_rounds_send_only_what_changed(self, tmp_path):
-        record = self.run(self.members(tmp_path), rounds=3, stop_when_converged=False).record
-        first, _, third = record.rounds
+        # later rounds send only what changed, and parties that lost their state all of it again
+        first, _, third = found.record.rounds
         assert third.bytes_up < first.bytes_up
-        assert all(r.rejected == [] for r in record.rounds)
-
-    def test_parties_that_lost_their_state_send_all_of_it_again(self, tmp_path):
-        lost = self.run(self.members(), rounds=2, stop_when_converged=False)
-        kept = self.run(self.members(tmp_path), rounds=2, stop_when_converged=False)
-        assert (lost.exchange.consensus == kept.exchange.consensus).all()
-        assert all(r.rejected == [] for r in lost.record.rounds)
+        lost = self.run(self.members(), stop_when_converged=False)
+        assert (lost.exchange.consensus == found.exchange.consensus).all()
+        assert all(r.rejected == [] for r in (*found.record.rounds, *lost.record.rounds))
 
     def test_public_rows_from_elsewhere_fall_back_to_labels_and_ask_for_no_more_ratios(self):
         far = public_set()
@@ -234,7 +203,7 @@ class TestDensityRatios:
         assert not any(asked[6:])
 
     def test_where_no_owner_lets_ratios_out_the_labels_are_counted_and_the_record_says_why(self):
-        strategy = self.run(self.members(allow=frozenset({"fedct"})))
+        strategy = self.run(self.members(allow=frozenset({"fedct"})), rounds=1)
         assert strategy.record.consensus_rule == "majority"
         assert (
             "6 of 6 parties sent no density ratios: a node's allow-vote-rules must name"
@@ -266,20 +235,14 @@ class TestDensityRatios:
         with pytest.raises(PayloadError, match="no labels in the reply"):
             strategy.exchange.read(reply, 1)
 
-    def test_nets_keep_improving_their_ratios(self, tmp_path):
-        pytest.importorskip("torch")
 
-        def net(*, seed):
-            return model(seed=seed, name="mlp", hidden=[16], lr=0.02)
-
-        members = self.members(tmp_path, model=net)
-        record = self.run(members, rounds=3, stop_when_converged=False).record
-        assert record.consensus_rule == "density-ratio"
-        assert record.rounds[-1].consensus_accuracy > 0.85
-
-
-@pytest.mark.parametrize("mechanism", ["none", "randomized-response"])
-@pytest.mark.parametrize("consensus", ["majority", "qualified-majority", "dawid-skene"])
+@pytest.mark.parametrize(
+    ("mechanism", "consensus"),
+    [
+        ("randomized-response", "majority"),
+        *(("none", rule) for rule in ("majority", "qualified-majority", "dawid-skene")),
+    ],
+)
 def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_ends_no_run(mechanism, consensus):
     """Randomised response gives every row a class, and the estimate of the true counts rests on that."""
 

@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from federation import handler, model, party, rows
 from grid import InProcessGrid
-from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.clients import FedMDClient
+from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedMD, FedMDConfig
 from fedkd_flwr.wire.row_codec import decode_rows
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Nets of eight units gain nothing from threads, and lose much where others compute beside them."""
-    with threadpool_limits(1):
-        yield
 
 
 def net(*, seed):
@@ -42,7 +35,7 @@ def _run(members, *, rounds=2, client=FedMDClient, **settings):
     return strategy, network
 
 
-@pytest.mark.parametrize("share", ["logits", "softmax", "argmax"])
+@pytest.mark.parametrize("share", ["logits", "softmax"])
 def test_nets_learn_whatever_is_shared(tmp_path, share):
     pytest.importorskip("torch")
     strategy, _ = _run(_members(state=tmp_path), answer_form=share, initial_epochs=12, rounds=2)
@@ -86,7 +79,7 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     strategy, _ = _run(
         _members(state=tmp_path), client=Watched, rounds=3, public_rows_per_round=20, distillation_order=order
     )
-    per_party = Watched.log[: len(Watched.log)]
+    per_party = Watched.log
     digested = [(at, asked) for at, what, asked in per_party if what == "digest"]
     expected = {2: 1, 3: 2}
     for at, asked in digested:
@@ -97,24 +90,21 @@ def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_
     assert sum(asked == strategy.exchange.rows(3).tolist() for _, asked in digested) == 2
     assert len({tuple(strategy.exchange.rows(i)) for i in (1, 2, 3)}) == 3
     first = "digest" if order == "digest-first" else "revisit"
-    assert [what for _, what, _ in per_party][:2] == [first, {"digest": "revisit", "revisit": "digest"}[first]]
+    second = {"digest": "revisit", "revisit": "digest"}[first]
+    assert [what for _, what, _ in per_party] == [first, second] * 6
 
 
-@pytest.mark.parametrize("final_own_rows", [True, False])
-def test_the_very_last_revisit_alone_can_be_left_out(tmp_path, final_own_rows):
+def test_the_very_last_revisit_alone_can_be_left_out(tmp_path):
     pytest.importorskip("torch")
     Watched.log = []
-    _run(_members(2, state=tmp_path), client=Watched, rounds=2, public_rows_per_round=20, final_own_rows=final_own_rows)
+    _run(_members(state=tmp_path), client=Watched, rounds=2, public_rows_per_round=20, final_own_rows=False)
     # round 2 at both parties, then the end at both
-    taught = [what for _, what, _ in Watched.log]
-    assert taught == ["digest", "revisit"] * 2 + (["digest", "revisit"] if final_own_rows else ["digest"]) * 2
+    assert [what for _, what, _ in Watched.log] == ["digest", "revisit"] * 2 + ["digest"] * 2
 
 
 def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
     """The first answers are those of a net that saw its own rows for T1 epochs."""
     pytest.importorskip("torch")
-    from fedkd_flwr.seeds import derive_seed
-
     members = _members(2, state=tmp_path)
     strategy, _ = _run(members, rounds=1, answer_form="logits")
     nets = []

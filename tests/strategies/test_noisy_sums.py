@@ -73,12 +73,6 @@ def test_what_leaves_a_party_is_its_counts_with_noise_and_nothing_of_its_rows_be
         assert 0.5 < noise.std() / strategy.exchange.mechanism.sigma < 1.6
 
 
-def test_a_silo_takes_part_only_where_its_owner_allows_it():
-    from fedkd_flwr.algorithms import allowed_by_default
-
-    assert "noisy-sums" not in allowed_by_default()
-
-
 def test_a_party_charges_before_its_counts_leave_and_a_budget_refuses_what_costs_more(tmp_path):
     def kept(i, epsilon):
         name = f"party-{i:03d}"

@@ -6,14 +6,14 @@ from federation import fedkt, handler, model, parties, party, public_set, rows, 
 from grid import InProcessGrid
 from sklearn.naive_bayes import GaussianNB
 
-from fedkd_flwr.clients import FedKTClient, PATEClient
+from fedkd_flwr.clients import FedKTClient
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.strategies import PATE, FedKT, FedKTConfig, PartyLabels, PATEConfig
+from fedkd_flwr.strategies import FedKT, FedKTConfig, PartyLabels
 
 
 def _answers(*label_sets):
@@ -39,7 +39,7 @@ def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
 def test_a_ledger_needs_the_name_of_the_run(tmp_path):
     """Else the next run would get this run's answers, as those of a request that was repeated."""
     ledger = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
-    config = FedKTConfig(level="L1", noise="gaussian", sigma=2.0)
+    config = FedKTConfig(level="L1", noise="gaussian", paper.sigma=2.0)
     with pytest.raises(ConfigError, match=r"record must name its run where a ledger is given, got ''\. Give record="):
         FedKT(config=config, public=public_set(), final_model=model, ledger=ledger)
 
@@ -66,16 +66,8 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
 @pytest.mark.parametrize(
     ("settings", "votes", "weight"),
     [
-        (
-            {},
-            [[8, 0, 0], [4, 4, 0], [4, 0, 4]],
-            0.5,
-        ),
-        (
-            {"one_class_voters": "leave-out"},
-            [[2, 0, 0], [0, 2, 0], [0, 0, 2]],
-            0.0,
-        ),
+        ({}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 0.5),
+        ({"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 0.0),
         ({"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
     ],
     ids=["half votes", "left out", "the paper"],
@@ -88,34 +80,18 @@ def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(sett
     assert (Note(NoteCode.ONE_CLASS_VOTES, said) in strategy.record.notes) == (weight is not None)
 
 
-def test_a_class_nobody_votes_for_is_named():
-    strategy = fedkt(public=public_set(3))
-    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2), _this())
-    assert strategy.record.notes[-1] == Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["blue"]})
-
-
-def test_a_class_that_one_party_alone_gives_is_named():
-    strategy = fedkt(public=public_set(3))
-    strategy.exchange.combine(1, _answers([[0, 1, 1]] * 2, [[0, 1, 1]] * 2, [[0, 1, 2]] * 2), _this())
-    said = {"class": "blue", "rows": 1, "party": "2", "kept": None}
-    assert Note(NoteCode.CLASS_OF_ONE_PARTY, said) in strategy.record.notes
-
-
 def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = fedkt(public=public_set(2))
     with pytest.raises(ConfigError, match='Set voting to "plain"'):
         strategy.exchange.combine(1, _answers([[0, 1], [1, 0]]), _this())
 
 
-@pytest.mark.parametrize(
-    ("client", "strategy", "config"), [(FedKTClient, FedKT, FedKTConfig), (PATEClient, PATE, PATEConfig)]
-)
-def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, strategy, config):
-    def run(consensus, allow=frozenset({"fedkt", "pate", "density-ratio"})):
+def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on():
+    def run(consensus, allow=frozenset({"fedkt", "density-ratio"})):
         members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), allow=allow) for i in range(6)]
-        grid = InProcessGrid(handler([client(p) for p in members]), [{}] * 6)
-        settings = config(seed=1, nodes_stable_s=1e-6, consensus=consensus, one_class_voters="count")
-        made = strategy(config=settings, public=public_set(), final_model=model, test=rows(60, seed=7))
+        grid = InProcessGrid(handler([FedKTClient(p) for p in members]), [{}] * 6)
+        settings = FedKTConfig(seed=1, nodes_stable_s=1e-6, consensus=consensus, one_class_voters="count")
+        made = FedKT(config=settings, public=public_set(), final_model=model, test=rows(60, seed=7))
         made.start(grid, num_rounds=1)
         return made.record
 
@@ -125,29 +101,26 @@ def test_density_ratios_label_what_parties_of_one_class_cannot_vote_on(client, s
     assert found.rounds[0].consensus_accuracy > 0.9 > voted.rounds[0].consensus_accuracy
     assert found.server_accuracy > 0.85 > voted.server_accuracy
     assert found.final_bytes_down > voted.final_bytes_down  # a probability of each class in each row besides
-    labels_only = run("density-ratio", allow=frozenset({"fedkt", "pate"}))
+    labels_only = run("density-ratio", allow=frozenset({"fedkt"}))
     assert labels_only.consensus_rule == "majority"
     assert "sent no density ratios" in labels_only.consensus_reason
 
 
-@pytest.mark.parametrize(
-    ("client", "strategy", "config"), [(FedKTClient, FedKT, FedKTConfig), (PATEClient, PATE, PATEConfig)]
-)
-def test_probabilities_are_learnt_as_such_and_a_party_that_may_not_send_them_sends_labels(client, strategy, config):
+def test_probabilities_are_learnt_as_such_and_a_party_that_may_not_send_them_sends_labels():
     def run(allow):
         members = [party(f"p{i}", *rows(60, seed=i, classes=(i % 3, (i + 1) % 3)), allow=allow) for i in range(3)]
-        grid = InProcessGrid(handler([client(p) for p in members]), [{}] * 3)
-        settings = config(seed=1, nodes_stable_s=1e-6, send="probabilities")
-        made = strategy(config=settings, public=public_set(), final_model=_bells, test=rows(60, seed=7))
+        grid = InProcessGrid(handler([FedKTClient(p) for p in members]), [{}] * 3)
+        settings = FedKTConfig(seed=1, nodes_stable_s=1e-6, send="probabilities")
+        made = FedKT(config=settings, public=public_set(), final_model=_bells, test=rows(60, seed=7))
         made.start(grid, num_rounds=1)
         return made
 
-    made = run(frozenset({"fedkt", "pate", "probabilities"}))
+    made = run(frozenset({"fedkt", "probabilities"}))
     assert (made.record.consensus_rule, made.record.rounds[0].rejected) == ("probabilities", [])
     assert made.record.rounds[0].consensus_accuracy > 0.85
     wanted = _bells(seed=0).fit_soft(public_set().X, made.exchange.probs)
     assert np.array_equal(made.exchange.model.predict_proba(public_set().X), wanted.predict_proba(public_set().X))
-    labels = run(frozenset({"fedkt", "pate"}))
+    labels = run(frozenset({"fedkt"}))
     assert labels.record.consensus_rule == "majority"
     assert "0 of 3 parties sent probabilities" in labels.record.consensus_reason
 

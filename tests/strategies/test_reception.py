@@ -1,14 +1,17 @@
 """Who may speak for which party, and what is remembered of it."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from federation import SCHEMA
+from flwr.proto.node_pb2 import NodeInfo
 
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.record.run_record import Rejection
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
+from fedkd_flwr.strategies.reception import Reception, believed_names, registered_names
 from fedkd_flwr.wire.envelope import PublicSpec, digest
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Reply
@@ -171,3 +174,24 @@ def test_in_a_run_that_goes_on_a_party_that_kept_its_node_or_its_key_needs_no_no
 def test_in_a_run_that_goes_on_a_new_party_shows_what_it_likes(desk):
     new = _reply(node=7, party="b", server_round=2, metrics={"node-proof": "cd" * 32})
     assert isinstance(_accept(_continued(desk), new, server_round=2), PartyLabels)
+
+
+def test_a_name_that_two_keys_were_registered_under_binds_neither():
+    nodes = [NodeInfo(node_id=1, name="a"), NodeInfo(node_id=2, name="a"), NodeInfo(node_id=3, name="b")]
+    assert registered_names(nodes) == {3: "b"}
+
+
+def test_who_is_not_ready_is_not_written_down_under_a_name_that_another_node_has_too():
+    there = [NodeInfo(node_id=1, name="a"), NodeInfo(node_id=2, name=""), NodeInfo(node_id=3, name="")]
+    assert believed_names({1: "x", 2: "a", 3: "c"}, there) == {1: "a", 3: "c"}
+    assert believed_names({1: "a", 2: "b", 3: "b"}, []) == {1: "a"}
+
+
+def test_at_the_end_a_node_without_the_secret_that_a_party_has_shown_before_does_not_speak_for_it():
+    reception = Reception()
+    reception.proofs["a"] = "0" * 64  # of the run that this one continues: no round has been asked since
+    other = Reply(node_id=7, party="a", metrics={"node-proof": "1" * 64})
+    assert reception.unbound(other, known=True) == "duplicate-name"
+    assert reception.unbound(replace(other, metrics={"node-proof": "0" * 64})) == ""
+    assert reception.unbound(Reply(node_id=7, party="b"), known=True) == ""
+    assert reception.unbound(Reply(node_id=7, party="b")) == "no-round-counted"

@@ -6,10 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from federation import fedct_grid, parties, public_set
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
-from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.algorithms import fedct, privatekt
 from fedkd_flwr.app.client_app import app as client_app
@@ -24,9 +22,8 @@ from fedkd_flwr.simulation.rows import check_simulation
 from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
 from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies import FedCT, FedCTConfig
+from fedkd_flwr.strategies import FedCTConfig
 from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
-from fedkd_flwr.wire.records import open_reply
 
 pytest.importorskip("torch")
 
@@ -54,10 +51,8 @@ RUNS = {
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
     "fedmd": {**SCORES, "send-changes": True, "answer-form": "softmax", "score-bits": 8},
     "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
-    "dsfl": SCORES,
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
-    "feddf": {**NET, **SOME, "paper.server-epochs": 1},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
     "pfnm": {**NET, "local-epochs": 1, "num-rounds": 1},
     "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
@@ -66,12 +61,6 @@ RUNS = {
 }
 THROUGHOUT = ("fedct", "dp-fedct", "privatekt", "fedkt")
 """Those that are lost in each round, and once more while the final result is on its way; others in the last round."""
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    with threadpool_limits(1):
-        yield
 
 
 def start(folder, run_id, *, lost_in="", **changes):
@@ -334,19 +323,6 @@ def test_a_run_that_has_its_result_is_refused_before_anything_is_written(lost):
         check_simulation(parse_run_config({**COMMON, **other, "output-dir": str(lost)}), 2)
 
 
-def test_a_setting_that_the_first_run_s_release_did_not_have_is_no_difference_at_its_default(tmp_path, monkeypatch):
-    from fedkd_flwr.strategies import resuming
-
-    real = resuming._settings
-    monkeypatch.setattr(resuming, "_settings", lambda one: {k: v for k, v in real(one).items() if k != "known_rows"})
-    start(tmp_path, 1, lost_in="2", algorithm="fedct", model="decision-tree")
-    monkeypatch.setattr(resuming, "_settings", real)
-    again = {"algorithm": "fedct", "model": "decision-tree", "resume-from": "1"}
-    with pytest.raises(ConfigError, match="known-rows must be None, as in the run to continue, got 12"):
-        start(tmp_path, 2, **again, **{"known-rows": 12})
-    assert start(tmp_path, 3, **again).status == "completed"
-
-
 def test_a_run_says_how_it_is_continued(lost):
     lines = {line["run_id"]: line for line in list_runs(lost)[0]}
     assert lines["1"]["resume"] == f"fedkd simulate --resume {lost / 'runs' / '1'}"
@@ -354,50 +330,3 @@ def test_a_run_says_how_it_is_continued(lost):
     given = resumed_settings("monday", lost)
     assert (given["resume-from"], given["num-rounds"], given["output-dir"]) == ("1", 2, str(lost))
     assert parse_run_config(given).name == "monday"
-
-
-def test_a_node_that_comes_late_is_asked_from_the_next_round_on(tmp_path):
-    members = parties(3, state=tmp_path)
-    grid = fedct_grid(members)
-    late = grid.contexts.popitem()
-
-    def handler(message, context, answer=grid.handler):
-        if message.metadata.group_id == "1":
-            grid.contexts.update([late])
-        return answer(message, context)
-
-    grid.handler = handler
-    config = FedCTConfig(consensus="majority", stop_when_converged=False, nodes_stable_s=1e-6)
-    strategy = FedCT(config=config, public=public_set())
-    strategy.start(grid, num_rounds=2)
-    assert [len(one.answered) for one in strategy.record.rounds] == [2, 3]
-
-
-@pytest.mark.parametrize("secret", [b"s" * 32, b""])
-def test_a_silo_that_comes_back_as_another_node_takes_its_place_only_with_its_node_secret(tmp_path, secret):
-    known = (lambda: secret) if secret else None
-    members = parties(3, state=tmp_path, public=public_set(600), node_secret=known)
-    grid = fedct_grid([*members, members[2]])  # the fourth node is the third silo, started again without a key
-    again = grid.contexts.popitem()
-
-    def restart(message, context, answer=grid.handler):
-        reply = answer(message, context)
-        if (message.metadata.group_id, context.node_id) == ("1", 1002):
-            del grid.contexts[1002]
-            grid.contexts.update([again])
-        return reply
-
-    grid.handler = restart
-    config = FedCTConfig(consensus="majority", stop_when_converged=False, nodes_stable_s=1e-6)
-    strategy = FedCT(config=config, public=public_set(600))
-    strategy.start(grid, num_rounds=3)
-    came_back = ["party-002"] if secret else []
-    assert [one.answered[2:] for one in strategy.record.rounds] == [["party-002"], came_back, came_back]
-    codes = [[left_out.code for left_out in one.rejected] for one in strategy.record.rounds]
-    assert codes == (
-        [[], ["offline"], []] if secret else [[], ["duplicate-name", "offline"], ["duplicate-name", "offline"]]
-    )
-    if secret:  # a full reply where the server had told the new node of no base, then changes again
-        sizes = [open_reply(reply, "fit").num_bytes for reply in grid.replies if reply.metadata.src_node_id == 1003][:2]
-        assert sizes[1] < sizes[0]
-        assert len(strategy.record.parties) == 3

@@ -292,28 +292,6 @@ def test_a_slow_round_says_how_many_have_answered(caplog):
     assert "1 of 2 parties have answered after 0 s" in caplog.text
 
 
-def test_the_other_calls_reach_the_grid_itself():
-    class Recorder:
-        def __init__(self):
-            self.calls = []
-            self.run = "the run"
-
-        def __getattr__(self, name):
-            return lambda *args: self.calls.append((name, args)) or name
-
-    grid = Recorder()
-    watched = WatchedGrid(grid)
-    watched.set_run("r")
-    watched.create_message("content", "train", 7, "1", None)
-    watched.get_node_ids()
-    assert watched.run == "the run"
-    assert grid.calls == [
-        ("set_run", ("r",)),
-        ("create_message", ("content", "train", 7, "1", None)),
-        ("get_node_ids", ()),
-    ]
-
-
 def test_processes_are_started_by_a_query_and_a_silent_one_is_no_error():
     TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
     grid = _Slow(silent=1)

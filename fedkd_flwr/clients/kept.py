@@ -1,4 +1,4 @@
-"""What a party keeps of a visit: the exact reply, durable before it leaves, and what later replies may refer to."""
+"""What a party keeps of a visit: its model, the exact reply, and what later replies may refer to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction
+from fedkd_flwr.clients.packing import dump
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.clients.pieces import dump
+from fedkd_flwr.errors import ModelBytesError, PartyNote
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.envelope import digests
 
-__all__ = ["claimed", "held_by_server", "hold_back", "keep", "kept_reply"]
+__all__ = ["claimed", "held_by_server", "hold_back", "keep", "kept_model", "kept_reply"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -117,3 +119,35 @@ def _named(charge: Charge | None) -> str:
     if charge is None:
         return ""
     return sha256(canonical([charge.mechanism, charge.unit, plain_events(charge.events)])).hexdigest()
+
+
+def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | None, list[str]]:
+    """Return the model this party kept, None where there is none, and what the server should know of it.
+
+    ``instruction``: says the last round the server heard of this party in.
+    """
+    last_round, saved = instruction.last_round, instruction.saved
+    kept = saved.server_round if saved is not None and saved.model else 0
+    notes: list[str] = []
+    if kept < last_round:
+        logger.warning(
+            "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
+            "a disk that survives this node's restarts.",
+            party.name,
+            last_round,
+            kept or "none",
+        )
+        notes.append(PartyNote.STATE_OLDER if kept else PartyNote.STATE_LOST)
+    if kept > instruction.server_round:  # a reply of this very round would have been sent again
+        words = "%s: its state is of round %d, newer than what the server asks for; its model continues from there"
+        logger.warning(words, party.name, kept)
+        notes.append(PartyNote.STATE_NEWER)
+    if saved is None or not kept:
+        return None, notes
+    from fedkd_flwr.models.serialize import loads
+
+    try:  # the file is this party's own
+        return loads(saved.model, trust=True), notes
+    except ModelBytesError as error:
+        logger.warning("%s: the model it kept cannot be read, so it starts afresh: %s", party.name, error)
+        return None, [*notes, PartyNote.STATE_LOST]
