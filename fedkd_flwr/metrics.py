@@ -278,7 +278,7 @@ def measure(
         recall=recall.tolist(),
         f1=f1.tolist(),
         support=support.tolist(),
-        confusion=confusion.tolist() if num_classes <= MOST_CLASSES else [],
+        confusion=[*confusion.tolist()] if num_classes <= MOST_CLASSES else [],
         **figures,
     )
 

@@ -1,6 +1,5 @@
 """What a silo refuses of a run before any of its files is read."""
 
-import json
 import subprocess
 import sys
 

@@ -108,14 +108,14 @@ def test_permuted_copies_of_one_net_are_that_net_again(seed, widths, copies):
 def test_units_that_have_nothing_in_common_stay_apart():
     rng = np.random.default_rng(0)
     units = [np.eye(6)[:3] * 50, np.eye(6)[3:] * 50]
-    centres, owned = match_units(units, [np.ones(6)] * 2, prior=1e-9, paper.gamma=1.0, passes=3, rng=rng)
+    centres, owned = match_units(units, [np.ones(6)] * 2, prior=1e-9, gamma=1.0, passes=3, rng=rng)
     assert len(centres) == 6
     assert not set(owned[0]) & set(owned[1])
 
 
 def test_two_units_of_one_party_never_share_a_centre():
     units = [np.ones((3, 2)), np.ones((2, 2))]
-    _, owned = match_units(units, [np.ones(2)] * 2, prior=1.0, paper.gamma=1.0, passes=2, rng=np.random.default_rng(0))
+    _, owned = match_units(units, [np.ones(2)] * 2, prior=1.0, gamma=1.0, passes=2, rng=np.random.default_rng(0))
     assert all(len(set(own)) == len(own) for own in owned)
 
 

@@ -109,14 +109,14 @@ LEVELS = {
     "FedKT L0": ("fedkt", [], ALWAYS, 3),
     "FedKT L1": (
         "fedkt",
-        noisy_max_at_server(LaplaceMax(paper.gamma=0.5), num_queries=20, delta=1e-5, counts=VOTES),
+        noisy_max_at_server(LaplaceMax(gamma=0.5), num_queries=20, delta=1e-5, counts=VOTES),
         ALWAYS | AFTER_NOISE,
         3,
     ),
-    "PATE": ("pate", noisy_max_at_server(GaussianMax(paper.sigma=9.0), num_queries=20, delta=1e-5), ALWAYS | AFTER_NOISE, 3),
+    "PATE": ("pate", noisy_max_at_server(GaussianMax(sigma=9.0), num_queries=20, delta=1e-5), ALWAYS | AFTER_NOISE, 3),
     "FedKT L2": (
         "fedkt",
-        noisy_max_at_party(GaussianMax(paper.sigma=9.0), num_queries=20, delta=1e-5, teachers=5),
+        noisy_max_at_party(GaussianMax(sigma=9.0), num_queries=20, delta=1e-5, teachers=5),
         ALWAYS | AT_PARTY,
         3,
     ),

@@ -31,13 +31,13 @@ from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import open_instruction
 
 QUICK = {"seed": 1, "nodes_stable_s": 1e-6}
-L2 = {"level": "L2", "noise": "gaussian", "paper.sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
+L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
 LEVELS = {
     "L0": (FedKT, FedKTConfig, {}, FedKTClient),
-    "L1": (FedKT, FedKTConfig, {"level": "L1", "noise": "laplace", "paper.gamma": 0.5, "num_queries": 30}, FedKTClient),
+    "L1": (FedKT, FedKTConfig, {"level": "L1", "noise": "laplace", "gamma": 0.5, "num_queries": 30}, FedKTClient),
     "L2": (FedKT, FedKTConfig, L2, FedKTClient),
     "L2 counts": (FedKT, FedKTConfig, {**L2, "learn_from": "counts"}, FedKTClient),
-    "PATE": (PATE, PATEConfig, {"noise": "gaussian", "paper.sigma": 1.0}, PATEClient),
+    "PATE": (PATE, PATEConfig, {"noise": "gaussian", "sigma": 1.0}, PATEClient),
     "FedCT": (FedCT, FedCTConfig, {}, FedCTClient),
     "FedCT response": (
         FedCT,
@@ -241,7 +241,7 @@ def test_no_noise_no_claim():
 
 
 def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependent_number_to_itself():
-    strategy, _ = _run("L1", parties(10), paper.gamma=1.0)
+    strategy, _ = _run("L1", parties(10), gamma=1.0)
     public, private = strategy.claims
     assert (public.unit, public.adversary, public.publishable) == ("party", "everyone who sees the result", True)
     assert public.basis == "proven"
@@ -265,7 +265,7 @@ def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(ca
     two = partial(make_model, "decision-tree", num_classes=2, num_features=2)
     members = [party(f"p{i}", *rows(20, i, (0, 1)), public=public, model=two, tests={}) for i in range(3)]
     kind, config, settings, _ = LEVELS[case]
-    settings = {k: v for k, v in settings.items() if k != "sigma"} | {"noise": "laplace", "paper.gamma": 0.5}
+    settings = {k: v for k, v in settings.items() if k != "sigma"} | {"noise": "laplace", "gamma": 0.5}
     strategy = kind(config=config(**QUICK, **settings, learn_from=release), public=public, final_model=two)
     grid = _grid(case, members)
     strategy.start(grid, num_rounds=1)
@@ -316,11 +316,11 @@ def test_a_failed_run_still_states_what_it_released():
 @pytest.mark.parametrize(
     ("case", "settings", "num_rounds"),
     [
-        ("L1", {"paper.gamma": 0.0, "noise": "gaussian"}, 1),
-        ("L1", {"paper.gamma": 0.0}, 1),
-        ("L1", {"paper.gamma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
-        ("L2", {"paper.sigma": 0.0, "students_per_party": 3}, 1),
-        ("L2", {"paper.sigma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
+        ("L1", {"gamma": 0.0, "noise": "gaussian"}, 1),
+        ("L1", {"gamma": 0.0}, 1),
+        ("L1", {"gamma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
+        ("L2", {"sigma": 0.0, "students_per_party": 3}, 1),
+        ("L2", {"sigma": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
         ("FedCT response", {"label_epsilon": 0.0}, 3),
         ("FedCT xor", {"label_epsilon": 0.0}, 3),
     ],
@@ -342,7 +342,7 @@ def test_looking_at_the_noise_before_the_run_does_not_fix_it_for_one_round():
 
 
 def test_with_little_noise_level_l1_is_the_vote_itself():
-    quiet = {"paper.gamma": 500.0, "num_queries": 0, "one_class_voters": "leave-out"}
+    quiet = {"gamma": 500.0, "num_queries": 0, "one_class_voters": "leave-out"}
     strategy, _ = _run("L1", parties(5), **quiet)
     clear = np.sort(strategy.exchange.votes, axis=1)[:, -1] > np.sort(strategy.exchange.votes, axis=1)[:, -2]
     assert clear.any()
@@ -367,7 +367,7 @@ def test_at_level_l1_parties_without_information_stay_out_even_if_nobody_has_any
 
 
 def test_confident_voting_answers_only_what_is_clear_and_stops_at_its_cap():
-    settings = {"noise": "confident-gaussian", "paper.gamma": 0.0, "threshold": 4.0, "sigma_threshold": 0.5, "paper.sigma": 0.5}
+    settings = {"noise": "confident-gaussian", "gamma": 0.0, "threshold": 4.0, "sigma_threshold": 0.5, "sigma": 0.5}
     strategy, _ = _run("L1", parties(5), **settings, num_queries=0, max_answers=20)
     answered = strategy.exchange.vote != ABSTAIN
     assert answered.sum() <= 20
@@ -383,7 +383,7 @@ def test_many_private_labels_still_vote_for_the_truth():
 def test_self_training_fits_a_second_model_on_the_rows_nobody_asked_about(unqueried, fits, monkeypatch):
     from fedkd_flwr.models.classifier import Classifier
 
-    strategy = _strategy("L1", num_queries=10, paper.gamma=50.0, unanswered_rows=unqueried, party_models=False)
+    strategy = _strategy("L1", num_queries=10, gamma=50.0, unanswered_rows=unqueried, party_models=False)
     seen, fit = [], Classifier.fit
     monkeypatch.setattr(Classifier, "fit", lambda self, X, y: (seen.append(len(X)), fit(self, X, y))[1])
     labels = np.tile(public_set().y, (1, 1))
@@ -630,7 +630,7 @@ def test_under_noise_at_the_party_labels_do_not_decide_how_many_rounds_a_claim_c
 
 def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     store = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
-    cost = {"noise": "gaussian", "paper.gamma": 0.0, "paper.sigma": 20.0}
+    cost = {"noise": "gaussian", "gamma": 0.0, "sigma": 20.0}
 
     def once(run_id):
         record = RunRecord(run_id=run_id, algorithm="fedkt")
@@ -665,7 +665,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     [
         ("L1", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
         ("L2", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
-        ("PATE", {"paper.sigma": 1e-300}, "paper.sigma must be"),
+        ("PATE", {"sigma": 1e-300}, "paper.sigma must be"),
         ("FedCT response", {"label_epsilon": 701.0}, "epsilon must be"),
     ],
 )
