@@ -75,17 +75,17 @@ def test_nfdp_in_simulation_states_the_smallest_party_s_numbers_and_pools_the_su
     X, y = central_rows(config, 3, pool, record.run_id)
     assert len(y) == 30
     seed = derive_seed(config.seed, "centralised")
-    model = model_factory(config.model, config.model_params, pool.public)(seed=seed).fit(X, y)
+    model = model_factory(config.model, pool.public)(seed=seed).fit(X, y)
     assert record.centralised_accuracy == (model.predict(pool.X_test) == pool.y_test).mean()
 
 
 def test_public_labels_of_a_simulated_set_are_known_only_where_the_run_says_so(tmp_path):
     pytest.importorskip("torch")
     net = {"model": "mlp(hidden=8)", "paper.pretrain-epochs": 2, "paper.initial-epochs": 1, "num-rounds": 1}
-    with pytest.raises(ConfigError, match="paper.pretrain-epochs must be 0 without labelled public rows"):
+    with pytest.raises(ConfigError, match=r"paper.pretrain-epochs must be 0 without labelled public rows"):
         _run(tmp_path / "a", "fedmd", **net)
     with pytest.raises(
-        ConfigError, match="paper.public-label-column must be the label column 'label' of the data set, got 'kind'"
+        ConfigError, match=r"paper.public-label-column must be the label column 'label' of the data set, got 'kind'"
     ):
         _run(tmp_path / "b", "fedmd", **net, **{"paper.public-label-column": "kind"})
     record = _run(tmp_path / "c", "fedmd", **net, **{"paper.public-label-column": "label"})

@@ -34,7 +34,7 @@ FAULTS = {
     "NotANumber": r"got nan at row 0 .* NotANumber\.predict \(faulty_models\.py, line \d+\)",
     "Floats": r"got 0\.5 at row 0 .* Floats\.predict \(faulty_models\.py, line \d+\)",
     "WrongClasses": r"got 77 at row 0 .* WrongClasses\.predict \(faulty_models\.py, line \d+\)",
-    "Hangs": r"must end within 1\.5 s \(try-models-s\).* It was at faulty_models\.py, line \d+, in fit",
+    "Hangs": r"must end within 1\.5 s \(time for a fit of 24 rows\).* It was at faulty_models\.py, line \d+, in fit",
     "Huge": r"(?:MemoryError|ValueError): .*\(faulty_models\.py, line \d+, in fit\)",
     "Unpicklable": r"Unpicklable\.__init__ \(faulty_models\.py, line \d+\) makes must be copied .*lock",
     "Dies": r"ended without an answer",

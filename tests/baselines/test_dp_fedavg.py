@@ -171,7 +171,7 @@ def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
 
 
 def test_noise_is_not_given_twice():
-    with pytest.raises(ConfigError, match=r"paper.noise-multiplier must keep .* where epsilon is 2\.0"):
+    with pytest.raises(ConfigError, match=r"paper.noise-multiplier must be auto where epsilon is 2\.0"):
         DPFedAvgConfig(epsilon=2.0, noise_multiplier=3.0)
 
 

@@ -116,7 +116,7 @@ SIZES = {"num_public": 60, "num_classes": 3}
 def test_each_setting_stands_where_its_own_algorithm_has_it():
     assert FedKTProxConfig.keys() == {**FedKTConfig.keys(), **FedProxConfig.keys()}
     assert FedKTProxConfig.keys()["proximal_mu"] == "fedprox.proximal-mu"
-    assert FedKTProxConfig.keys()["voting"] == "fedkt.voting"
+    assert FedKTProxConfig.keys()["voting"] == "paper.voting"
 
 
 def test_the_parts_are_told_apart():
