@@ -14,7 +14,7 @@ LIMITS = {
     "algorithms": 2_295,
     "api": 1_080,
     "app": 3_861,
-    "audit": 834,
+    "audit": 833,
     "baselines": 2_088,
     "checks": 120,
     "cli": 1_454,
