@@ -14,7 +14,7 @@ LIMITS = {
     "algorithms": 2_321,
     "api": 1_075,
     "app": 3_740,
-    "audit": 834,
+    "audit": 833,
     "baselines": 1_980,
     "checks": 176,
     "cli": 1_454,

@@ -64,8 +64,7 @@ def detection_rate(members: Scores, fresh: Scores, *, false_alarms: float, confi
     """
     positive, negative = _checked("members", members), np.sort(_checked("fresh rows", fresh))
     allowed = math.floor(false_alarms * len(negative) + 1e-9)
-    threshold = negative[len(negative) - allowed - 1] if allowed < len(negative) else -np.inf
-    hits = int((positive > threshold).sum())
+    hits = int((positive > negative[len(negative) - allowed - 1]).sum())
     interval = stats.binomtest(hits, len(positive)).proportion_ci(confidence, method="exact")
     return Estimate(hits / len(positive), float(interval.low), float(interval.high))
 
