@@ -15,7 +15,7 @@ LIMITS = {
     "api": 1_080,
     "app": 3_740,
     "audit": 940,
-    "baselines": 1_975,
+    "baselines": 1_976,
     "checks": 141,
     "cli": 1_454,
     "clients": 3_448,
