@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federation import party, rows
-from visits import CONFIG, code, fit, of_run
+from visits import CONFIG, RESPONSE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient
-from fedkd_flwr.clients.instruction import kept_state
+from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
+from fedkd_flwr.clients.instruction import kept_state, withholds
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.party_state import PartyState, Saved
 
@@ -72,3 +72,13 @@ def test_an_answer_kept_without_a_ledger_is_not_that_of_other_rows(tmp_path):
     state.save(Saved(server_round=1, arrays={}, model=b"net", meta=meta))
     assert kept_state(first, FedKTClient.card).model == b"net"
     assert kept_state(mended, FedKTClient.card).model == b""
+
+
+@pytest.mark.parametrize(
+    ("changes", "demands", "stay"),
+    [({}, False, False), ({}, True, True), ({"privacy": "party"}, False, True), (RESPONSE, False, True)],
+)
+def test_codes_that_private_rows_may_decide_stay_where_a_claim_may_cover_the_reply(changes, demands, stay):
+    member = party("a", *rows(9, seed=0), require_privacy=demands)
+    assert withholds(member, FedCTClient.card, {**CONFIG, **changes}) is stay
+    assert withholds(member, PrivateKTClient.card, CONFIG)  # whatever its settings are
