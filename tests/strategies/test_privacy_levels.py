@@ -562,7 +562,7 @@ def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monk
 
     member = _with_budget(tmp_path, epsilon=float("inf"))[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
-    config = {**ASKED, "paper.label-epsilon": 1.0}
+    config = {**ASKED, "label-epsilon": 1.0}
     kept = {}
 
     def cut_off(store, **keywords):
@@ -603,7 +603,7 @@ def _refused_once(tmp_path):
 def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
     member = _refused_once(tmp_path)
     kept = member.state.load().arrays["payload.labels"]
-    arrays, _, _ = FedCTClient(member).fit([], {**ASKED, "paper.label-epsilon": 1e-6})
+    arrays, _, _ = FedCTClient(member).fit([], {**ASKED, "label-epsilon": 1e-6})
     assert [entry.run_id for entry in member.ledger.load().entries] == ["2", "1"]
     assert arrays[0].tobytes() != kept.tobytes()
     labels = [decode_labels(a, public=member.spec, server_round=1)[0] for a in (arrays[0], kept)]
@@ -616,7 +616,7 @@ def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(
     member = _refused_once(tmp_path)
     unsent = member.state.load().arrays["value.labels"]
     for server_round, guess in ((2, unsent), (3, np.zeros_like(unsent))):
-        config = {**ASKED, "server-round": server_round, "paper.label-epsilon": 1e-6, "base": digest(guess).hex()}
+        config = {**ASKED, "server-round": server_round, "label-epsilon": 1e-6, "base": digest(guess).hex()}
         assert held_by_server(FedCTClient(member), [], config) == {}
 
 
@@ -665,7 +665,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     [
         ("L1", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
         ("L2", {"num_queries": 61}, r"num-queries must be at most 60 \(public rows\), got 61"),
-        ("PATE", {"sigma": 1e-300}, "paper.sigma must be"),
+        ("PATE", {"sigma": 1e-300}, "sigma must be"),
         ("FedCT response", {"label_epsilon": 701.0}, "epsilon must be"),
     ],
 )

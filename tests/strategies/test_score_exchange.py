@@ -231,7 +231,7 @@ def test_a_net_that_learnt_all_rows_under_noise_is_not_continued_under_nfdp(tmp_
     pytest.importorskip("torch")
     member = _members(1, state=tmp_path, ledger=True)[0]
     SeesRows.seen = set()
-    _asked(member, 1, **{"score-noise": "gaussian", "paper.score-scale": 1e6})
+    _asked(member, 1, **{"score-noise": "gaussian", "score-scale": 1e6})
     assert len(SeesRows.seen) == 20
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         after_noise = _asked(member, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
