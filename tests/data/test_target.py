@@ -1,7 +1,5 @@
 """Labels that are grades or numbers, as tables hold them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
