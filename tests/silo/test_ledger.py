@@ -67,35 +67,6 @@ def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
     assert "protects one record against server; data sets compared: replace one record" in lines
 
 
-def test_what_was_spent_is_rounded_up_and_what_is_left_down():
-    ledger = make_ledger(make_entry(events=[(PureEvent(1.0000041), 1)], when="2020-01-01T10:00:00+00:00"))
-    rows = Histories(
-        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
-    )
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=2.0, rows=rows).split())
-    assert "spent epsilon 1.00001 at delta 0" in text
-    assert "counted epsilon 1.00001 by" in text
-    assert "left epsilon 0.99999 of 2" in text
-    assert "1 at epsilon 1.00001" in text
-    assert "1 x epsilon 1.001" in text
-
-
-def test_what_is_left_and_what_was_counted_make_up_the_budget_whatever_its_digits():
-    ledger = make_ledger(make_entry(events=[(PureEvent(0.1), 2)], when="2020-01-01T10:00:00+00:00"))
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=0.3000000049).split())
-    assert "counted epsilon 0.2 by" in text
-    assert "left epsilon 0.1 of 0.3000000049" in text
-
-
-def test_a_budget_that_is_spent_exactly_is_not_shown_as_passed():
-    """Three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows."""
-    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
-    ledger = make_ledger(make_entry(events=[(label, 3)], when="2020-01-01T10:00:00+00:00"))
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=3.0).split())
-    assert "counted epsilon 3 by" in text
-    assert "left nothing of epsilon 3" in text
-
-
 def test_entries_that_say_different_things_are_not_summed_into_one_claim():
     party = make_entry(2, unit="party", neighbouring_relation="replace one party's rows")
     assert "the sum speaks of one record" in ledger_text(make_ledger(make_entry(1), party), delta=0.0)
@@ -107,12 +78,6 @@ def test_entries_that_say_different_things_are_not_summed_into_one_claim():
     seen = make_entry(2, adversary="everyone who sees the result")
     assert "against the one that sees least" in ledger_text(make_ledger(make_entry(1), seen), delta=0.0)
     assert "note" not in ledger_text(_past(1), delta=0.0)
-
-
-def test_a_name_cannot_move_the_cursor_or_forge_a_line():
-    text = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
-    assert "\x1b" not in text
-    assert "party        a?[2Jb?spent 0" in text.splitlines()
 
 
 @pytest.mark.parametrize("path", ["ledger.sqlite3", "", "../.."])
@@ -179,3 +144,31 @@ def test_the_command_writes_nothing(tmp_path, capsys):
     assert _command(folder, "--epsilon-budget", "1") == 0
     assert "left         epsilon 0.6" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+LABEL = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
+
+
+@pytest.mark.parametrize(
+    ("event", "budget", "said"),
+    [
+        (
+            (PureEvent(1.0000041), 1), 2.0,
+            ["spent epsilon 1.00001 at delta 0", "counted epsilon 1.00001 by", "left epsilon 0.99999 of 2",
+             "1 at epsilon 1.00001", "1 x epsilon 1.001"],
+        ),
+        ((PureEvent(0.1), 2), 0.3000000049, ["counted epsilon 0.2 by", "left epsilon 0.1 of 0.3000000049"]),
+        # three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows
+        ((LABEL, 3), 3.0, ["counted epsilon 3 by", "left nothing of epsilon 3"]),
+    ],
+)  # fmt: skip
+def test_what_was_spent_is_rounded_up_and_what_is_left_down_to_the_digits_of_the_budget(event, budget, said):
+    ledger = make_ledger(make_entry(events=[event], when="2020-01-01T10:00:00+00:00"))
+    rows = Histories(
+        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
+    )
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=budget, rows=rows).split())
+    assert [words for words in said if words not in text] == []
+    forged = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
+    assert "\x1b" not in forged
+    assert "party        a?[2Jb?spent 0" in forged.splitlines()
