@@ -126,12 +126,7 @@ def read_table(
 def party_files(tables: str) -> dict[str, Path]:
     """Return the files of several parties by party: paths with commas between them, or those in one folder.
 
-    A party is called as its file is, without suffixes.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two, or two of one name.
+    A party is called as its file is, without suffixes. Fewer than two, or two of one name, are a `DataError`.
     """
     paths = [Path(one.strip()).expanduser() for one in tables.split(",") if one.strip()]
     if len(paths) == 1 and paths[0].is_dir():
@@ -151,12 +146,8 @@ def read_tables(
     """Read the files of several parties as one table, each as `read_table` does; return it, and whose each row is.
 
     A column that a file lacks is empty in its rows, and ``attrs["lacks"]`` of the table names it (`lacking`). That is
-    appended to ``notes``, and what was found out about files.
-
-    Raises
-    ------
-    DataError
-        As `read_table`; or if a file lacks the label column, or images have several shapes.
+    appended to ``notes``, and what was found out about files. Raises `DataError` as `read_table`; or if a file lacks
+    the label column, or images have several shapes.
     """
     label = schema.label if schema is not None else how.get("label", "label")
     read: dict[str, pd.DataFrame] = {}

@@ -1,7 +1,5 @@
 """`fedkd predict` and `fedkd export`: what a user types, gets, and is told."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -10,7 +8,6 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -88,6 +85,8 @@ def test_raw_rows_get_class_names_and_probabilities_by_the_name_of_the_run_or_th
     assert list(out.columns) == ["number", "prediction", "probability_low", "probability_high"]
     assert out["number"].tolist() == ["007", "008", "009"]
     assert out["prediction"].tolist() == ["low", "high", "high"]
+    table = pd.read_csv(home / "rows.csv", sep=";")
+    assert load(home / "runs" / "71" / "model.fedkd").predict(table).tolist() == ["low", "high", "high"]
     assert out["probability_high"].tolist() == [0.0, 1.0, 1.0]
     assert said.stderr.splitlines() == [
         "note: not used: income, x",
@@ -117,12 +116,6 @@ def test_from_a_threshold_on_the_second_class_is_the_answer(fedkd, threshold, fo
     rows = "age,job\n20,clerk\n30,clerk\n70,clerk\n"
     said = fedkd("predict", "72", "-", "--threshold", threshold, text=rows)
     assert _read(said.stdout)["prediction"].tolist() == found
-
-
-def test_the_answers_are_those_of_load(fedkd, home):
-    out = _read(fedkd("predict", "71", home / "rows.csv").stdout)
-    table = pd.read_csv(home / "rows.csv", sep=";")
-    assert out["prediction"].tolist() == load(home / "runs" / "71" / "model.fedkd").predict(table).tolist()
 
 
 def test_rows_come_from_stdin_and_go_to_a_file_as_labels_only_or_json(fedkd, home, tmp_path):
@@ -251,12 +244,6 @@ def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fe
     numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/howto/export.md says
     labels, _ = session.run(None, {name: one.to_numpy(np.float64)[:, None] for name, one in numbers.items()})
     assert labels.tolist() == ["low", "high"] * 4
-
-
-def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
-    table = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
-    assert "`--proba` / `--labels-only` |" in table
-    assert "`--check` / `--no-check` |" in table
 
 
 # ------------------------------------------------------------------------------------------------ class shares

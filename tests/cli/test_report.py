@@ -1,7 +1,5 @@
 """`fedkd report`: the page, the table, the CSV files and the schema of a run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

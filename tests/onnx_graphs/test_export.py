@@ -1,7 +1,5 @@
 """Each model's graph answers as the model: labels on every row, also where trees vote alike, probabilities to 1e-5."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -13,14 +11,15 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import NAMES, Classifier, make_model
-from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, onnx_inputs, to_onnx
-from fedkd_flwr.stores.saved_model import SavedModel
+from fedkd_flwr.models.binned import BinnedLinear
+from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
+from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
 SMALL = {
     "random-forest": {"n_estimators": 8, "max_depth": 3},
@@ -94,9 +93,9 @@ def test_each_model_of_the_zoo_answers_alike_from_raw_rows(name):
 def test_trees_that_vote_alike_give_the_same_class_as_in_scikit_learn(name):
     # an even number of deep trees on noise: exact ties in many rows
     saved = _saved(make_model(name, num_classes=4, num_features=6, seed=3, params={"n_estimators": 6}))
-    table = _table(3000, 5)
+    table = _table(800, 5)
     top = np.sort(saved.predict_proba(table), axis=1)[:, -2:]
-    assert (top[:, 0] == top[:, 1]).sum() > 300
+    assert (top[:, 0] == top[:, 1]).sum() > 80
     assert check_onnx(saved, to_onnx(saved), table).labels == 0
 
 
@@ -193,27 +192,6 @@ def test_a_graph_that_answers_otherwise_is_noticed():
         check_onnx(saved, to_onnx(other))
 
 
-def test_what_a_graph_expects_of_raw_cells_is_what_the_schema_makes_of_them():
-    """The graph takes numbers: whoever feeds it without this package must know what a date or '<0.5' becomes."""
-    columns = (
-        Column(name="admission", kind="numeric", reading=Reading(dates="day-first")),
-        Column(name="seen", kind="numeric", reading=Reading(dates="time")),
-        Column(name="lactate", kind="numeric", reading=Reading(limits="number")),
-        Column(name="crp", kind="numeric", reading=Reading(limits="missing", unit="mg/l", thousands="'")),
-        Column(name="age", kind="numeric"),
-        Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
-    )
-    assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
-        "admission": "days since 1970-01-01",
-        "seen": "hours since midnight",
-        "lactate": "'<0.5' as 0.5",
-        "crp": "'1'000' as 1000, numbers without 'mg/l', '<0.5' as NaN",
-    }
-    table = pd.DataFrame({"admission": ["02.01.1970"], "seen": ["13:30"], "lactate": ["<0.5"], "crp": ["1'000 mg/l"]})
-    read = [float(columns[i].reading.parse(table[name])[0][0]) for i, name in enumerate(table)]
-    assert read == [1.0, 13.5, 0.5, 1000.0]
-
-
 def _called(names, model):
     schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in names), classes=("no", "yes"))
     rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, len(names))), columns=names)
@@ -225,7 +203,7 @@ def _called(names, model):
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(max_depth=3), GaussianNB()])
 def test_a_column_may_be_called_as_a_value_of_the_graph(model):
     kinds = ["Concat", "constant", "Where", "IsNaN", "Sub", "Div", "Cast", "Gather", "part", "scan"]
-    names = [f"{kind}_{i}" for kind in kinds for i in range(1, 12)] + ["part_12_X"]
+    names = [f"{kind}_{i}" for kind in kinds for i in range(1, 6)] + ["part_12_X"]
     saved, rows = _called(names, model)
     assert check_onnx(saved, to_onnx(saved), rows).labels == 0
 
@@ -236,3 +214,17 @@ def test_a_column_called_as_an_output_is_refused_by_name():
         FedkdError, match=r"differ from a graph's outputs, label and probabilities, got 'label'\. Use fedkd"
     ):
         to_onnx(saved)
+
+
+def test_a_model_of_noisy_sums_is_saved_read_and_exported(tmp_path):
+    age = Column(name="age", kind="numeric", bins=(0, 18, 30, 99))
+    sex = Column(name="sex", kind="categorical", categories=("f", "m"))
+    schema = Schema(columns=(age, sex), classes=("no", "yes", "perhaps"))
+    public = make_public_set(pd.DataFrame({"age": [10, 25, 60], "sex": ["f", "m", "f"]}), schema)
+    bins = Bins.of(public, most=5)
+    weights, rest = bins.by_threshold(np.random.default_rng(1).normal(size=(6, 3)))
+    made = BinnedLinear(**bins.arrays(), weights=weights, intercept=rest, sums=np.zeros((6, 3), np.int64), noises=1)
+    model = Classifier(made, num_classes=3).fit(np.zeros((3, 3), np.float32), np.arange(3))
+    saved = load(save(model, public, tmp_path / "model.fedkd"))
+    assert set(saved.predict(pd.DataFrame({"age": ["25", "70"], "sex": ["f", ""]}))) <= set(schema.classes)
+    assert check_onnx(saved, to_onnx(saved)).labels == 0
