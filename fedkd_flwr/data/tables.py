@@ -23,13 +23,7 @@ from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
 from fedkd_flwr.data.given import given_table
-from fedkd_flwr.data.public import (
-    Preprocessor,
-    PublicLabels,
-    PublicSet,
-    features_of,
-    make_public_set,
-)
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
@@ -311,10 +305,7 @@ def load_party_table(
 
 
 def load_public(
-    path: str | os.PathLike[str],
-    schema_path: str | os.PathLike[str] | None = None,
-    *,
-    labels: str = "",
+    path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
 ) -> PublicSet:
     """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 

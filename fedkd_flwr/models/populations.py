@@ -87,11 +87,7 @@ def learnt_shares(
     if probs is not None:
         public = probs[labels != ABSTAIN].sum(axis=0)
     weight = own.sum() / public.sum() if model.takes_steps else 1.0
-    return {
-        "taught": class_shares(own + weight * public),
-        "own": class_shares(own),
-        "common": class_shares(public),
-    }
+    return {"taught": class_shares(own + weight * public), "own": class_shares(own), "common": class_shares(public)}
 
 
 def weighs_classes(model: Classifier) -> bool:

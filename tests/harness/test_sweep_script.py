@@ -77,11 +77,7 @@ NOISY = [
     {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "max-answers": 5},
     {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "gamma": 0.1, "server-epsilon-budget": 3.0},
     {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "sigma": 4.0, "fedkt.students-per-party": 2},
-    {
-        "algorithm": "fedct",
-        "label-mechanism": "xor",
-        "epsilon": 5.0,
-    },
+    {"algorithm": "fedct", "label-mechanism": "xor", "epsilon": 5.0},
     {"algorithm": "fedct", "label-mechanism": "auto", "label-epsilon": 2.0},
     {"algorithm": "fedmd", "score-noise": "laplace", "score-scale": 1.0, "answer-form": "logits", "logit-bound": 5.0},
     {"algorithm": "fedmd", "subset-rows": 20, "paper.subset-replacement": False, "delta": 1e-4},

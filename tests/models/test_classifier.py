@@ -220,10 +220,7 @@ class Broken(DecisionTreeClassifier):
 
 @pytest.mark.parametrize(
     ("estimator", "y"),
-    [
-        (LinearSVC(), [0, 0, 1, 1]),
-        (DecisionTreeClassifier(), [1, 1, 1, 1]),
-    ],
+    [(LinearSVC(), [0, 0, 1, 1]), (DecisionTreeClassifier(), [1, 1, 1, 1])],
     ids=["without predict_proba", "one class"],
 )
 def test_a_model_without_probabilities_has_the_other_metrics(estimator, y):

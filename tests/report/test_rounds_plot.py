@@ -61,12 +61,3 @@ def test_where_a_class_is_rare_the_title_ends_with_balanced_accuracy_because_acc
     for r in record.rounds:
         r.accuracy, r.server_accuracy = {}, r.server_round / 2
     assert rounds_plot(record).title.endswith("Balanced accuracy at the end: 0.600")
-
-
-def test_a_title_says_that_a_server_models_figure_is_its_accuracy(make_record):
-    record = make_record(3, 2)
-    record.server = {"common": Metrics(n=500, accuracy=0.95, baseline=0.9)}
-    for r, accuracy in zip(record.rounds, (0.5, 0.95), strict=True):
-        r.accuracy, r.server_accuracy = {}, accuracy
-    title = "The accuracy of the server's model rises from 0.500 to 0.950 in 2 rounds"
-    assert rounds_plot(record).title == f"{title}, against 0.900 of always answering the commonest class"

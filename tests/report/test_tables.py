@@ -96,21 +96,6 @@ def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(
     assert "fedkd server run again.toml" in written(record, tmp_path)
 
 
-def test_a_run_killed_in_its_first_round_is_repeated_with_the_parties_that_were_asked(make_record, tmp_path):
-    record = make_record(3, 1)
-    record.simulation, record.status, record.parties = True, "running", []
-    record.rounds[0].ended, record.rounds[0].answered = False, []
-    record.config.pop("num-parties", None)
-    page = written(record, tmp_path)
-    assert "and run with 3 parties" in page
-    assert "fedkd simulate again.toml --parties 3" in page
-    record.rounds = []
-    page = written(record, tmp_path)
-    assert "parties 0" not in page
-    assert "with 0" not in page
-    assert "num-supernodes" not in page
-
-
 def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, make_record, tmp_path):
     failed_record.rounds[0].ended = False
     page = Page(written(failed_record, tmp_path)).text
