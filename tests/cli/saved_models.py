@@ -24,7 +24,7 @@ SCHEMA = Schema(
 ROWS = 'income;x;job;age;number\nlow;;smith;"20";007\nhigh;;astronaut;60;008\n;;"";70;009\n'
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def home(tmp_path_factory):
     """Return a folder of results: run 71 with a server's model, 72 with those of two parties, 75 of three classes."""
     home = tmp_path_factory.mktemp("home")

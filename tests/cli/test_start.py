@@ -86,11 +86,11 @@ def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("shell", "begins"), [("bash", "_fedkd_completion"), ("zsh", "#compdef"), ("fish", "function")]
 )
-def test_the_line_that_the_help_names_gives_a_shell_its_script(tmp_path, shell, begins):
+def test_the_line_that_the_help_names_gives_a_shell_its_script(fedkd, tmp_path, shell, begins):
     # bash is started by click, to ask for its version
     done = _command([], tmp_path, _FEDKD_COMPLETE=f"{shell}_source")
     assert (done.returncode, done.stdout.lstrip().startswith(begins)) == (0, True), done.stderr
-    assert f"_FEDKD_COMPLETE={shell}_source" in _command(["-h"], tmp_path).stdout
+    assert f"_FEDKD_COMPLETE={shell}_source" in fedkd("-h").out
 
 
 def test_fedkd_home_is_where_runs_lie_and_models_get_their_key(tmp_path):
