@@ -61,6 +61,7 @@ from fedkd_flwr.data.reading import PLAIN, Reading
         ("duration", "1 fortnight", "bad"),
         ("time", "13:45", 13.75),
         ("time", "24:30", "bad"),
+        ("time", "13:45:61", "bad"),
         ("iso", np.array([3, 20210312]), "bad"),
     ],
 )
