@@ -11,7 +11,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 TREE = DecisionTreeClassifier(max_depth=2)
 
 
-def _rows(count=100):
+def _rows(count=160):
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"age": rng.integers(20, 90, count), "dose": rng.normal(size=count)})
     return rows.assign(hospital=rng.choice(["north", "south"], count), ill=rows.age > 55)
