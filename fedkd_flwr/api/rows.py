@@ -30,10 +30,7 @@ def given_rows(
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield the settings that name a user's rows, and the values of classes by name; parameters as of `simulate`.
 
-    Raises
-    ------
-    DataError
-        If the data have none of the known forms, or ``parties`` does not fit them.
+    Data of none of the known forms, or ``parties`` that do not fit them, are a `DataError`.
     """
     with ExitStack() as held:
         settings, values = _named_data(data), dict[str, Any]()
@@ -105,15 +102,9 @@ def free_name(name: str, taken: Any) -> str:
 def table_of(data: Any, label: str = "") -> pd.DataFrame:
     """Return a frame of pandas, polars or pyarrow, an array, or a pair (X, y) as one table with an index from 0.
 
-    Columns of an array are ``x0``, ``x1`` and so on; ``y`` becomes column ``label``.
+    Columns of an array are ``x0``, ``x1`` and so on; ``y`` becomes column ``label``. Anything else, or X and y of other
+    lengths, is a `DataError`.
 
-    Raises
-    ------
-    DataError
-        If it is none of these, or X and y do not have equally many rows.
-
-    Examples
-    --------
     >>> table_of(([[1.5], [2.5]], ["no", "yes"]), "outcome").columns.tolist()
     ['x0', 'outcome']
     """

@@ -38,22 +38,10 @@ _one_at_a_time = threading.RLock()  # Flower's identity of a process, and its lo
 
 
 def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool = True) -> FederationResult:
-    """Run one federation in this process.
+    """Run one federation in this process by settings as ``flwr run`` takes them; errors are the command line's.
 
-    Parameters
-    ----------
-    values : mapping
-        Settings of the run, as ``flwr run`` takes them; a model may also be an object, and ``model`` a dict of one for
-        each party's name.
-    classes : mapping
-        By each class's name, what the user's label column holds.
-    progress : bool
-        Whether to show how far the run is.
-
-    Raises
-    ------
-    FedkdError
-        As the command line says it.
+    A model may also be an object, and ``model`` a dict of one for each party's name. ``classes`` maps each class's name
+    to what the user's label column holds.
     """
     with _one_at_a_time, captured_log() as said, _shown(progress) as show:
         show("loading the data")

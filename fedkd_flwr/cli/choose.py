@@ -46,10 +46,7 @@ def choose(
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 
-    for name, value, known in (
-        ("--for", whose, tuple(WHOSE)),
-        ("--by", figure, ("", "accuracy", "balanced-accuracy")),
-    ):
+    for name, value, known in (("--for", whose, tuple(WHOSE)), ("--by", figure, ("", "accuracy", "balanced-accuracy"))):
         if value not in known:
             raise ConfigError(explain(name, f"be one of {', '.join(filter(None, known))}", value))
     values = {"model": "random-forest", **read_settings(settings or [], num_parties=parties or None)}

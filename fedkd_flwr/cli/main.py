@@ -141,12 +141,9 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit. An error is at most five lines on stderr; only a bug has a traceback, in a file.
+    """Run the command (by default that of ``sys.argv``) and exit.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The command line without the program's name; by default that of ``sys.argv``.
+    An error is at most five lines on stderr; only a bug has a traceback, in a file.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # a path that is no UTF-8, or a terminal of fewer characters
         sys.stdout.reconfigure(errors="backslashreplace")

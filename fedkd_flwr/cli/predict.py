@@ -25,8 +25,7 @@ ModelName = Annotated[
     ),
 ]
 Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="Read a model that can do harm although another user wrote or changed the file."),
+    bool, typer.Option("--trust", help="Read a model that can do harm although another user wrote or changed the file.")
 ]
 
 

@@ -40,16 +40,10 @@ def csv_table(
 ) -> pd.DataFrame:
     """Return the table of texts that the bytes of a CSV file hold; its ``attrs`` have the header line that it lacks.
 
-    Parameters
-    ----------
-    header : str
-        "": its first line names the columns, and is refused where it looks like a row. "yes": it does, whatever it
-        looks like. "none": there is no such line, and the columns are called column-1, column-2 and so on. Any other
-        text is the line that the file lacks.
-    encoding, wanted
-        Of lines that are no UTF-8, Windows-1252 by default; and columns that the schema names.
-    data, path, lenient, notes
-        What the file holds, unzipped; the rest as in `fedkd_flwr.data.tables.read_table`.
+    Its first line names the columns, and is refused where it looks like a row. With ``header="yes"`` it does, whatever
+    it looks like; with "none" there is no such line, and the columns are called column-1, column-2 and so on; any other
+    text is the line that the file lacks. ``encoding`` is that of lines that are no UTF-8 (Windows-1252 by default),
+    ``wanted`` the columns that the schema names; the rest is as in `fedkd_flwr.data.tables.read_table`.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
     text, before = _below_sep(text)  # lines above the header

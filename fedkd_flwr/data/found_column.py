@@ -83,7 +83,7 @@ class ColumnLook:
     notes: list[str] = field(default_factory=list)
     example: str = ""  # the first cell that needs a rule
     identifies: bool = False
-    useless: bool = False  # a note says that the user may drop it
+    droppable: bool = False  # a note says that the user may drop it
     asks: bool = False  # what does not fit its rule is no name, though nearly all cells may differ
     problem: str = ""
     choices: dict[str, dict[str, str]] = field(default_factory=dict)  # what a cell may mean -> rules that say so
@@ -107,7 +107,7 @@ class ColumnLook:
 
     def may_drop(self, why: str) -> None:
         """Note why a model may be better without this column."""
-        self.useless = True
+        self.droppable = True
         self.notes.append(f"{why} ({mark('drop', self.name)} leaves it out)")
 
     def say_empty(self, cells: Cells, which: Mask) -> None:

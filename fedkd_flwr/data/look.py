@@ -126,7 +126,7 @@ def look(
     notes += [_note_of(one, spell) for one in seen]
     notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
     order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
-    following = _changes(seen, rules, useless=True)
+    following = _changes(seen, rules, droppable=True)
     return Look(
         columns=_features(seen, names),
         classes=classes,
@@ -340,10 +340,10 @@ def _empties(reading: Reading | None, words: tuple[str, ...], distinct: Any) -> 
     return not np.array_equal(numbers, emptied, equal_nan=True)
 
 
-def _changes(seen: list[ColumnLook], rules: Rules, *, useless: bool = False) -> dict[str, str]:
-    """Return rules in words that leave out what was left out, looks like an identifier or, if so told, is useless."""
+def _changes(seen: list[ColumnLook], rules: Rules, *, droppable: bool = False) -> dict[str, str]:
+    """Return rules in words that leave out what was left out, looks like an identifier or, if so told, says little."""
     words = rules.words()
-    chosen = [one for one in seen if one.identifies or one.kind == "left out" or (useless and one.useless)]
+    chosen = [one for one in seen if one.identifies or one.kind == "left out" or (droppable and one.droppable)]
     found = [one for one in chosen if "," not in one.name]
     ids = [one.name for one in found if one.identifies]
     if ids and not rules.id_column:

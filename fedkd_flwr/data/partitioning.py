@@ -101,16 +101,9 @@ def partition(
 
 
 def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: int) -> list[NDArray[np.int64]]:
-    """Return the positions of each real party's rows, ascending.
+    """Return the positions of each real party's rows, ascending; row i is of party ``names[party_of[i]]``.
 
-    Parameters
-    ----------
-    party_of : ndarray of int, shape (n,)
-        The number of the party that each row is of.
-    names : sequence of str
-        The parties.
-    num_parties : int
-        How many parties the run has, which must be all of them; 0: as many.
+    ``num_parties`` must be all of them, or 0.
 
     >>> [part.tolist() for part in by_party(np.array([1, 0, 1]), ["north", "south"], 2)]
     [[1], [0, 2]]

@@ -188,29 +188,11 @@ def source_of_table(
     next_command: Callable[[Mapping[str, str]], str] | None = None,
     rare: int = 10,
 ) -> Source:
-    """Return a labelled table of raw values as a data set, as `read_user_table` does.
+    """Return a labelled table of raw values, which loses its label column, as a data set, as `read_user_table` does.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The rows; it loses its label column and ``partition_column``.
-    label : str
-        The label column.
-    name : str
-        What errors call the table.
-    parties : ndarray of object, shape (n,), or None
-        The party that each row is of.
-    partition_column : str
-        The column that says so instead.
-    schema : Schema or None
-        How columns are read; None: found by looking at them.
-    rules, said, next_command, rare
-        As for `look_at_table`.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, has too few classes or parties, or a value does not fit.
+    ``name`` is what errors call it; ``parties`` (n,), or the values of ``partition_column``, say whose each row is.
+    Without a schema the columns are looked at, with ``rules, said, next_command, rare`` as for `look_at_table`. Raises
+    `DataError` if a column is missing, has too few classes or parties, or a value does not fit.
     """
     looked, left_out, lacks = None, 0, frame.attrs.get("lacks", {})
     own_rules = rules.of_column(label, frame.columns)

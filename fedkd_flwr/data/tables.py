@@ -23,13 +23,7 @@ from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table, encoding_of
 from fedkd_flwr.data.given import given_table
-from fedkd_flwr.data.public import (
-    Preprocessor,
-    PublicLabels,
-    PublicSet,
-    features_of,
-    make_public_set,
-)
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
@@ -126,12 +120,7 @@ def read_table(
 def party_files(tables: str) -> dict[str, Path]:
     """Return the files of several parties by party: paths with commas between them, or those in one folder.
 
-    A party is called as its file is, without suffixes.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two, or two of one name.
+    A party is called as its file is, without suffixes. Fewer than two, or two of one name, are a `DataError`.
     """
     paths = [Path(one.strip()).expanduser() for one in tables.split(",") if one.strip()]
     if len(paths) == 1 and paths[0].is_dir():
@@ -151,12 +140,8 @@ def read_tables(
     """Read the files of several parties as one table, each as `read_table` does; return it, and whose each row is.
 
     A column that a file lacks is empty in its rows, and ``attrs["lacks"]`` of the table names it (`lacking`). That is
-    appended to ``notes``, and what was found out about files.
-
-    Raises
-    ------
-    DataError
-        As `read_table`; or if a file lacks the label column, or images have several shapes.
+    appended to ``notes``, and what was found out about files. Raises `DataError` as `read_table`; or if a file lacks
+    the label column, or images have several shapes.
     """
     label = schema.label if schema is not None else how.get("label", "label")
     read: dict[str, pd.DataFrame] = {}
@@ -320,10 +305,7 @@ def load_party_table(
 
 
 def load_public(
-    path: str | os.PathLike[str],
-    schema_path: str | os.PathLike[str] | None = None,
-    *,
-    labels: str = "",
+    path: str | os.PathLike[str], schema_path: str | os.PathLike[str] | None = None, *, labels: str = ""
 ) -> PublicSet:
     """Read the public file U and its schema (``schema.toml`` beside it by default), and fit the preprocessing.
 

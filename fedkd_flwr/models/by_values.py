@@ -14,20 +14,11 @@ __all__ = ["ByValues"]
 
 @dataclass(eq=False, repr=False)
 class ByValues(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
-    """A regressor over what classes stand for, as a classifier over the classes.
+    """A regressor over what classes stand for (``values``, ascending), as a classifier over the classes.
 
     It learns each row's number: its class's, or the mean under the weights of its classes. A prediction becomes the
     probabilities of the two classes around it whose mean it is, so that nothing of it is lost between the ends.
 
-    Parameters
-    ----------
-    regressor : object
-        With scikit-learn's ``fit`` and ``predict`` of numbers; a template.
-    values : sequence of float
-        What each class stands for, ascending.
-
-    Examples
-    --------
     >>> from sklearn.linear_model import LinearRegression
     >>> model = ByValues(LinearRegression(), (0.0, 10.0, 20.0)).fit(np.array([[0.0], [2.0]]), np.array([0, 2]))
     >>> model.predict_proba(np.array([[1.2]])).round(2).tolist()

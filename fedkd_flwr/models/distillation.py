@@ -22,23 +22,12 @@ def teach(
     *,
     self_training: bool = False,
 ) -> Classifier:
-    """Return a model that has learnt from the answered rows.
+    """Return a model, made by ``make``, that has learnt from the answered rows; `DataError` if no row has an answer.
 
-    Raises `DataError` if no row has an answer.
-
-    Parameters
-    ----------
-    make : callable
-        Returns a fresh model.
-    X : ndarray of shape (num_public, num_features)
-        All public rows; texts have shape (num_public, 1).
-    rows, labels : ndarray of shape (num_queries,), int64 and int16
-        Numbers of the rows that were asked, no row twice, and the answers: -1 for a row without one.
-    counts : ndarray of shape (num_queries, num_classes), float64, optional
-        Noisy counts to learn from instead of the labels.
-    self_training : bool
-        Whether a first model labels the rows without an answer, and a second one is trained on all rows. With counts
-        the first model labels the answered rows too.
+    ``X`` (num_public, num_features) are all public rows; ``rows`` (num_queries,) those that were asked, no row twice,
+    and ``labels`` (num_queries,), int16, the answers: -1 for none. ``counts`` (num_queries, num_classes) are learnt
+    instead of labels. With ``self_training`` a first model labels the rows without an answer (with counts the answered
+    ones too), and a second one is trained on all rows.
     """
     answered = labels >= 0
     rows, labels = rows[answered], labels[answered]

@@ -23,14 +23,8 @@ def name_of(model: Any) -> str:
     """Return the import string of an estimator, a torch module, or a class or function that makes one.
 
     Equal reprs have equal names, so that runs with equal models can be compared; the latest model stands for them.
+    Anything else is a `ConfigError`.
 
-    Raises
-    ------
-    ConfigError
-        If it is none of these.
-
-    Examples
-    --------
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> name_of(DecisionTreeClassifier()).rpartition("_")[0]
     'fedkd_flwr.models.given:DecisionTreeClassifier'

@@ -18,15 +18,7 @@ def labels_from_known(
     """Return a random forest's labels of all public rows, each by a forest that was not taught that row.
 
     A forest repeats the rows it was taught. Judged by those it would seem to be right everywhere, and the consensus
-    would tell which rows they are.
-
-    Parameters
-    ----------
-    X : ndarray of shape (num_public, num_features)
-    rows, labels : ndarray of shape (num_known,), int64 and int16
-        Places of the known rows, of each class at least two, and their classes.
-    seed : int
-        Of the forests and the folds.
+    would tell which rows they are. ``rows`` and ``labels`` (num_known,) are the known rows, of each class at least two.
     """
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_predict

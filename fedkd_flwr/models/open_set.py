@@ -46,12 +46,8 @@ _ROWS_AT_ONCE = 4096
 class OpenSet(NamedTuple):
     """Probabilities of public rows, by models that did not learn them, or hardly.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_public, num_classes + 1), float64
-        Probabilities; the last column is "other".
-    models : sequence of Classifier
-        What goes on in the next round: nets; none of estimators that are fitted anew.
+    They are float64 of shape (num_public, num_classes + 1). The last column is "other"; ``models`` are the nets that go
+    on in the next round.
     """
 
     probs: NDArray[np.float64]
@@ -68,20 +64,11 @@ def open_set(
     steps: int | None = None,
     models: Sequence[Classifier] = (),
 ) -> OpenSet:
-    """Score public rows by a party's kind of model.
+    """Score public rows by ``fresh``, an unfitted model of a party's kind, its own rows and labels.
 
-    Parameters
-    ----------
-    fresh : Classifier
-        An unfitted model of the party's kind.
-    X, y, X_public : ndarray
-        Own rows and labels as `Classifier.fit` takes them, and at least one public row.
-    rng : Generator
-        Draws which public rows are left out together: the same in each round where nets go on.
-    steps : int, optional
-        Minibatch steps of a net, or of both nets together; by default as many as ``fit`` would take.
-    models : sequence of Classifier
-        Nets of the last round to go on with.
+    ``rng`` draws which public rows are left out together: the same in each round where nets go on. ``steps`` are the
+    minibatch steps of a net, or of both nets together (by default as many as ``fit`` takes), ``models`` the last
+    round's.
     """
     labels: NDArray[np.int64] = np.asarray(y).astype(np.int64)
     wide = widened(fresh)

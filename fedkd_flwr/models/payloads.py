@@ -99,11 +99,11 @@ def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool) -> tup
         require_extra("torch")
         from safetensors.torch import load as load_tensors
 
-        from fedkd_flwr.models._skorch_state import restored
+        from fedkd_flwr.models._net_state import restored_skorch
         from fedkd_flwr.models.zoo import make_model
 
         template = make_model(**params).template
-        return template, restored(template, load_tensors(payload)) if fitted else None
+        return template, restored_skorch(template, load_tensors(payload)) if fitted else None
     if meta["kind"] == "xgboost":
         _require_trust("XGBoost", _FOLLOWS, trust=trust)
         xgboost = import_extra("xgboost", "xgboost")
@@ -145,11 +145,11 @@ def _dump_skorch(classifier: Classifier, *, training_state: bool) -> tuple[dict[
         raise ModelBytesError(explain("A skorch net", "be made by a factory that a file can name", "none", way_out))
     from safetensors.torch import save as save_tensors
 
-    from fedkd_flwr.models._skorch_state import state_tensors
+    from fedkd_flwr.models._net_state import skorch_tensors
 
     net = classifier.estimator
     params = {key: list(value) if isinstance(value, tuple) else value for key, value in classifier.origin.items()}
-    return params, save_tensors({} if net is None else state_tensors(net, training_state=training_state))
+    return params, save_tensors({} if net is None else skorch_tensors(net, training_state=training_state))
 
 
 def _dump_torch(net: Any, *, fitted: bool, training_state: bool) -> tuple[dict[str, Any], bytes]:

@@ -73,19 +73,10 @@ def learnt_shares(
 ) -> dict[str, Any]:
     """Return the class shares of a model that learnt from own rows and labelled public rows, by `POPULATIONS`.
 
-    Nothing where the model weighs its classes: its owner chose the population then.
-
-    Parameters
-    ----------
-    model : Classifier
-        Nets learn as much from all own rows as from all public ones, others from each row alike.
-    y : ndarray of shape (num_rows,), integers
-        Classes of the own rows.
-    labels : ndarray of shape (num_public,), int16, or None
-        Of the public rows, ``ABSTAIN`` for those without one: their shares are what the party knows of the
-        federation's. None, or no label: the model learnt from its own rows alone.
-    probs : ndarray of shape (num_public, num_classes), float, optional
-        What the model learnt the labelled rows with, where that is not their labels.
+    Nothing where the model weighs its classes: its owner chose the population then. Nets learn as much from all own
+    rows as from all public ones, others from each row alike. ``labels`` (num_public,), ``ABSTAIN`` where there is none,
+    or ``probs`` in their place, are what the party knows of the federation's shares; without any it learnt from its own
+    rows alone.
     """
     if weighs_classes(model):
         return {}
@@ -96,11 +87,7 @@ def learnt_shares(
     if probs is not None:
         public = probs[labels != ABSTAIN].sum(axis=0)
     weight = own.sum() / public.sum() if model.takes_steps else 1.0
-    return {
-        "taught": class_shares(own + weight * public),
-        "own": class_shares(own),
-        "common": class_shares(public),
-    }
+    return {"taught": class_shares(own + weight * public), "own": class_shares(own), "common": class_shares(public)}
 
 
 def weighs_classes(model: Classifier) -> bool:

@@ -38,21 +38,9 @@ def pretrain(
     All layers but the last are copied, with batch normalisation's running averages (``freeze_norm`` is off in this
     training). The last layer, whose size is the number of classes, starts at zero, so that all classes are equally
     likely before the first private row: random weights would have to be unlearnt, from few rows. If the public labels
-    are of the model's classes, the last layer is copied too. The optimiser starts afresh. Raises `ConfigError` if the
-    model is not a torch net, or ``same_classes`` with another number of classes.
-
-    Parameters
-    ----------
-    model : Classifier
-        A torch net of the zoo; what it has learnt is forgotten.
-    X, y : ndarray of shape (num_public, num_features) and (num_public,)
-        Public rows and their labels within ``0..num_classes-1``.
-    same_classes : bool
-        Whether ``y`` has the model's own label space.
-    epochs, seed : int
-        Whole passes in minibatches of 64, and the seed of this training.
-    name : str
-        The public set's fingerprint, under which the result is cached; other rows or labels need another name.
+    are of the model's classes (``same_classes``), the last layer is copied too. The optimiser starts afresh. Raises
+    `ConfigError` if the model is not a torch net, or ``same_classes`` with another number of classes. The result is
+    cached under ``name``, the public set's fingerprint: other rows or labels need another name.
     """
     if not model.supports_soft_steps:
         way_out = "Use a torch net (mlp, cnn-fedmd), or paper.pretrain-epochs 0."

@@ -39,20 +39,9 @@ def soft_weights(targets: NDArray[np.floating]) -> NDArray[np.float64]:
 
     A constant is added to each row so that all rows have the same total R, and all is divided by R. R is the least
     total with which no weight is negative. If no target is negative (votes, probabilities), R is the largest total of a
-    row: the votes that a row has fewer are spread evenly over the classes, and probabilities do not change. Raises
-    `DataError` if no row prefers a class, so that there is nothing to learn.
+    row: the votes that a row has fewer are spread evenly over the classes, and probabilities do not change. Both are
+    (num_rows, num_classes). Raises `DataError` if no row prefers a class, so that there is nothing to learn.
 
-    Parameters
-    ----------
-    targets : ndarray of shape (num_rows, num_classes), float
-        Finite values in any unit, the same in all rows.
-
-    Returns
-    -------
-    weights : ndarray of shape (num_rows, num_classes), float64
-
-    Examples
-    --------
     Margins of 4 and -2 between two classes (M = 4), and votes of three and of one voter:
 
     >>> soft_weights(np.array([[-2.0, 2.0], [1.0, -1.0]])).tolist()

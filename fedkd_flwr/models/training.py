@@ -26,22 +26,13 @@ LOSS_NAMES = ("cross-entropy", "l1-logits", "mse-probs")
 class SoftTraining:
     """The methods of `fedkd_flwr.models.classifier.Classifier` that need a neural net.
 
-    Methods that train start from fresh weights if the net has none yet. All take rows ``X`` of shape
-    (num_rows, num_features), float32 or float64, with labels ``y`` as `Classifier.fit` does, or with ``targets`` of
-    shape (num_rows, num_classes). ``epochs`` are whole passes and ``steps`` minibatch steps, 1 or more. ``loss`` is one
-    of `LOSS_NAMES`: cross-entropy with the probabilities, mean absolute difference of logits, or mean squared
-    difference of probabilities; both means are over rows and classes.
-
-    Raises
-    ------
-    ConfigError
-        By every method but `supports_soft_steps`, unless the estimator is a torch net of the zoo; where a number is out
-        of range, or a loss unknown.
-    DataError
-        Where rows or labels are not as `Classifier.fit` takes them, or targets and weights not as described; the
-        message names the first such row or array.
-    FedkdError
-        Where weights or answers are asked of a net that has none yet.
+    Methods that train start from fresh weights if the net has none yet. All take rows ``X`` of shape (num_rows,
+    num_features), float32 or float64, with labels ``y`` as `Classifier.fit` does, or with ``targets`` of shape
+    (num_rows, num_classes). ``epochs`` are whole passes and ``steps`` minibatch steps, 1 or more. ``loss`` is one of
+    `LOSS_NAMES`: cross-entropy with the probabilities, mean absolute difference of logits, or mean squared difference
+    of probabilities; both means are over rows and classes. Another estimator, a number out of range and an unknown loss
+    are a `ConfigError`, rows, labels, targets and weights that do not fit a `DataError` that names the first, and
+    weights or answers of a net that has none yet a `FedkdError`.
     """
 
     num_classes: int

@@ -167,12 +167,7 @@ _ZOO: dict[str, _Entry] = {
         f"cnn-fedmd-{number}": _net("hidden", "channels", net="cnn-fedmd", channels=channels, dropout=dropout)
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
-    "transformer": _Entry(
-        path=TEXT_MODEL,
-        asked=_names(_TEXT),
-        extra="text",
-        hidden=("num_classes", "seed"),
-    ),
+    "transformer": _Entry(path=TEXT_MODEL, asked=_names(_TEXT), extra="text", hidden=("num_classes", "seed")),
 }
 NAMES: tuple[str, ...] = tuple(_ZOO)
 _OWN_NET = _net("hidden", "channels", "dropout")

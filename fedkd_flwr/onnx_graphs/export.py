@@ -37,15 +37,8 @@ def to_onnx(model: SavedModel) -> bytes:
 
     The inputs are those of `fedkd_flwr.onnx_graphs.encoder`. The outputs are ``label``, text of shape (n,), and
     ``probabilities``, float32 of shape (n, classes), in the order of ``model.classes``. The metadata names classes,
-    schema and inputs.
-
-    Raises
-    ------
-    FedkdError
-        If there is no graph that answers as the model does (models of raw text; users' own estimators that skl2onnx
-        does not know), or a column is called as an output; the message names it.
-    MissingExtraError
-        If the extra ``onnx`` is not installed.
+    schema and inputs. Raises `FedkdError` by name if there is no graph that answers as the model does (models of raw
+    text; users' own estimators that skl2onnx does not know), or a column is called as an output.
     """
     classifier, encoder = model.classifier, model.encoder
     if isinstance(encoder.preprocessor, TextRows):
@@ -95,17 +88,9 @@ def onnx_inputs(model: SavedModel, table: pd.DataFrame) -> dict[str, NDArray[Any
 
 
 def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None) -> Difference:
-    """Run a graph beside its model by onnxruntime and return how they differ.
+    """Run a graph beside its model by onnxruntime on raw rows, by default `made_up_rows`; return how they differ.
 
     Raises `FedkdError` if a label differs, or a probability by more than 1e-5.
-
-    Parameters
-    ----------
-    model : SavedModel
-    data : bytes
-        What `to_onnx` returned.
-    table : DataFrame, optional
-        Raw rows; by default `made_up_rows`.
     """
     runtime = import_extra("onnxruntime", "onnx")
     getattr(runtime, "disable_telemetry_events", lambda: None)()

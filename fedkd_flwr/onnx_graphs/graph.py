@@ -77,14 +77,7 @@ class Graph:
     def running_sum(self, start: str, table: NDArray[Any], rows: str) -> str:
         """Return ``start + table[rows[:, 0]] + table[rows[:, 1]] + ...``, added in this order as a loop would.
 
-        Parameters
-        ----------
-        start : str
-            A matrix of shape (n, k).
-        table : ndarray of shape (m, k)
-            What is added.
-        rows : str
-            A matrix of shape (n, t), int64: which rows of the table to add.
+        ``start`` names a matrix (n, k), ``rows`` one of (n, t), int64: the rows of ``table`` (m, k) to add.
         """
         helper, kind = self.onnx.helper, self.onnx.helper.np_dtype_to_tensor_dtype(table.dtype)
         whole = self.onnx.TensorProto.INT64
@@ -126,18 +119,9 @@ class Graph:
         return [output.name for output in model.graph.output]
 
     def model(self, outputs: dict[str, tuple[str, Any, list[Any]]], *, name: str, facts: dict[str, str]) -> Any:
-        """Return the finished model.
+        """Return the finished model; raises if onnx finds the graph wrong.
 
-        Raises `Exception` if onnx finds the graph wrong.
-
-        Parameters
-        ----------
-        outputs : dict
-            Name of an output -> (value, type, shape).
-        name : str
-            The graph's name.
-        facts : dict of str to str
-            What readers should know; it becomes the model's metadata.
+        ``outputs`` maps the name of an output to (value, type, shape); ``facts`` become the metadata for readers.
         """
         helper = self.onnx.helper
         declared = []

@@ -19,20 +19,9 @@ __all__ = ["PlainTree", "add_leaves", "at_most"]
 
 @dataclass(frozen=True, kw_only=True)
 class PlainTree:
-    """One tree. Arrays have one entry per node, the root first.
+    """One tree. Arrays have one entry per node, the root first; ``values`` (nodes, k) are what leaves say.
 
-    Parameters
-    ----------
-    left, right : ndarray of int
-        Children; a leaf's are not read.
-    leaf : ndarray of bool
-        Which nodes are leaves.
-    column : ndarray of int
-        Which feature an inner node compares.
-    threshold : ndarray of float32
-        With what: rows go left where the feature is at most the threshold.
-    values : ndarray of shape (nodes, k)
-        What a leaf says.
+    A row goes left at an inner node where feature ``column`` is at most ``threshold``, float32.
     """
 
     left: NDArray[np.integer]

@@ -6,10 +6,4 @@ from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.table import summary_table
 
-__all__ = [
-    "Plot",
-    "accuracy_plot",
-    "rounds_plot",
-    "summary_table",
-    "write_page",
-]
+__all__ = ["Plot", "accuracy_plot", "rounds_plot", "summary_table", "write_page"]

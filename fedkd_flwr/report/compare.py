@@ -161,19 +161,10 @@ class Comparison:
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     """Compare runs by what their models reached on test rows.
 
-    Parameters
-    ----------
-    records : sequence of RunRecord
-        Two or more. The first one's group is what the others are compared with.
-    figure : {"", "accuracy", "balanced_accuracy", "r2", ...}
-        A key of `fedkd_flwr.report.results.FIGURES`; by default R2 of numbers and grades, balanced accuracy
-        where the classes of any run are imbalanced, else accuracy.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two runs, one of them has no test figures, or they were measured on other data or other
-        test rows.
+    ``figure`` is a key of `fedkd_flwr.report.results.FIGURES`; by default R2 of numbers and grades, balanced accuracy
+    where the classes of any run are imbalanced, else accuracy. The first run's group is what the others are compared
+    with. Raises `DataError` if there are fewer than two runs, one of them has no test figures, or they were measured on
+    other data or other test rows.
     """
     chosen = list({(record.run_id, record.started): record for record in records}.values())
     if len(chosen) < 2:

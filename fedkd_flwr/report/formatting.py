@@ -16,16 +16,10 @@ def is_number(value: object) -> bool:
 
 
 def plain(text: object, limit: int = 0) -> str:
-    r"""Return text without control characters and without characters that change the writing direction.
+    r"""Return text without control characters and those that change the writing direction, of at most ``limit``.
 
-    Party names come from other organisations. They may hold terminal escape codes, or reverse the order of a line.
-
-    Parameters
-    ----------
-    text : object
-        Converted with ``str``; each removed character becomes U+FFFD, each tab a space.
-    limit : int
-        The longest text returned, in characters; 0 sets no limit.
+    Party names come from other organisations. They may hold terminal escape codes, or reverse the order of a line. Each
+    such character becomes U+FFFD, each tab a space; 0 sets no limit.
 
     >>> plain("a\x1b[31mb"), plain("a very long name", 8)
     ('a�[31mb', 'a very …')

@@ -40,25 +40,11 @@ _PLOTS = (
 
 
 def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> Path:
-    """Write the page of a run and return its path.
+    """Write the page of a completed, failed or running run, in a new folder too, and return its path.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The record of a completed, failed or running run. All names and texts in it are escaped, so they may be hostile.
-    path : Path
-        The file to write. A missing folder is created, and an existing page is replaced.
-    publishable : bool
-        Leave out what was computed from private rows or from votes without noise (`RunRecord.publishable`).
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Notes
-    -----
-    Without matplotlib the page has its tables but no plots, and says how to install them.
+    All names and texts in the record are escaped, so they may be hostile. A ``publishable`` page leaves out what was
+    computed from private rows or from votes without noise (`RunRecord.publishable`). Without matplotlib the page has
+    its tables but no plots, and says how to install them.
     """
     shown = record.publishable() if publishable else record
     status = run_status(shown, rounds_told=not publishable or shown.length_told)

@@ -16,15 +16,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord
 from fedkd_flwr.report import results
 
-__all__ = [
-    "LEAST_ROWS",
-    "LEVEL",
-    "Difference",
-    "Recommendation",
-    "difference",
-    "only_class",
-    "recommendation",
-]
+__all__ = ["LEAST_ROWS", "LEVEL", "Difference", "Recommendation", "difference", "only_class", "recommendation"]
 
 LEVEL = 0.95  # of confidence
 LEAST_ROWS = 10  # of fewer test rows no difference is clear: the interval is an approximation

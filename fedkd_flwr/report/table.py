@@ -29,13 +29,8 @@ _MANY_NOTES = 12  # further notes are counted, not printed
 def summary_table(record: RunRecord) -> str:
     """Return a run's result as lines of at most 100 characters (but for commands), without a line break at the end.
 
-    Parameters
-    ----------
-    record : RunRecord
-        The record of a finished or failed run. A number it does not hold is written as a dash.
+    A number that the record does not hold is written as a dash.
 
-    Examples
-    --------
     >>> print(summary_table(RunRecord(run_id="7", algorithm="fedct", status="completed")).splitlines()[1])
     fedct, run 7: completed
     """

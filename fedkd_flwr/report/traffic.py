@@ -10,16 +10,7 @@ from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.results import spread
 
-__all__ = [
-    "LeftOut",
-    "Traffic",
-    "answered",
-    "final_result",
-    "known_rounds",
-    "left_out",
-    "model_sharing",
-    "traffic",
-]
+__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "model_sharing", "traffic"]
 
 # FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
 _AVERAGEABLE = ("mlp", "cnn", "logistic", "linear", "net", "lenet", "resnet", "vgg", "sgd")

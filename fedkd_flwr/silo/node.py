@@ -30,11 +30,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.app.message import remove_content_from_message
 from flwr.supercore.fab import Fab
-from flwr.supercore.inflatable.inflatable_object import (
-    get_all_nested_objects,
-    get_object_tree,
-    no_object_id_recompute,
-)
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, push_objects
 from flwr.supercore.run import Run, RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity

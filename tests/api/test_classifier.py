@@ -1,7 +1,5 @@
 """A federation as one classifier of scikit-learn, which its own checks and tools take."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -40,40 +38,10 @@ def test_it_is_cloned_scored_searched_and_put_into_a_pipeline():
     assert make_pipeline(StandardScaler(), FAST).fit(X, Y).score(X, Y) > 0.85
 
 
-def test_groups_are_the_parties_and_classes_and_probabilities_keep_their_order():
-    names = np.array(["ten", "nine", "two"])[Y]
-    groups = np.where(np.arange(len(Y)) % 3, "north", "south")
-    model = clone(FAST).fit(pd.DataFrame(X, columns=list("abcd")), names, groups=groups)
-    assert model.classes_.tolist() == ["nine", "ten", "two"]
-    assert model.feature_names_in_.tolist() == list("abcd")
-    assert [party.name for party in model.result_.record.parties] == ["north", "south"]
-    shares = model.predict_proba(pd.DataFrame(X, columns=list("abcd")))
-    assert (model.classes_[shares.argmax(axis=1)] == names).mean() > 0.85
-
-
-def test_numbers_that_sort_otherwise_than_texts_keep_their_columns():
-    model = clone(FAST).fit(X, np.array([10, 9, -2])[Y])
-    assert model.classes_.tolist() == [-2, 9, 10]
-    assert (model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)).all()
-    assert model.score(X, np.array([10, 9, -2])[Y]) > 0.85
-
-
 def test_categories_and_empty_cells_are_learnt_from_as_they_are():
     rows = pd.DataFrame({"colour": ["red", "blue"] * 40, "size": [1.0, None, 2.0, 3.0] * 20})
     y = rows.colour == "red"
     assert clone(FAST).fit(rows, y).predict(rows).tolist() == y.tolist()
-
-
-def test_own_public_rows_leave_all_rows_to_the_parties():
-    model = clone(FAST).fit(X[:100], Y[:100], public=X[100:])
-    assert model.result_.record.num_public == 50
-    assert sum(sum(party.class_counts) for party in model.result_.record.parties) == 100
-
-
-def test_a_column_that_is_called_as_the_label_is_inside_is_learnt_from():
-    rows = pd.DataFrame({"label of the row": X[:, 2], "party": X[:, 3]})
-    groups = np.where(np.arange(len(Y)) % 3, "north", "south")
-    assert clone(FAST).fit(rows, Y, groups=groups).score(rows, Y) > 0.85
 
 
 def test_an_algorithm_without_a_server_s_model_answers_by_all_parties():
@@ -86,3 +54,22 @@ def test_an_algorithm_without_a_server_s_model_answers_by_all_parties():
 def test_classes_that_a_run_could_not_tell_apart_are_refused(y):
     with pytest.raises(ValueError, match="y must hold classes with different names"):
         clone(FAST).fit(X, np.array(y, dtype=object) if "NA" in y else np.array(["true", "True", "b"] * 50))
+
+
+def test_groups_are_the_parties_and_classes_and_probabilities_keep_their_order_and_kind():
+    names = np.array(["ten", "nine", "two"])[Y]
+    groups = np.where(np.arange(len(Y)) % 3, "north", "south")
+    columns = ["label of the row", "b", "party", "d"]  # called as the label and the parties are inside
+    model = clone(FAST).fit(pd.DataFrame(X, columns=columns), names, groups=groups)
+    assert model.classes_.tolist() == ["nine", "ten", "two"]
+    assert model.feature_names_in_.tolist() == columns
+    assert [party.name for party in model.result_.record.parties] == ["north", "south"]
+    shares = model.predict_proba(pd.DataFrame(X, columns=columns))
+    assert (model.classes_[shares.argmax(axis=1)] == names).mean() > 0.85
+    numbers = np.array([10, 9, -2])[Y]  # which sort otherwise than their texts
+    model = clone(FAST).fit(X[::2], numbers[::2], public=X[1::2])  # own public rows leave all rows to the parties
+    assert model.classes_.tolist() == [-2, 9, 10]
+    assert (model.classes_[model.predict_proba(X).argmax(axis=1)] == model.predict(X)).all()
+    assert model.score(X, numbers) > 0.85
+    assert model.result_.record.num_public == 75
+    assert sum(sum(party.class_counts) for party in model.result_.record.parties) == 75

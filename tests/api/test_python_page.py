@@ -1,7 +1,5 @@
 """Every block of docs/howto/python.md is run, in its order, beside a file of patients."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Numbers and grades through the Python door, and a federation as one regressor of scikit-learn."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

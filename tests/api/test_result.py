@@ -1,7 +1,5 @@
 """The result of a simulated federation: tables, text, HTML with pictures, a page, models, and a pickle of it all."""
 
-from __future__ import annotations
-
 import pickle
 import re
 
@@ -16,36 +14,30 @@ from fedkd_flwr.errors import DataError
 CLASSES = ["ill", "well"]
 
 
-def _rows(count=200):
+def _rows(count=120):
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"age": rng.integers(20, 90, count), "dose": rng.normal(size=count)})
     return rows.assign(hospital=rng.choice(["<b>north</b>", "south"], count), outcome=np.where(rows.age > 55, *CLASSES))
 
 
+def _simulated(folder, **settings):
+    return fk.simulate(
+        _rows(), label="outcome", parties="hospital", model=DecisionTreeClassifier(max_depth=2), output_dir=folder,
+        progress=False, **settings,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    return fk.simulate(
-        _rows(),
-        label="outcome",
-        parties="hospital",
-        model=DecisionTreeClassifier(max_depth=2),
-        output_dir=tmp_path_factory.mktemp("runs"),
-        progress=False,
-    )
+    return _simulated(tmp_path_factory.mktemp("runs"))
 
 
-@pytest.fixture(scope="module")
-def without_server_model(tmp_path_factory):
-    settings = {"algorithm": "fedct", "num_rounds": 2, "stop_when_converged": False, "centralised": False}
-    return fk.simulate(
-        _rows(),
-        label="outcome",
-        parties="hospital",
-        model=DecisionTreeClassifier(max_depth=2),
-        output_dir=tmp_path_factory.mktemp("runs"),
-        progress=False,
-        **settings,
-    )
+def test_claims_are_shown_in_words_where_noise_was_added(tmp_path):
+    noise = {"algorithm": "fedct", "label_mechanism": "randomized-response", "label_epsilon": 1.0, "num_rounds": 1}
+    noisy = _simulated(tmp_path, centralised=False, **noise)
+    assert len(noisy.claims) == len(noisy.record.claims) > 0
+    assert "epsilon" in " ".join(noisy.claims.columns).lower()
+    assert "no noise" not in repr(noisy)
 
 
 def test_the_tables_hold_the_record_s_figures_under_names_of_parties_and_classes(done):
@@ -58,25 +50,9 @@ def test_the_tables_hold_the_record_s_figures_under_names_of_parties_and_classes
     server = done.models.query("whose == 'server' and rows == 'common'")
     assert server.accuracy.item() == done.record.server_accuracy
     assert done.claims.empty
-
-
-def test_claims_are_shown_in_words_where_noise_was_added(tmp_path):
-    noisy = fk.simulate(
-        _rows(),
-        label="outcome",
-        parties="hospital",
-        model=DecisionTreeClassifier(max_depth=2),
-        algorithm="fedct",
-        label_mechanism="randomized-response",
-        label_epsilon=1.0,
-        num_rounds=1,
-        centralised=False,
-        progress=False,
-        output_dir=tmp_path,
-    )
-    assert len(noisy.claims) == len(noisy.record.claims) > 0
-    assert "epsilon" in " ".join(noisy.claims.columns).lower()
-    assert "no noise" not in repr(noisy)
+    again = pickle.loads(pickle.dumps(done))
+    assert again.predict(_rows()).equals(done.predict(_rows()))
+    assert repr(again) == repr(done)
 
 
 def test_the_text_begins_with_the_headline_and_names_no_path(done):
@@ -87,24 +63,14 @@ def test_the_text_begins_with_the_headline_and_names_no_path(done):
     assert str(done.record.config["output-dir"]) not in text
 
 
-def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names(done):
+def test_the_html_has_the_figures_the_parties_and_two_pictures_and_escapes_names(done, tmp_path):
     shown = done._repr_html_()
     assert shown.count("<img ") == 2
     assert "With the federation 2 parties reach" in shown
     assert "&lt;b&gt;north&lt;/b&gt;" in shown
     assert "<b>north</b>" not in shown
     assert str(done.record.config["output-dir"]) not in shown
-
-
-def test_the_page_can_be_saved(done, tmp_path):
-    path = done.save_page(tmp_path / "page.html")
-    assert path.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_a_pickled_result_answers_and_shows_the_same(done):
-    again = pickle.loads(pickle.dumps(done))
-    assert again.predict(_rows()).equals(done.predict(_rows()))
-    assert repr(again) == repr(done)
+    assert done.save_page(tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_each_party_s_model_answers_and_another_name_is_refused(done):
@@ -114,7 +80,8 @@ def test_each_party_s_model_answers_and_another_name_is_refused(done):
         done.predict(_rows(), party="east")
 
 
-def test_without_a_server_s_model_the_parties_probabilities_are_averaged(without_server_model):
+def test_without_a_server_s_model_the_parties_probabilities_are_averaged(tmp_path):
+    without_server_model = _simulated(tmp_path, algorithm="fedct", num_rounds=1, centralised=False)
     rows, names = _rows(20), ["<b>north</b>", "south"]
     each = [without_server_model.predict_proba(rows, party=name).to_numpy() for name in names]
     mean = without_server_model.predict_proba(rows)

@@ -1,7 +1,5 @@
 """`choose`, `compare` and `runs` as tables of pandas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

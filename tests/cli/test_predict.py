@@ -1,7 +1,5 @@
 """`fedkd predict` and `fedkd export`: what a user types, gets, and is told."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -10,71 +8,20 @@ import subprocess
 import sys
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from cli.saved_models import ROWS, SCHEMA, fedkd, home
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.cli import main as command
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError, ModelBytesError
 from fedkd_flwr.models import Classifier, own_files
-from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import load, save
 
-SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="job", kind="categorical", categories=("clerk", "smith")),
-    ),
-    classes=("low", "high"),
-    label="income",
-    id_column="number",
-)
-ROWS = 'income;x;job;age;number\nlow;;smith;"20";007\nhigh;;astronaut;60;008\n;;"";70;009\n'
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """Return a folder of results: run 71 with a server's model, 72 with those of two parties, 75 of three classes."""
-    home = tmp_path_factory.mktemp("home")
-    public = make_public_set(pd.DataFrame({"age": [20, 30, 60, 70], "job": ["clerk", "smith", "smith", None]}), SCHEMA)
-    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 0, 1, 1]))
-    other = Classifier(DecisionTreeClassifier(), num_classes=2).fit(
-        public.X[:, :1] * [[1, 0, 0]], np.array([0, 1, 1, 1])
-    )
-    three = make_public_set(
-        pd.DataFrame({"age": [20, 30]}), Schema(columns=SCHEMA.columns[:1], classes=("a", "b", "c"))
-    )
-    save(
-        Classifier(DecisionTreeClassifier(), num_classes=3).fit(three.X, np.array([0, 1])),
-        three,
-        home / "runs/75/model.fedkd",
-    )
-    parties = {"parties/a.model": model, "parties/a.alone.model": model, "parties/b.model": other}
-    for run, models in (("71", {"model.fedkd": model}), ("72", parties), ("73", {}), ("75", {})):
-        for name, one in models.items():
-            save(one, public, home / "runs" / run / name)
-        record = RunRecord(run_id=run, algorithm="fedkt", started="2026-01-31T09:30:00+00:00", status="completed")
-        (home / "runs" / run).mkdir(exist_ok=True)
-        (home / "runs" / run / "record.json").write_text(record.to_json())
-    (home / "rows.csv").write_text("\ufeff" + ROWS, encoding="utf-8")
-    return home
-
-
-@pytest.fixture
-def fedkd(home):
-    def call(*arguments, text=None):
-        return CliRunner().invoke(command.group(), [*map(str, arguments), "--output-dir", str(home)], input=text)
-
-    return call
+__all__ = ["fedkd", "home"]
 
 
 def _read(text):
@@ -88,6 +35,8 @@ def test_raw_rows_get_class_names_and_probabilities_by_the_name_of_the_run_or_th
     assert list(out.columns) == ["number", "prediction", "probability_low", "probability_high"]
     assert out["number"].tolist() == ["007", "008", "009"]
     assert out["prediction"].tolist() == ["low", "high", "high"]
+    table = pd.read_csv(home / "rows.csv", sep=";")
+    assert load(home / "runs" / "71" / "model.fedkd").predict(table).tolist() == ["low", "high", "high"]
     assert out["probability_high"].tolist() == [0.0, 1.0, 1.0]
     assert said.stderr.splitlines() == [
         "note: not used: income, x",
@@ -117,12 +66,6 @@ def test_from_a_threshold_on_the_second_class_is_the_answer(fedkd, threshold, fo
     rows = "age,job\n20,clerk\n30,clerk\n70,clerk\n"
     said = fedkd("predict", "72", "-", "--threshold", threshold, text=rows)
     assert _read(said.stdout)["prediction"].tolist() == found
-
-
-def test_the_answers_are_those_of_load(fedkd, home):
-    out = _read(fedkd("predict", "71", home / "rows.csv").stdout)
-    table = pd.read_csv(home / "rows.csv", sep=";")
-    assert out["prediction"].tolist() == load(home / "runs" / "71" / "model.fedkd").predict(table).tolist()
 
 
 def test_rows_come_from_stdin_and_go_to_a_file_as_labels_only_or_json(fedkd, home, tmp_path):
@@ -167,12 +110,7 @@ def test_an_id_column_of_any_type_is_written_as_json(fedkd, home, tmp_path):
         ("71", "age,job\n20,smith\n", ["--id-column", "nr"], "--id-column must be a column of the rows, got 'nr'"),
         ("71", "age,job,prediction\n1,a,7\n", ["--id-column", "prediction"], "have another name than the answers"),
         ("72", ROWS, ["--party", "c"], "--party must be a party whose model run .*72 left, got 'c'. There: a, b."),
-        (
-            "75",
-            "age\n20\n",
-            ["--threshold", "0.3"],
-            "--threshold must be given for two classes, got 3 classes",
-        ),
+        ("75", "age\n20\n", ["--threshold", "0.3"], "--threshold must be given for two classes, got 3 classes"),
         ("73", ROWS, [], "must have left a model, got 'none'. The server has one after fedkt"),
         ("74", ROWS, [], "run must be the id, the start of an id"),
         ("there/is/none.fedkd", ROWS, [], "model must be a file, got no file"),
@@ -218,45 +156,6 @@ def test_an_svc_that_would_read_foreign_memory_is_refused_before_it_reads(tmp_pa
     done = subprocess.run(words, cwd=tmp_path, env=home, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "compiled code reads memory at places that the file names" in " ".join(done.stderr.split())
-
-
-def test_a_model_is_exported_and_compared_on_own_rows(fedkd, home, tmp_path):
-    done = fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--check", home / "rows.csv")
-    assert done.exit_code == 0, done.exception
-    assert "Compared on 3 rows: the same labels" in done.stdout
-    said = json.loads(fedkd("export", "71", "--onnx", tmp_path / "m.onnx", "--json").stdout)
-    assert said["bytes"] == (tmp_path / "m.onnx").stat().st_size
-    assert (said["rows"], said["labels"]) == (256, 0)
-    assert said["expects"] == {}  # the schema says of no column how its cells are read
-    assert "The graph takes numbers" not in done.stdout
-
-
-def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fedkd, tmp_path):
-    """Before, it said "the same labels", and the documented lines failed on the same file."""
-    columns = (
-        Column(name="day", kind="numeric", reading=Reading(dates="day-first")),
-        Column(name="crp", kind="numeric", reading=Reading(limits="number")),
-    )
-    rows = pd.DataFrame({"day": ["02.01.1970", "05.01.1970"] * 4, "crp": ["<0.5", "7", "2", "9"] * 2})
-    public = make_public_set(rows, Schema(columns=columns, classes=("low", "high")))
-    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1] * 4))
-    save(model, public, tmp_path / "m.fedkd")
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    words = ("export", tmp_path / "m.fedkd", "--onnx", tmp_path / "m.onnx", "--check", tmp_path / "rows.csv")
-    said = " ".join(fedkd(*words).stdout.split())
-    assert "It expects day: days since 1970-01-01; crp: '<0.5' as 0.5." in said
-    assert json.loads(fedkd(*words, "--json").stdout)["expects"]["crp"] == "'<0.5' as 0.5"
-    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
-    days = (pd.to_datetime(rows["day"], dayfirst=True) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
-    numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/howto/export.md says
-    labels, _ = session.run(None, {name: one.to_numpy(np.float64)[:, None] for name, one in numbers.items()})
-    assert labels.tolist() == ["low", "high"] * 4
-
-
-def test_the_option_table_of_the_documentation_lists_both_words_of_a_flag():
-    table = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
-    assert "`--proba` / `--labels-only` |" in table
-    assert "`--check` / `--no-check` |" in table
 
 
 # ------------------------------------------------------------------------------------------------ class shares

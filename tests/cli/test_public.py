@@ -1,7 +1,5 @@
 """The command ``fedkd server public``: a schema to edit, the public file of a counting run, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 
 from click.testing import CliRunner

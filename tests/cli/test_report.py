@@ -1,12 +1,8 @@
 """`fedkd report`: the page, the table, the CSV files and the schema of a run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
-
-from fedkd_flwr.report.record_schema import record_schema
 
 
 @pytest.fixture
@@ -46,6 +42,7 @@ def test_the_table_and_the_record_are_printed_instead(fedkd, saved):
     assert record["parties"][0]["federated"]["common"]["n"] == 2000
     assert json.loads(fedkd("report", saved, "--json", "--publishable").out)["parties"][0]["federated"] == {}
     assert not (saved.parent / "report.html").exists()
+    assert json.loads(fedkd("report", "--schema").out)["$schema"].endswith("2020-12/schema")
 
 
 def test_csv_files_hold_the_tables(fedkd, saved, tmp_path):
@@ -55,17 +52,3 @@ def test_csv_files_hold_the_tables(fedkd, saved, tmp_path):
     lines = (tmp_path / "csv" / "rounds.csv").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("run_id,seed,server_round,asked")
     assert lines[2].startswith("7300123456789012345,1,2,3")
-
-
-def test_the_schema_takes_what_is_written_and_nothing_else(fedkd, saved, make_record):
-    jsonschema = pytest.importorskip("jsonschema")
-    validator = jsonschema.Draft202012Validator(json.loads(fedkd("report", "--schema").out))
-    record = make_record(3, 2)
-    record.rounds[0].agreement = float("nan")  # written as null
-    record.seconds = float("nan")
-    written = json.loads(record.to_json())
-    validator.validate(written)
-    for path, wrong in (("seed", "x"), ("unknown", 1), ("schema_version", 99)):
-        with pytest.raises(jsonschema.ValidationError):
-            validator.validate({**written, path: wrong})
-    assert record_schema()["$defs"]["Metrics"]["properties"]["n"] == {"type": "integer"}

@@ -1,7 +1,5 @@
 """What ``fedkd settings`` prints."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

@@ -1,19 +1,11 @@
 """What ``simulate``, ``server run`` and ``dev net`` print, and their exit codes, without starting Flower."""
 
-from __future__ import annotations
-
 import json
-import shlex
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from fedkd_flwr.app import submit
 from fedkd_flwr.cli.main import main
-from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.silo import devnet
-from fedkd_flwr.silo.bundles import Bundle
 from fedkd_flwr.simulation import watch
 from fedkd_flwr.simulation.watch import Ended
 
@@ -159,81 +151,3 @@ def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message)
     assert message in err
     assert len(err.splitlines()) <= 5
     assert "Traceback" not in err
-
-
-# ------------------------------------------------------------------------------------------------- at a SuperLink
-
-
-class Answer:
-    """What ``flwr`` printed."""
-
-    def __init__(self, stdout, stderr=""):
-        self.stdout, self.stderr = stdout, stderr
-
-
-def test_flower_is_believed_only_if_it_says_that_it_succeeded():
-    said = submit.flower("run", run=lambda *_, **__: Answer('Starting...\n{"success": true, "run-id": "7"}\n'))
-    assert said["run-id"] == "7"
-    with pytest.raises(submit.FlowerError, match=r"flwr run must be accepted by Flower, got .*no such SuperLink"):
-        submit.flower("run", run=lambda *_, **__: Answer('{"success": false, "error-message": "no such SuperLink"}'))
-    # as `flwr stop` of Flower 1.41 prints it for a run that has ended
-    refused = "Using SuperLink: ops (10.0.0.7:9093)\\n Stopping run ID 7...\\n\\n[code: 18] Run is already finished."
-    with pytest.raises(submit.FlowerError, match=r"flwr stop must .*, got an error: Run is already finished\. `flwr"):
-        submit.flower("stop", run=lambda *_, **__: Answer(f'{{"success": false, "error-message": "{refused}"}}\n'))
-    with pytest.raises(submit.FlowerError, match="nothing listens"):
-        submit.flower("run", run=lambda *_, **__: Answer("", "\x1b[31mError: nothing listens\x1b[0m"))
-
-
-@pytest.mark.parametrize(("how", "code"), [("finished:completed", 0), ("finished:failed", 1)])
-def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch, how, code):
-    bundle = Bundle(content=b"", sha256="ab12", app="fedkd/fedkd-flwr", version="0.1.0", client_app="", files={})
-    monkeypatch.setattr(submit, "submit", lambda *_, **__: submit.Submitted(run_id="7", bundle=bundle))
-    lines = ["INFO :      round 1/2: 2 of 2 parties answered", "INFO :      record: /srv/record.json"]
-    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
-    monkeypatch.setattr(submit, "status", lambda *_: (how, "too few parties"))
-    found, out, err = fedkd("server", "run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
-    assert found == code
-    assert out.splitlines() == ["run     7", "bundle  ab12  fedkd/fedkd-flwr 0.1.0", "record: /srv/record.json"]
-    assert "round 1 of 2: 2 of 2 parties answered" in err
-    assert ("too few parties" in err) is (code == 1)
-
-
-def test_the_command_that_devnet_prints_can_be_copied_where_a_path_has_spaces(tmp_path, monkeypatch, capsys):
-    place = tmp_path / "Häuser und Höfe"
-    (place / "server").mkdir(parents=True)
-    (place / "server" / "log.txt").touch()
-
-    class Ended:
-        def poll(self):
-            return 1
-
-    @contextmanager
-    def started(count, **_):
-        yield devnet.Devnet(name="höfe", folder=place, public=place / "u.csv", processes={"server": Ended()})
-
-    monkeypatch.setattr(devnet, "devnet", started)
-    with pytest.raises(SystemExit, match="1"):
-        main(["dev", "net", "2"])
-    (line,) = (one for one in capsys.readouterr().out.splitlines() if "fedkd server run" in one)
-    assert shlex.split(line)[3:5] == [f"public-path={place}/u.csv", "num-parties=2"]
-
-
-def test_a_name_in_flower_s_configuration_is_there_as_long_as_the_devnet_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
-    with devnet._known_as("devnet", "127.0.0.1:1", tmp_path / "ca.crt"):
-        assert 'address = "127.0.0.1:1"' in (tmp_path / "config.toml").read_text(encoding="utf-8")
-        with pytest.raises(ConfigError, match="be no other SuperLink's"), devnet._known_as("devnet", "", tmp_path):
-            pass
-        assert "[superlink.devnet]" in (tmp_path / "config.toml").read_text(encoding="utf-8")
-    assert "devnet" not in (tmp_path / "config.toml").read_text(encoding="utf-8")
-
-
-def test_ctrl_c_while_a_run_is_submitted_says_how_to_learn_whether_it_was(monkeypatch, capsys):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(submit, "submit", interrupted)
-    with pytest.raises(SystemExit) as caught:
-        main(["server", "run", "--superlink", "ops"])
-    assert caught.value.code == 130
-    assert "Perhaps submitted, perhaps not: `flwr list ops`" in capsys.readouterr().err

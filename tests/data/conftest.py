@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 from fedkd_flwr.data.schema import Column, Schema
 
@@ -39,3 +42,38 @@ def people() -> pd.DataFrame:
     return pd.DataFrame(
         {"age": [20.0, 40.0, 60.0], "job": ["cook", "smith", "cook"], "income": ["<=50K", ">50K", ">50K"]}
     )
+
+
+def check_pool(pool, private, public, test, features):
+    """Check the sizes, types and values of the three parts of a pool."""
+    assert pool.X.shape == (private, features)
+    assert pool.public.X.shape == (public, features)
+    assert pool.X_test.shape == (test, features)
+    for X, y in ((pool.X, pool.y), (pool.public.X, pool.public.y), (pool.X_test, pool.y_test)):
+        assert X.dtype == np.float32
+        assert X.flags.c_contiguous
+        assert np.isfinite(X).all()
+        assert y.dtype == np.int16
+        assert y.shape == (len(X),)
+        assert set(np.unique(y)) <= set(range(pool.public.num_classes))
+    assert len(np.unique(pool.rows)) == private
+
+
+def forest_accuracy(pool):
+    """Return what trees taught by private rows reach on the common test rows."""
+    many = len(pool.X) > 10_000  # boosted trees of few bins are several times quicker there
+    forest = HistGradientBoostingClassifier(max_iter=30) if many else RandomForestClassifier(30, random_state=0)
+    forest.fit(pool.X, pool.y)
+    return forest.score(pool.X_test, pool.y_test)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A writer of texts into files of a name, gzipped where it ends so."""
+
+    def _write(name, text):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    return _write

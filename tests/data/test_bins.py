@@ -1,7 +1,5 @@
 """Bins: fixed by public facts alone, one for each value of each column, and rows that are drawn back from them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,12 +1,10 @@
 """What a column's cells mean: numbers in words, numbers for no value, and names; each kind was met in a file."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedkd_flwr.data.look import Rules, look
+from fedkd_flwr.data.look import NO_RULES, Rules, look
 from fedkd_flwr.errors import DataError
 
 N = 300
@@ -15,12 +13,12 @@ AGES = RNG.integers(1, 99, N)
 OUTCOME = ["ill", "well"] * (N // 2)
 
 
-def _look(values, rules=Rules(), name="x", **others):  # noqa: B008 - frozen
+def _look(values, rules=NO_RULES, name="x", **others):
     table = pd.DataFrame({name: values, "other": RNG.integers(0, 9, N), **others, "y": OUTCOME})
     return look(table, label="y", rules=rules)
 
 
-def _column(values, rules=Rules(), name="x"):  # noqa: B008
+def _column(values, rules=NO_RULES, name="x"):
     """Return the column made of values, its note, and the numbers that they are read as."""
     found = _look(values, rules, name)
     column = next((one for one in found.columns if one.name == name), None)
@@ -171,7 +169,7 @@ def test_more_rows_of_minus_one_than_of_all_others_may_mean_no_value_and_two_suc
     assert "hold -99, far from all others" in note
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_ordinary_columns_get_no_such_note(seed):
     rng = np.random.default_rng(seed)
     columns = {

@@ -1,19 +1,19 @@
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
+import pytest
 
-from fedkd_flwr.data.columns import canonical, column_texts
+from fedkd_flwr.data.columns import MISSING, canonical, column_texts
+from fedkd_flwr.data.reading import column_numbers
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.text import text_values
+from fedkd_flwr.errors import DataError
 
 
 def test_number_spellings_are_one_text_but_identifiers_keep_their_zeros():
     assert {canonical(v) for v in (1, 1.0, "1", "1.0", "+1", " 1.000 ", np.float32(1))} == {"1"}
+    assert canonical("Mu\u0308nchen") == canonical("M\u00fcnchen") == "M\u00fcnchen"
+    assert column_texts(pd.Series([None, float("nan"), pd.NA], dtype=object)).tolist() == [None] * 3
     assert [canonical(v) for v in ("007", "1e3", "0.50", "-0", -0.0, True)] == ["007", "1e3", "0.5", "0", "0", "True"]
-
-
-def test_missing_markers_are_none_whatever_the_type():
-    values = ["", " ? ", "NA", None, float("nan"), pd.NA]
-    assert column_texts(pd.Series(values, dtype=object)).tolist() == [None] * 6
 
 
 def test_cells_that_hold_lists_or_tables_are_their_texts():
@@ -35,5 +35,12 @@ def test_a_truth_value_is_one_category_in_every_spelling():
     assert column_texts(np.array([True, False])).tolist() == ["True", "False"]
 
 
-def test_an_accented_letter_is_the_same_as_one_character_or_two():
-    assert canonical("Mu\u0308nchen") == canonical("M\u00fcnchen") == "M\u00fcnchen"
+@pytest.mark.parametrize("word", sorted(MISSING))
+def test_a_word_for_no_value_is_one_in_every_kind_of_column_and_no_class(word):
+    """NA and nan were empty, None was a category, and #N/A a class."""
+    assert canonical(f" {word} ") is None
+    assert column_texts(["a", word]).tolist() == ["a", None]
+    assert np.isnan(column_numbers(["1", word], "a")).tolist() == [False, True]
+    assert text_values(["a b", word]).tolist() == ["a b", ""]
+    with pytest.raises(DataError, match="mean a missing value"):
+        Schema(columns=(Column(name="a", kind="numeric"),), classes=("a", word))

@@ -1,7 +1,5 @@
 """Tables that a program hands over are read by name as files are, as long as they are given."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,10 +1,11 @@
-from __future__ import annotations
-
 import gzip
 import lzma
+import os
+import shutil
 import struct
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,13 +103,35 @@ def test_torchvision_sets_come_channels_first(torchvision, tmp_path):
     assert labels.tolist() == [4]
     assert load_torchvision("mnist", tmp_path, train=True)[0].shape == (1, 1, 28, 28)
     assert load_torchvision("svhn", tmp_path, train=True)[1].tolist() == [5]
-
-
-def test_a_set_torchvision_does_not_find_is_a_data_error(torchvision, tmp_path):
     with pytest.raises(DataError, match=r"torchvision's layout below .*not found"):
         load_torchvision("svhn", tmp_path, train=False)
-
-
-def test_a_set_torchvision_is_not_asked_for_is_refused(torchvision, tmp_path):
     with pytest.raises(DataError, match="name must be one of mnist"):
         load_torchvision("imagenet", tmp_path, train=True)
+
+
+# The real torchvision, where it is installed, else a loud skip: it weighs gigabytes.
+LAYOUT = {
+    "mnist": ("mnist", "MNIST", ""),
+    "fashion-mnist": ("fashion-mnist", "FashionMNIST", ""),
+    "emnist-letters": ("emnist-letters", "EMNIST", "emnist-letters-"),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUT)
+def test_torchvision_reads_the_same_images_as_our_own_reader(tmp_path, name):
+    pytest.importorskip("torchvision", reason="the vision extra is not installed")
+    if not (root := os.environ.get("FEDKD_DATA")):
+        pytest.skip("FEDKD_DATA is unset: no real images")
+    folder, layout, prefix = LAYOUT[name]
+    raw = tmp_path / layout / "raw"
+    raw.mkdir(parents=True)
+    for part in ("train", "test" if prefix else "t10k"):
+        for kind in ("images-idx3", "labels-idx1"):
+            source = Path(root) / folder / f"{prefix}{part}-{kind}-ubyte.gz"
+            with gzip.open(source) as packed, (raw / source.stem).open("wb") as file:
+                shutil.copyfileobj(packed, file)
+    images, labels = load_torchvision(name, tmp_path, train=False)
+    part = "test" if prefix else "t10k"
+    own = Path(root) / folder
+    assert (images[:, 0] == read_idx(own / f"{prefix}{part}-images-idx3-ubyte.gz", ndim=3)).all()
+    assert np.array_equal(labels, read_idx(own / f"{prefix}{part}-labels-idx1-ubyte.gz", ndim=1))

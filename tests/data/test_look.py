@@ -1,6 +1,4 @@
-from __future__ import annotations
-
-import io
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -10,7 +8,10 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.look import Rules, look, note_lines
+from fedkd_flwr.data.preprocessor import Preprocessor
 from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.write_schema import look_at_file
 from fedkd_flwr.errors import DataError
 
 N = 120
@@ -35,74 +36,6 @@ NUMBERS = np.random.default_rng(1).normal(0, 3000, N)
 DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
 
 
-@pytest.mark.parametrize(
-    ("values", "reading"),
-    [
-        ([f"{v:.2f}" for v in NUMBERS], {}),
-        ([f"{v:.2f}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
-        (_german(NUMBERS), {"decimal": ",", "thousands": "."}),
-        ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
-        ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
-        ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
-        ([f"{v:.3E}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
-        ([f"{v:.1f} %" for v in NUMBERS], {"unit": "%"}),
-        ([f"{v:.1f}mg/l".replace(".", ",") for v in NUMBERS], {"unit": "mg/l", "decimal": ","}),
-        ([f"{d:%Y-%m-%d}" for d in DAYS], {"dates": "iso"}),
-        ([f"{d:%Y-%m-%dT%H:%M:%S}" for d in DAYS], {"dates": "iso"}),
-        (DAYS, {"dates": "iso"}),
-        ([d.date() for d in DAYS], {"dates": "iso"}),
-        ([f"{d:%d.%m.%Y}" for d in DAYS], {"dates": "day-first"}),
-        ([f"{d:%d/%m/%y %H:%M}" for d in DAYS], {"dates": "day-first"}),
-        ([f"{d:%m/%d/%Y}" for d in DAYS], {"dates": "month-first"}),
-        ([f"{i % 24:02d}:{i % 60:02d}" for i in range(N)], {"dates": "time"}),
-        ([f"{d.day} {d:%B %Y}" for d in DAYS], {"dates": "named"}),
-        ([f"{d:%d-%b-%y}" for d in DAYS], {"dates": "named"}),
-        (
-            [f"{d.day}. {['Januar', 'März', 'Mai', 'Oktober'][i % 4]} 2021" for i, d in enumerate(DAYS)],
-            {"dates": "named"},
-        ),
-        ([f"{d:%Y%m%d}" for d in DAYS], {"dates": "compact"}),
-        ([int(f"{d:%Y%m%d}") for d in DAYS], {"dates": "compact"}),
-        ([f"{d:%Y%m%dT%H%M%S}" for d in DAYS], {"dates": "compact"}),
-    ],
-)
-def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
-    column, note = _found([*values[:-1], None])
-    assert column.kind == "numeric"
-    assert column.reading == Reading(**reading)
-    assert note.missing == 1
-    if isinstance(values[0], str):
-        assert bool(note.note) is bool(note.repaired) is bool(reading)
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        (["+", "-"] * (N // 2), "categorical"),
-        (["<18", "18-65", ">65"] * (N // 3), "categorical"),
-        (["<0.5", ">0.5"] * (N // 2), "categorical"),
-        (["1", "2", "3", "X"] * (N // 4), "categorical"),
-        ([f"{i % 5}.{i % 7}.{i % 3}" for i in range(N)], "categorical"),  # versions
-        (["10:5", "3:1"] * (N // 2), "categorical"),
-        ([f"May {i % 7}" for i in range(N)], "categorical"),
-        ([f"P{i:04d}" for i in range(N)], "left out"),
-        ([f"{i:04d}x" for i in range(N)], "numeric"),
-        (["", "NA", "-"] * (N // 3), "left out"),
-        ([f"the patient in bed {i} slept well" for i in range(N)], "text"),
-        ([True, False] * (N // 2), "categorical"),
-        ([1e300 * 1e9 if i == 5 else float(i) for i in range(N)], "refused"),
-    ],
-)
-def test_what_looks_like_numbers_but_is_none_stays_what_it_is(values, kind):
-    if kind == "refused":
-        with pytest.raises(DataError, match="column 'x' must hold finite numbers, got inf in row 6"):
-            _found(values)
-        return
-    column, note = _found(values)
-    assert (column.kind if column else "left out") == kind
-    assert column is not None or note.note
-
-
 def test_few_cells_that_are_no_number_are_named_with_their_rows():
     values = [f"{v:.1f}".replace(".", ",") for v in NUMBERS]
     values[6], values[9], values[11] = "<0,5", "clotted", "k.A."
@@ -118,19 +51,7 @@ def test_few_cells_that_are_no_number_are_named_with_their_rows():
     assert emptied[1].missing == 3
 
 
-def test_many_words_among_numbers_are_an_error_only_where_they_would_be_hundreds_of_categories():
-    few = [str(i % 30) if i % 4 else "unknown" for i in range(N)]
-    column, note = _found(few)
-    assert column.kind == "categorical"
-    assert "75 % of the cells are numbers, others are not: 'unknown' in row 1 (missing=x:unknown reads" in note.note
-    assert _found(few, missing=("unknown",))[0].kind == "numeric"
-    many = [str(i + 0.5) if i % 4 else "unknown" for i in range(N)]
-    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing x:unknown$"):
-        _found(many)
-    assert _found(many, missing=("unknown",))[0].kind == "numeric"
-
-
-@pytest.mark.parametrize("share", [0.5, 0.7, 0.9])
+@pytest.mark.parametrize("share", [0.25, 0.7, 0.9])
 def test_words_in_most_cells_of_a_column_of_numbers_are_said_and_many_numbers_are_an_error(share):
     """Such a column became categories without a word: each number its own."""
     rng = np.random.default_rng(0)
@@ -145,8 +66,13 @@ def test_words_in_most_cells_of_a_column_of_numbers_are_said_and_many_numbers_ar
     assert few.columns[0].kind == "categorical"
     assert note.startswith(f"{round(100 * (1 - share))} % of the cells are numbers, others are not: ")
     assert "reads them as empty, and the column as numbers" in note
-    with pytest.raises(DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing '?[a-z,: ]+'?$"):
+    with pytest.raises(
+        DataError, match=r"^column 'x' must hold numbers or .*\nNext: .* --missing '?[a-z,: ]+'?$"
+    ) as error:
         found([f"{number:.2f}" for number in rng.normal(0, 50, 600)])
+    # the marks around a rule, until a command spells it, are no part of what is said
+    assert all(line.isprintable() and "x00" not in line for line in str(error.value).splitlines())
+    assert " reads them as empty" in str(error.value)
 
 
 def test_codes_are_categories_however_many_of_them_are_numbers():
@@ -167,6 +93,9 @@ def test_numbers_with_leading_zeros_and_equally_many_digits_are_codes():
         '(a schema with kind = "numeric" reads them as numbers)'
     )
     assert _found([f"{i % 30:03d}" if i % 5 else "-" for i in range(N)])[1].missing == N // 5
+    column, note = _found([f"{7 * i:05d}" for i in range(N)])  # that name rows, as other texts
+    assert column is None
+    assert note.note.startswith("120 different texts in 120 rows: an identifier or names")
     for numbers in (
         [f"0.{i % 30:02d}" for i in range(N)],  # no leading zero of a whole number
         [f"{i % 30:02d}" if i % 2 else str(100 + i) for i in range(N)],  # of different lengths
@@ -176,18 +105,8 @@ def test_numbers_with_leading_zeros_and_equally_many_digits_are_codes():
         assert _found(numbers)[0].kind == "numeric"
 
 
-def test_codes_that_name_rows_are_left_out_as_other_texts_that_do():
-    column, note = _found([f"{7 * i:05d}" for i in range(N)])
-    assert column is None
-    assert note.note.startswith("120 different texts in 120 rows: an identifier or names")
-
-
 def test_a_minus_that_is_no_hyphen_is_read_in_every_shape_of_number():
-    for values in (
-        [str(number) for number in NUMBERS],
-        _german(NUMBERS),
-        [f"{number:.1f} mg/l" for number in NUMBERS],
-    ):
+    for values in ([str(number) for number in NUMBERS], _german(NUMBERS), [f"{number:.1f} mg/l" for number in NUMBERS]):
         column, note = _found([value.replace("-", "\u2212") for value in values])
         plain, said = _found(values)
         assert column == plain
@@ -218,17 +137,6 @@ def test_points_for_thousands_are_read_as_the_commas_of_the_other_columns_say():
     assert next(note for note in found.notes if note.name == "x").repaired == N
 
 
-def test_dates_that_mean_two_things_are_asked_for():
-    values = [f"{i % 12 + 1}/{(i + 5) % 12 + 1}/2020" for i in range(N)]
-    with pytest.raises(
-        DataError, match=r"dates that can be read in one way, got '1/6/2020' and no day above 12"
-    ) as caught:
-        _found(values)
-    assert len(str(caught.value).splitlines()) == 3
-    assert _found(values, date_order="day-first")[0].reading.dates == "day-first"
-    assert _found(values, date_order="month-first")[0].reading.dates == "month-first"
-
-
 def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
     days = [f"{i % 12 + 1}/{(i + 5) % 12 + 1}/2020" for i in range(N)]
     table = _table(x=[f"{i + 1},{i + 100}" for i in range(N)], day=days, other_day=days)
@@ -244,13 +152,10 @@ def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
     assert "So have 1 more: other_day." in str(caught.value)
     found = look(table, label="y", rules=Rules(decimal=",", date_order="day-first"))
     assert [column.reading.dates for column in found.columns] == ["", "day-first", "day-first"]
-
-
-def test_numbers_of_eight_digits_that_are_no_dates_stay_numbers():
-    counts = [str(20210000 + i) for i in range(N)], [20210301 + i for i in range(N)]
-    for values in (*counts, ["20210301", "20210302"] * (N // 2)):
-        column, _ = _found(values)
-        assert column.reading.dates == ""
+    with pytest.raises(DataError, match=r"dates that can be read in one way, got '1/6/2020' and no day above 12"):
+        _found(days)
+    for order in ("day-first", "month-first"):
+        assert _found(days, date_order=order)[0].reading.dates == order
 
 
 def test_following_the_next_command_literally_gives_the_same_columns_and_no_further_suggestion():
@@ -317,13 +222,6 @@ def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two()
     assert str(caught.value).endswith("\nNext: fedkd server schema TABLE --drop x")
 
 
-def test_a_word_among_few_numbers_and_categories_that_differ_in_case_are_said():
-    _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
-    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=x:Total reads" in note.note
-    _, note = _found(["Yes", "yes", "no"] * (N // 3))
-    assert "'Yes' and 'yes' are different categories" in note.note
-
-
 def test_rare_classes_and_rows_without_a_label_are_said():
     table = _table(x=NUMBERS)
     table["y"] = ["", "rare", *["no", "Yes", "yes"] * 39, ""]
@@ -338,36 +236,12 @@ def test_rare_classes_and_rows_without_a_label_are_said():
         look(table, label="y")
 
 
-def test_a_rule_that_names_no_column_or_no_choice_is_refused():
-    with pytest.raises(DataError, match="decimal must be one of"):
-        Rules(decimal=";")
-    with pytest.raises(DataError, match=r"drop must name columns other than the label: x, got z\. Spell|got 'z'"):
-        look(_table(x=NUMBERS), label="y", rules=Rules(drop=("z",)))
-    with pytest.raises(DataError, match="table must hold a column to learn from, got columns x, y"):
-        look(_table(x=NUMBERS), label="y", rules=Rules(drop=("x",)))
-
-
-def test_a_wide_table_is_told_in_few_lines():
-    table = _table(**{f"x{i}": NUMBERS for i in range(80)}, odd=_german(NUMBERS))
-    lines = note_lines(look(table, label="y").notes)
-    assert len(lines) == 4
-    assert lines[-1] == "and 80 columns with nothing to say"
-
-
-def test_a_name_or_class_over_two_lines_breaks_no_line_of_the_table():
-    table = _table(**{"CRP\n(mg/l)": NUMBERS}).assign(y=["at\nhome", "\x1b[31mdead"] * (N // 2))
-    header, *lines = note_lines(look(table, label="y").notes)
-    assert [line.split("  ")[0] for line in lines] == [r"CRP\n(mg/l)", "y"]
-    assert lines[-1].endswith(r"\x1b[31mdead, at\nhome")
-    assert all(line.isprintable() for line in (header, *lines))
-
-
 def _read_alike(column, numbers):
     plain, unread = Reading().parse(column)
     return not unread.any() and np.array_equal(plain, numbers, equal_nan=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.lists(st.text(max_size=8) | st.sampled_from(["1,5", "<2", "1.1.2020", "", "9"]), min_size=2, max_size=2),
@@ -420,59 +294,92 @@ def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
     assert other.next_command == f"fedkd simulate dataset=table table={tmp_path / 'messy.csv'} label=y id-column=id"
 
 
-def test_rows_without_a_label_are_left_out_of_a_simulation(tmp_path):
-    text = "x,y\n" + "".join(f"{i % 7},{'' if i == 3 else i % 2}\n" for i in range(41))
-    (tmp_path / "t.csv").write_text(text)
+def test_words_and_numbers_for_no_value_are_said_or_emptied_and_a_word_of_no_cell_gets_a_note():
+    _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
+    assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=x:Total reads" in note.note
+    _, note = _found(["Yes", "yes", "no"] * (N // 3))
+    assert "'Yes' and 'yes' are different categories" in note.note
+    values = [-999.0] * 20 + list(NUMBERS[20:])
+    assert [_found(values, missing=words)[1].missing for words in ((), ("-999",))] == [0, 20]
+    found = look(_table(x=values, other=["unknown"] + ["a"] * (N - 1)), label="y", rules=Rules(
+        missing=("-999", "unknown", "unknwon", "-9999")))  # fmt: skip
+    said = [note.note for note in found.notes if not note.name]
+    assert said == ["missing: no cell of the table is 'unknwon' or '-9999'"]
+    column, note = _found(pd.to_timedelta(np.arange(N) % 50, unit="h"))  # of a Parquet file
+    assert (column.kind, note.note) == ("numeric", "durations: read as days")
+
+
+def test_notes_are_a_table_of_few_whole_lines_whatever_names_hold():
+    table = _table(**{f"x{i}": NUMBERS for i in range(80)}, odd=_german(NUMBERS))
+    lines = note_lines(look(table, label="y").notes)
+    assert (len(lines), lines[-1]) == (4, "and 80 columns with nothing to say")
+    table = _table(**{"CRP\n(mg/l)": NUMBERS}).assign(y=["at\nhome", "\x1b[31mdead"] * (N // 2))
+    header, *lines = note_lines(look(table, label="y").notes)
+    assert [line.split("  ")[0] for line in lines] == [r"CRP\n(mg/l)", "y"]
+    assert lines[-1].endswith(r"\x1b[31mdead, at\nhome")
+    assert all(line.isprintable() for line in (header, *lines))
+
+
+def test_rows_without_a_label_are_left_out_of_a_simulation_and_refused_beside_given_row_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{'' if i == 3 else i % 2}\n" for i in range(41)))
     pool = load_pool("table", seed=1, table=str(tmp_path / "t.csv"), label="y")
     assert len(pool.y) + len(pool.y_test) + pool.public.num_rows == 40
-    rows = {key: np.array([i]) for i, key in enumerate(("public", "test"))}
-    with pytest.raises(
-        DataError, match="rows of a table with given row numbers must all have a label, got 1 without one"
-    ):
+    rows = {"public": np.array([0]), "test": np.array([1])}
+    with pytest.raises(DataError, match="with given row numbers must all have a label, got 1 without one"):
         load_pool("table", seed=1, table=str(tmp_path / "t.csv"), label="y", rows=rows)
-    assert len(pd.read_csv(io.StringIO(text))) == 41
 
 
-def test_an_error_on_a_column_of_numbers_and_words_spells_the_rule_and_holds_no_marks():
-    """The note within the error held NUL bytes, which stand around a rule until a command spells it."""
-    values = [f"word{i % 5}" if i % 3 == 0 else f"{i * 1.37:.2f}" for i in range(N)]
-    with pytest.raises(DataError) as caught:
-        _found(values)
-    text = str(caught.value)
-    assert all(line.isprintable() for line in text.splitlines())
-    assert "\\x00" not in text
-    assert "x00" not in text
-    assert "different texts: 66 % of the cells are numbers, others are not: 'word0' in row 1" in text
-    assert "missing=x:word0,x:word3,x:word1,x:word4,x:word2 reads them as empty" in text
+# ------------------------------------------------------------------------------- words such as NA, and labels
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        pd.Series([-999.0] * 20 + list(NUMBERS[20:])),
-        pd.Series([-999] * 20 + list(range(100, 200))),
-        pd.Series(["-999"] * 20 + [str(number) for number in NUMBERS[20:]]),
-        pd.Series(["-999.0"] * 20 + [str(number) for number in NUMBERS[20:]]),
-        pd.Series(["-999"] * 20 + [f"{number:.2f}".replace(".", ",") for number in NUMBERS[20:]]),
-        pd.Series([-999.0] * 20 + ["a", "b"] * 50, dtype=object),
-    ],
-)
-def test_a_number_named_as_no_value_is_empty_whatever_the_type_of_its_column(values):
-    _, note = _found(values, missing=("-999",))
-    assert note.missing == 20
-    assert _found(values)[1].missing == 0
+def _note(values, **rules):
+    table = pd.DataFrame({"x": values, "y": ["ill", "well"] * (len(values) // 2)})
+    found = look(table, label="y", rules=Rules(**rules))
+    column = next((column for column in found.columns if column.name == "x"), None)
+    return column, next(note.note for note in found.notes if note.name == "x")
 
 
-def test_a_word_for_no_value_that_no_cell_is_gets_a_note():
-    table = _table(x=[-999.0] * 20 + list(NUMBERS[20:]), other=["unknown"] + ["a"] * (N - 1))
-    found = look(table, label="y", rules=Rules(missing=("-999", "unknown", "unknwon", "-9999")))
-    assert [note.note for note in found.notes if not note.name] == [
-        "missing: no cell of the table is 'unknwon' or '-9999'"
-    ]
-    assert all(note.name for note in look(table, label="y", rules=Rules(missing=("-999",))).notes)
+def test_a_note_says_which_words_of_a_column_of_codes_were_read_as_empty():
+    column, note = _note(["DE", "NA", "FR", "nan", "None", " NA"] * 10)
+    assert column.categories == ("DE", "FR")
+    assert note == "40 cells read as empty: 'NA' (20), 'nan' (10), 'None' (10); write it otherwise if it is a category"
+    schema = Schema(columns=(column,), classes=("ill", "well"), label="y")
+    features = (
+        Preprocessor().fit(pd.DataFrame({"x": ["DE", "FR"]}), schema).transform(pd.DataFrame({"x": ["NA", "DE"]}))
+    )
+    assert features.tolist() == [[0, 0], [1, 0]]
+    assert "read as empty" not in _note(["DE", "NA"] * 10, missing=("NA",))[1]  # the user says so himself
+    assert "read as empty" not in _note(["DE", "", "?", "none"] * 10)[1]
+    assert _note(["DE", "", "?", "none"] * 10)[0].categories == ("DE", "none")
 
 
-def test_durations_of_a_parquet_file_are_numbers_and_said():
-    column, note = _found(pd.to_timedelta(np.arange(N) % 50, unit="h"))
+def test_errors_of_a_spreadsheet_get_a_note_in_every_column_and_na_among_numbers_none():
+    column, note = _note(["1.5", "#DIV/0!", "2", "#N/A", "3", "NA"] * 10)
     assert column.kind == "numeric"
-    assert note.note == "durations: read as days"
+    assert note == "20 cells read as empty: '#DIV/0!' (10), '#N/A' (10)"
+    assert "'#REF!' (10)" in _note(["a", "b", "#REF!", "a"] * 10)[1]
+
+
+@pytest.mark.parametrize("word", ["NA", "#N/A"])
+def test_a_label_that_may_be_a_class_or_none_is_asked_about_with_the_next_command(word, tmp_path):
+    """A class NA vanished ("one class"), a class None stayed."""
+    path = tmp_path / "t.csv"
+    columns = {"age": range(40), "country": ["NA", "DE"] * 20, "nodes": ["N1", "N2", word, ""] * 10}
+    pd.DataFrame(columns).to_csv(path, index=False)
+    with pytest.raises(DataError, match=rf"'nodes' must tell a class from a missing label, got 10 rows with '{word}'"):
+        look_at_file(path, label="nodes")
+    with pytest.raises(DataError, match="tell a class") as caught:
+        load_pool("table", seed=1, table=str(path), label="nodes", command=("model=knn",))
+    asked, answer = str(caught.value).split("\n")
+    assert asked.endswith(f"If '{word}' is a class, write it otherwise in the file, such as no-value.")
+    assert answer.endswith(f"label=nodes {shlex.quote(f'missing=nodes:{word}')} model=knn")
+    pool = load_pool("table", seed=1, table=str(path), label="nodes", rules=Rules(missing=(f"nodes:{word}",)))
+    assert any("'NA' (20)" in note.note for note in pool.columns if note.name == "country")
+    assert pool.public.schema.classes == ("N1", "N2")
+    assert look_at_file(path, label="nodes", rules=Rules(missing=(word,)))[1].classes == ("N1", "N2")
+
+
+@pytest.mark.parametrize("labels", [["ill", "", "none", "well"], ["0", "?", "1", "0"], [1.0, np.nan, 0.0, 1.0]])
+def test_an_empty_label_is_not_asked_about(labels):
+    table = pd.DataFrame({"age": [str(i * i % 7) for i in range(40)], "y": labels * 10})
+    assert "None" not in look(table, label="y").classes

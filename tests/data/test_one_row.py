@@ -4,8 +4,6 @@ A row here is whatever a hostile person could have put there: any line, any byte
 put in the place of an ordinary one; all other rows must stay usable, with the same features, label and row hash.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 from types import SimpleNamespace
 
@@ -8,82 +6,14 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import PublicLabels, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import read_table
+from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.labels import ABSTAIN
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
-
-
-def test_public_rows_come_out_standardised_and_one_hot(people, schema):
-    X = make_public_set(people, schema).X
-    np.testing.assert_allclose(X[:, 0], [-1.2247449, 0, 1.2247449], rtol=1e-6)
-    assert X[:, 1:].tolist() == [[1, 0], [0, 1], [1, 0]]
-    assert X.dtype == np.float32
-    assert X.flags.c_contiguous
-
-
-def test_private_rows_never_move_the_scale(people, schema):
-    preprocessor = Preprocessor().fit(people, schema)
-    alone = preprocessor.transform(people.iloc[:1])
-    among = preprocessor.transform(pd.concat([people.iloc[:1], people.assign(age=1e6)]))
-    assert alone[0].tolist() == among[0].tolist()
-
-
-def test_missing_number_is_the_public_median_and_unseen_category_all_zeros(people, schema):
-    preprocessor = Preprocessor().fit(people, schema)
-    row = pd.DataFrame({"age": ["?"], "job": ["poet"], "other": ["ignored"]})
-    assert preprocessor.transform(row).tolist() == [[0.0, 0.0, 0.0]]
-
-
-def test_constant_and_empty_public_columns_do_not_divide_by_zero(schema):
-    table = pd.DataFrame({"age": [0.1, 0.1, 0.1], "job": ["cook"] * 3})
-    assert Preprocessor().fit(table, schema).transform(table.assign(age=1.1))[:, 0].tolist() == pytest.approx([1.0] * 3)
-    assert Preprocessor().fit(table.assign(age=np.nan), schema).transform(table.assign(age=""))[0, 0] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("fitted", "changes", "message"),
-    [
-        (True, {"age": ["forty"] * 3}, r"column 'age' must hold numbers, got 'forty'"),
-        (True, {"age": [1e300] * 3}, r"column 'age' must stay finite after scaling .*1e\+300 in row 1"),
-        (False, {"age": [1e308, -1e308, 1e308]}, "column 'age' must hold numbers of moderate size"),
-        (False, None, r"columns must include the 2 feature columns .* without age, job"),
-    ],
-)
-def test_what_cannot_be_scaled_is_named(people, schema, fitted, changes, message):
-    table = people[["income"]] if changes is None else people.assign(**changes)
-    preprocessor = Preprocessor().fit(people, schema)
-    with pytest.raises(DataError, match=message):
-        preprocessor.transform(table) if fitted else Preprocessor().fit(table, schema)
-    with pytest.raises(DataError, match="preprocessor must be fitted"):
-        Preprocessor().transform(table)
-
-
-def test_no_public_rows_are_refused(people, schema):
-    with pytest.raises(DataError, match="public set must have at least one row, got 0") as caught:
-        make_public_set(people.iloc[:0], schema)
-    assert caught.value.code is Code.NO_ROWS
-
-
-def test_truth_of_another_length_is_refused(people, schema):
-    with pytest.raises(DataError, match=r"y must have shape \(3,\)"):
-        make_public_set(people, schema, y=np.zeros(2, dtype=np.int16))
-
-
-def test_pixels_are_divided_by_255_and_never_standardised():
-    pixels = np.array([[0, 51, 102, 255]], dtype=np.uint8)
-    np.testing.assert_allclose(make_public_set(pixels, IMAGES).X, [[0, 0.2, 0.4, 1.0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize(("value", "rule"), [(-1.0, "within 0 to 255"), (0.5, "whole numbers"), (np.nan, "within 0")])
-def test_pixels_that_are_no_bytes_are_refused(value, rule):
-    with pytest.raises(DataError, match=f"pixels must be .*{rule}"):
-        make_public_set(np.array([[0, 0, 0, value]]), IMAGES)
 
 
 def test_unscaled_sets_keep_raw_numbers_and_refuse_categories(people, schema):
@@ -95,37 +25,6 @@ def test_unscaled_sets_keep_raw_numbers_and_refuse_categories(people, schema):
         raw_matrix(people, schema)
     with pytest.raises(DataError, match="column 'age' must be finite in every row, got nan in row 1"):
         raw_matrix(people.assign(age=np.nan), numeric)
-
-
-def test_fingerprint_is_the_same_for_every_file_format_and_column_order(tmp_path):
-    table = pd.DataFrame({"x0": [0.1, -0.0, np.nan], "x1": [1.0, 2.0, 3.0]})
-    schema = Schema(
-        columns=(Column(name="x0", kind="numeric"), Column(name="x1", kind="categorical", categories=("1", "2", "3"))),
-        classes=("0", "1"),
-    )
-    table.to_csv(tmp_path / "u.csv", index=False)
-    table[["x1", "x0"]].astype({"x1": int}).to_csv(tmp_path / "reordered.csv", index=False, sep=";")
-    table.to_parquet(tmp_path / "u.parquet")
-    np.savez(tmp_path / "u.npz", X=table.to_numpy())
-    files = ("u.csv", "reordered.csv", "u.parquet", "u.npz")
-    prints = {fingerprint(read_table(tmp_path / file), schema) for file in files}
-    assert len(prints) == 1
-    assert len(prints.pop()) == 64
-
-
-def test_fingerprint_of_images_is_the_same_as_array_and_as_table():
-    pixels = np.arange(8, dtype=np.uint8).reshape(2, 4)
-    frame = pd.DataFrame(pixels.astype(str), columns=list(IMAGES.column_names))
-    assert fingerprint(pixels, IMAGES) == fingerprint(pixels.astype(float), IMAGES) == fingerprint(frame, IMAGES)
-
-
-def test_fingerprint_sees_one_zero_and_one_missing_value(people, schema):
-    zeros, nans = (
-        [fingerprint(people.assign(age=v), schema) for v in pair] for pair in ((0.0, -0.0), (np.nan, -np.nan))
-    )
-    assert zeros[0] == zeros[1]
-    assert nans[0] == nans[1]
-    assert zeros[0] != nans[0]
 
 
 def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypatch):
@@ -169,31 +68,88 @@ def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
     assert public.fingerprint == fingerprint(table, schema)
 
 
+PAID = Schema(columns=(Column(name="a", kind="numeric"),), classes=("no", "yes"), label="paid")
+
+
+def _public_file(tmp_path, frame):
+    frame.to_csv(tmp_path / "public.csv", index=False)
+    PAID.write(tmp_path / "schema.toml")
+    return tmp_path / "public.csv"
+
+
+def test_a_silo_s_public_file_may_bring_labels_of_the_schema_or_of_their_own(tmp_path):
+    path = _public_file(tmp_path, pd.DataFrame({"a": [1, 2, 3], "paid": ["yes", "no", "no"], "kind": ["x", "z", "y"]}))
+    of_schema = load_public(path, labels="paid").labels
+    assert (of_schema.y.tolist(), of_schema.num_classes, of_schema.of_schema) == ([1, 0, 0], 2, True)
+    own = load_public(path, labels="kind").labels
+    assert (own.y.tolist(), own.num_classes, own.of_schema) == ([0, 2, 1], 3, False)
+    assert load_public(path).labels is None
+    assert load_public(path).fingerprint == load_public(path, labels="kind").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "message"),
+    [
+        ({"kind": ["x", "x", "x"]}, "kind", "column 'kind' must hold at least two classes, got 1"),
+        ({"paid": ["yes", "maybe", "no"]}, "paid", "maybe"),
+        ({}, "kind", "paper.public-label-column must be a column of"),
+    ],
+)
+def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):
+    path = _public_file(tmp_path, pd.DataFrame({"a": [1, 2, 3], **column}))
+    with pytest.raises(DataError, match=message):
+        load_public(path, labels=name)
+
+
+def test_public_labels_are_checked():
+    with pytest.raises(DataError, match=r"labels of the public rows must lie within 0..1, got 0 to 2"):
+        PublicLabels(y=np.array([0, 2], dtype=np.int16), num_classes=2)
+
+
+def test_fingerprint_is_the_same_for_every_file_format_column_order_and_spelling_of_zero(tmp_path, people, schema):
+    table = pd.DataFrame({"x0": [0.1, -0.0, np.nan], "x1": [1.0, 2.0, 3.0]})
+    columns = Column(name="x0", kind="numeric"), Column(name="x1", kind="categorical", categories=("1", "2", "3"))
+    own = Schema(columns=columns, classes=("0", "1"))
+    table.to_csv(tmp_path / "u.csv", index=False)
+    table[["x1", "x0"]].astype({"x1": int}).to_csv(tmp_path / "reordered.csv", index=False, sep=";")
+    table.to_parquet(tmp_path / "u.parquet")
+    np.savez(tmp_path / "u.npz", X=table.to_numpy())
+    prints = {fingerprint(read_table(path), own) for path in tmp_path.iterdir()}
+    assert [len(one) for one in prints] == [64]
+    pixels = np.arange(8, dtype=np.uint8).reshape(2, 4)
+    frame = pd.DataFrame(pixels.astype(str), columns=list(IMAGES.column_names))
+    assert fingerprint(pixels, IMAGES) == fingerprint(pixels.astype(float), IMAGES) == fingerprint(frame, IMAGES)
+    zero, minus, nan, other = (fingerprint(people.assign(age=v), schema) for v in (0.0, -0.0, np.nan, -np.nan))
+    assert zero == minus != nan == other
+
+
+def test_no_public_rows_and_a_truth_of_another_length_are_refused(people, schema):
+    with pytest.raises(DataError, match="public set must have at least one row, got 0") as caught:
+        make_public_set(people.iloc[:0], schema)
+    assert caught.value.code is Code.NO_ROWS
+    with pytest.raises(DataError, match=r"y must have shape \(3,\)"):
+        make_public_set(people, schema, y=np.zeros(2, dtype=np.int16))
+
+
 def test_a_party_that_lacks_a_column_reads_the_others_by_the_same_public_rows(people, schema):
     whole = make_public_set(people, schema)
     public, kept = whole.without(["age"])
     assert (public.lacks, public.schema.column_names, public.fingerprint) == (("age",), ("job",), whole.fingerprint)
     assert public.X.tolist() == whole.X[:, kept].tolist() == [[1, 0], [0, 1], [1, 0]]
     assert public.features(people[["job"]]).tolist() == public.X.tolist()
-    encoder = Encoder.from_bytes(Encoder.of(public).to_bytes())
-    assert (encoder.reads, encoder.features(people[["job"]]).tolist()) == (("job",), public.X.tolist())
     assert whole.without([]) == (whole, slice(None))
-
-
-def test_a_column_that_is_not_scaled_can_be_lacking_too():
-    schema = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "abc"), classes=("no", "yes"))
-    whole = make_public_set(pd.DataFrame({"a": [0, 1], "b": [5, 6], "c": [7, 8]}), schema, scale=False)
-    public, _ = whole.without({"b"})
+    plain = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "abc"), classes=("no", "yes"))
+    unscaled = make_public_set(pd.DataFrame({"a": [0, 1], "b": [5, 6], "c": [7, 8]}), plain, scale=False)
+    public, _ = unscaled.without({"b"})
     assert public.X.tolist() == public.features(pd.DataFrame({"c": [7, 8], "a": [0, 1]})).tolist() == [[0, 7], [1, 8]]
 
 
-@pytest.mark.parametrize("lacks", [["wage"], ["age", "wage"], ["age", "job"]])
-def test_what_no_party_can_lack_is_refused(people, schema, lacks):
-    with pytest.raises(ConfigError, match="lacks must name some of the schema's columns and not all: age, job, got "):
-        make_public_set(people, schema).without(lacks)
-
-
-def test_images_lack_no_column_and_a_reader_of_texts_lacks_none_of_its_texts():
+def test_what_no_party_can_lack_is_refused(people, schema):
+    for lacks in (["wage"], ["age", "wage"], ["age", "job"]):
+        with pytest.raises(
+            ConfigError, match="lacks must name some of the schema's columns and not all: age, job, got "
+        ):
+            make_public_set(people, schema).without(lacks)
     with pytest.raises(ConfigError, match="not all: images have none, got 'pixel-0'"):
         make_public_set(np.zeros((2, 4)), IMAGES).without(["pixel-0"])
     columns = Column(name="note", kind="text"), Column(name="more", kind="text"), Column(name="age", kind="numeric")

@@ -1,18 +1,14 @@
-from __future__ import annotations
-
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkd_flwr.data.dates import DATES
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
-from fedkd_flwr.data.row_values import row_values
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.schema import Column
 from fedkd_flwr.errors import DataError
 
 GERMAN = Reading(decimal=",", thousands=".")
@@ -27,11 +23,6 @@ def test_column_numbers_name_the_column_and_value_they_cannot_read():
 def test_column_numbers_refuse_infinity(value):
     with pytest.raises(DataError, match=r"column 'age' must hold finite numbers, got '?-?(inf|Infinity)'? in row 2"):
         column_numbers(pd.Series([1, value], dtype=object), "age")
-
-
-def test_text_numbers_are_parsed_to_the_nearest_double():
-    text = "0.1234567890123456789"
-    assert column_numbers([text], "x")[0] == float(text)
 
 
 def _one(reading, value):
@@ -85,58 +76,13 @@ def _one(reading, value):
         (Reading(limits="middle", unit="years"), "< 1 year", 0.5),
         (Reading(limits="middle", unit="years"), "2 months", "bad"),
         (Reading(missing=("old",)), "old", None),
-        (Reading(dates="iso"), "1970-01-02", 1.0),
-        (Reading(dates="iso"), "1970-01-02T12:00:00Z", 1.5),
-        (Reading(dates="iso"), "1970-01-02 01:00+01:00", 1.0),
-        (Reading(dates="iso"), "1970-01-02 01:00:00+01", 1.0),  # as PostgreSQL writes it
-        (Reading(dates="iso"), "1970-01-02 01:30:00-0130", 1.125),
-        (Reading(dates="iso"), "1970-01-02 01:00:00-01", 1 + 2 / 24),
-        (Reading(dates="iso"), "1970-01-02 01:00:00+1", "bad"),
-        (Reading(dates="iso"), "1970-02-30", "bad"),
-        (Reading(dates="iso"), date(1969, 12, 31), -1.0),
-        (Reading(dates="iso"), datetime(1970, 1, 1, 6, tzinfo=UTC), 0.25),
-        (Reading(dates="iso"), datetime(1970, 1, 1, 6, tzinfo=timezone(timedelta(hours=6))), 0.0),
-        (Reading(dates="iso"), "02.01.1970", "bad"),
-        (Reading(dates="day-first"), "2.1.1970", 1.0),
-        (Reading(dates="day-first"), "29.02.1900", "bad"),
-        (Reading(dates="day-first"), "31.12.9999", 2932896.0),
-        (Reading(dates="day-first"), "13/13/2020", "bad"),
-        (Reading(dates="month-first"), "01/02/70 06:00 PM", 1.75),
-        (Reading(dates="named"), "2 January 1970", 1.0),
-        (Reading(dates="named"), "02-Jan-70", 1.0),
-        (Reading(dates="named"), "Fri, 2 Jan 1970 12:00", 1.5),
-        (Reading(dates="named"), "January 2nd, 1970", 1.0),
-        (Reading(dates="named"), "2. Jänner 1970", 1.0),
-        (Reading(dates="named"), "2. Ja\u0308nner 1970", 1.0),
-        (Reading(dates="named"), "2 de enero de 1970", 1.0),
-        (Reading(dates="named"), "2JAN1970", 1.0),
-        (Reading(dates="named"), "31 Feb 1970", "bad"),
-        (Reading(dates="named"), "2 Foo 1970", "bad"),
-        (Reading(dates="named"), "January 1970", "bad"),
-        (Reading(dates="compact"), "19700102", 1.0),
-        (Reading(dates="compact"), 19700102, 1.0),
-        (Reading(dates="compact"), 3, 3.0),  # days already
-        (Reading(dates="compact"), "19700102.0", 1.0),
-        (Reading(dates="compact"), "19700102T120000Z", 1.5),
-        (Reading(dates="compact"), "19701302", "bad"),
-        (Reading(dates="iso"), 20210312, "bad"),  # no 20 million days; in a CSV file it is no such date either
-        (Reading(dates="day-first"), np.float64(20210312), "bad"),
-        (Reading(dates="iso"), 3, 3.0),
-        (Reading(dates="iso+day-first"), "1970-01-02", 1.0),
-        (Reading(dates="iso+day-first"), "2.1.1970", 1.0),
-        (Reading(dates="iso+day-first"), "13/25/1970", "bad"),
-        (Reading(dates="month"), "02/1970", 31.0),
-        (Reading(dates="month"), "13/1970", "bad"),
-        (Reading(dates="duration"), "-1 days +12:00:00", -0.5),
-        (Reading(dates="duration"), "1 fortnight", "bad"),
-        (Reading(dates="time"), "13:45", 13.75),
-        (Reading(dates="time"), "24:30", "bad"),
     ],
 )
 def test_a_cell_is_read_by_the_rule_of_its_column(reading, value, number):
     assert _one(reading, value) == number
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(-1e9, 1e9).map(lambda number: round(number, 3)), min_size=1, max_size=5))
 def test_a_number_is_the_same_in_every_spelling(numbers):
     comma = [f"{number:,.3f}".translate(str.maketrans(",.", ".,")) for number in numbers]
@@ -146,22 +92,7 @@ def test_a_number_is_the_same_in_every_spelling(numbers):
     assert Reading(thousands=",").parse([f"{number:,.3f}" for number in numbers])[0].tolist() == numbers
 
 
-@given(st.lists(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)), min_size=1, max_size=5))
-def test_a_date_is_the_same_in_every_spelling(moments):
-    moments = [moment.replace(second=0, microsecond=0) for moment in moments]
-    days = Reading(dates="iso").parse([f"{m.year:04d}-{m:%m-%d %H:%M}" for m in moments])[0]
-    typed = Reading(dates="iso").parse(pd.Series(moments, dtype=object))[0]
-    np.testing.assert_allclose(days, typed, rtol=0, atol=1e-9)
-    assert (
-        days.tolist()
-        == Reading(dates="day-first").parse([f"{m:%d.%m.}{m.year:04d} {m:%H:%M}" for m in moments])[0].tolist()
-    )
-    assert (
-        days.tolist()
-        == Reading(dates="month-first").parse([f"{m:%m/%d/}{m.year:04d} {m:%I:%M %p}" for m in moments])[0].tolist()
-    )
-
-
+@settings(max_examples=25)
 @given(st.lists(st.text(max_size=12) | st.from_regex(r"[<>]?[0-9.,']{1,9}%?", fullmatch=True), min_size=2, max_size=8))
 def test_what_stands_in_one_cell_changes_no_other(texts):
     for reading in (
@@ -175,26 +106,6 @@ def test_what_stands_in_one_cell_changes_no_other(texts):
         alone = [reading.parse([text]) for text in texts]
         np.testing.assert_array_equal(numbers, [number[0] for number, _ in alone])
         np.testing.assert_array_equal(bad, [is_bad[0] for _, is_bad in alone])
-
-
-def test_a_row_is_the_same_row_in_another_spelling():
-    plain = Schema(columns=(Column(name="a", kind="numeric"), Column(name="d", kind="numeric")), classes=("0", "1"))
-    readings = {"a": Reading(decimal=","), "d": Reading(dates="day-first")}
-    spelt = Schema(
-        columns=tuple(Column(name=name, kind="numeric", reading=rule) for name, rule in readings.items()),
-        classes=("0", "1"),
-    )
-    first = row_values(pd.DataFrame({"a": ["1.50"], "d": ["18322"], "label": ["1"]}), plain)
-    second = row_values(pd.DataFrame({"d": ["01.03.2020"], "label": [1], "a": ["1,5"]}), spelt)
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_a_date_beyond_those_that_python_knows_is_no_date_and_harms_no_other():
-    """pandas reads such dates from Parquet; an error here would tell a server of one row of a private file."""
-    far = pd.Series(np.array([0, 2**60], dtype="datetime64[us]")).dt.tz_localize("UTC")
-    numbers, bad = Reading(dates="iso").parse(far)
-    assert (numbers[0], bad.tolist()) == (0.0, [False, True])
 
 
 def test_rules_that_contradict_each_other_are_refused():
@@ -250,30 +161,6 @@ def test_a_word_for_no_value_that_is_a_number_means_it_in_every_spelling_and_typ
     read, bad = reading.parse(values)
     assert [None if np.isnan(number) else number for number in read] == numbers
     assert not bad.any()
-
-
-def test_durations_are_days_and_hours_where_the_column_holds_times():
-    durations = np.array([36, "NaT"], dtype="m8[h]")
-    for reading, number in ((PLAIN, 1.5), (Reading(dates="time"), 36.0)):
-        numbers, bad = reading.parse(durations)
-        assert numbers[0] == number
-        assert np.isnan(numbers[1])
-        assert not bad.any()
-    assert Reading(dates="iso").parse(durations)[1].tolist() == [True, False]
-
-
-def test_numbers_of_eight_digits_among_typed_days_are_bad_cells():
-    numbers, bad = Reading(dates="iso").parse(np.array([3, 20210312]))
-    assert (numbers[0], bad.tolist()) == (3.0, [False, True])
-
-
-@pytest.mark.parametrize("dates", [*DATES, "iso+day-first"])
-def test_what_is_spelt_is_read_as_the_same_day_or_minute(dates):
-    numbers = np.array([0.0, 0.25, 0.99]) if dates == "time" else np.array([18.0, 366.0, 19_803.75])
-    reading = Reading(dates=dates)
-    found, bad = reading.parse(np.array(reading.spell(numbers), dtype=object))
-    assert not bad.any()
-    assert (np.abs(found - numbers) < {"month": 31, "time": 1 / 60, "duration": 1 / 1440}.get(dates, 1)).all()
 
 
 def test_numbers_are_spelt_with_the_decimal_sign_that_is_read():

@@ -1,7 +1,5 @@
 """The same row has the same values in whatever file it stands."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import blake2b, sha256
 
@@ -35,70 +33,11 @@ def test_spelling_types_and_further_columns_make_no_new_row():
     )
     turned = Schema(columns=(TOWN, AGE), classes=("yes", "no"))
     assert _same(_table()[["label", "town", "age"]], turned)
-    assert row_form(turned) == row_form(SCHEMA)
 
 
 @pytest.mark.parametrize("changes", [{"age": [1.0, 2.51]}, {"town": ["x", "x"]}, {"label": ["no", "no"]}])
 def test_another_value_is_another_row(changes):
     assert not _same(_table(**changes))
-
-
-def test_other_columns_are_another_form():
-    other = Schema(columns=(AGE,), classes=("no", "yes"))
-    assert row_form(other) != row_form(SCHEMA)
-
-
-COLUMNS = [
-    Column(name="town", kind="text"),
-    Column(name="town", kind="categorical", categories=("x",), reading=Reading(missing=("x",))),
-    Column(name="town", kind="text", reading=Reading(missing=("x",))),
-    Column(name="age", kind="numeric", reading=Reading(missing=("-999",))),
-    Column(name="age", kind="numeric", reading=Reading(missing=("-9",))),
-    Column(name="age", kind="numeric", reading=Reading(dates="day-first")),
-    Column(name="age", kind="numeric", reading=Reading(decimal=",", thousands=".")),
-]
-
-
-def _forms(*, but):
-    """The forms of the plain schema and of those with one of the columns above, but for one of them."""
-    found = [row_form(SCHEMA)]
-    for column in COLUMNS:
-        if column != but:
-            columns = tuple(column if one.name == column.name else one for one in (AGE, TOWN))
-            found.append(row_form(Schema(columns=columns, classes=("no", "yes"))))
-    return found
-
-
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.kind} {column.reading.words}")
-def test_columns_that_are_read_otherwise_are_another_form(column):
-    """Else a new schema would give the same rows other values, and what they have spent would be forgotten."""
-    columns = [column if one.name == column.name else one for one in (AGE, TOWN)]
-    assert row_form(Schema(columns=tuple(columns), classes=("no", "yes"))) not in _forms(but=column)
-
-
-def test_the_order_of_words_for_no_value_makes_no_other_form():
-    one, other = (
-        Schema(columns=(Column(name="age", kind="numeric", reading=Reading(missing=words)),), classes=("no", "yes"))
-        for words in (("-9", "unknown"), ("unknown", "-9"))
-    )
-    assert row_form(one) == row_form(other)
-
-
-def test_the_order_of_columns_that_are_read_by_rules_makes_no_other_form_and_which_of_them_it_is_does():
-    plain = Column(name="b", kind="numeric"), Column(name="c", kind="numeric")
-    b, c = (replace(column, reading=Reading(decimal=",")) for column in plain)
-    forms = [
-        row_form(Schema(columns=two, classes=("no", "yes"))) for two in ((b, c), (c, b), (b, plain[1]), (plain[0], c))
-    ]
-    assert forms[0] == forms[1]
-    assert len(set(forms)) == 3
-
-
-def test_the_label_s_name_and_the_shape_of_images_are_part_of_the_form():
-    other = Schema(columns=(AGE, TOWN), classes=("no", "yes"), label="outcome")
-    assert row_form(other) != row_form(SCHEMA)
-    images = [Schema(columns=(), classes=("no", "yes"), shape=shape) for shape in ((1, 1, 2), (1, 2, 1))]
-    assert row_form(images[0]) != row_form(images[1])
 
 
 def test_the_values_of_a_row_are_these_in_every_release():
@@ -143,56 +82,12 @@ def test_line_ends_within_a_text_and_a_missing_text_for_an_empty_one_make_no_new
     assert row_values(_table(town=["a\nb", "0"]), schema)[0].tolist() != one.tolist()
 
 
-def test_the_order_of_a_schema_s_columns_makes_no_new_row():
-    one, other = Column(name="a", kind="numeric"), Column(name="b", kind="numeric")
-    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "label": ["no", "yes"]})
-    for columns in ((one, other), (other, one)):
-        schema = Schema(columns=columns, classes=("no", "yes"))
-        assert row_values(table, schema)[0].tolist() == [[1.0, 3.0], [2.0, 4.0]]
-
-
-def test_a_bad_cell_s_row_is_the_same_whatever_the_order_of_columns_and_another_one_with_another_label():
-    def values(table, *columns):
-        return hash_rows(
-            usable_row_values(table, Schema(columns=columns, classes=("no", "yes")), digest="ab"), bytes(16)
-        )
-
-    bad = _table(age=["forty", "3"])
-    assert values(bad, AGE, TOWN).tolist() == values(bad, TOWN, AGE).tolist()
-    assert values(bad, AGE, TOWN)[0] != values(bad.assign(label="yes"), AGE, TOWN)[0]
-
-
-def test_a_bad_cell_s_row_is_the_same_wherever_in_the_file_it_stands():
-    schema = Schema(columns=(AGE,), classes=("no", "yes"))
-    table = pd.DataFrame({"age": ["forty", "3", "fifty", "4"], "label": ["no"] * 4})
-    numbers, labels = usable_row_values(table, schema, digest="ab")
-    assert ((numbers[[0, 2]] >= 0) & (numbers[[0, 2]] < 1)).all()
-    assert numbers[0] != numbers[2]
-    turned = usable_row_values(table.iloc[::-1], schema, digest="cd")
-    assert [block[::-1].tolist() for block in turned] == [numbers.tolist(), labels.tolist()]
-
-
-def test_rows_whose_cells_have_no_texts_are_rows_of_this_file_alone():
-    class Strange:
-        def __str__(self):
-            raise RuntimeError
-
-    table = pd.DataFrame({"age": [Strange(), Strange()], "town": ["x", "x"], "label": [1, 1]})
-    files = [hash_rows(usable_row_values(table, SCHEMA, digest=digest), bytes(16)).tolist() for digest in ("ab", "cd")]
-    assert len({*files[0], *files[1]}) == 4
-
-
 def test_images_are_their_pixels():
     schema = Schema(columns=(), classes=("no", "yes"), shape=(1, 1, 2))
     table = pd.DataFrame({"pixel-0": [0, 255], "pixel-1": [1, 2], "label": ["no", "yes"]})
     pixels, label = row_values(table, schema)
     assert pixels.tolist() == [[0, 1], [255, 2]]
     assert label.shape == (2, 1)
-
-
-def test_a_missing_column_is_an_error():
-    with pytest.raises(DataError):
-        row_values(_table().drop(columns="age"), SCHEMA)
 
 
 def test_a_bad_cell_makes_no_new_row_of_any_other():
@@ -204,13 +99,6 @@ def test_a_bad_cell_makes_no_new_row_of_any_other():
     for one, other in zip(row_values(whole, SCHEMA), usable_row_values(bad, SCHEMA, digest="ab"), strict=True):
         assert one.dtype == other.dtype
         assert np.array_equal(one[others], other[others])
-
-
-def test_two_rows_with_bad_cells_are_not_one_row():
-    """Else a file's budget would show whether any of its rows has a bad cell, and good rows would pay for it."""
-    files = [pd.DataFrame({"age": [bad, bad, "3"], "town": ["x"] * 3, "label": [1, 0, 1]}) for bad in ("<0.5", "<0.7")]
-    hashes = [hash_rows(usable_row_values(bad, SCHEMA, digest="ab"), bytes(16)) for bad in files]
-    assert len(set(np.concatenate(hashes).tolist())) == 5
 
 
 @pytest.mark.parametrize("others", [["3", "4"], ["old", "new"]], ids=["readable", "none readable"])
@@ -228,19 +116,66 @@ def test_a_row_with_a_bad_cell_is_the_same_row_in_another_file(others):
     assert len(set(hashes[1])) == 4
 
 
-def test_a_row_of_strange_cells_costs_no_other_row_with_a_bad_cell_its_values():
-    class Strange:
-        def __str__(self):
-            raise RuntimeError
-
-    found = []
-    for cell in ("old", Strange()):
-        table = pd.DataFrame({"age": ["forty", cell], "town": ["x", "x"], "label": [1, 0]})
-        found.append(hash_rows(usable_row_values(table, SCHEMA, digest="ab"), bytes(16)).tolist())
-    assert found[0][0] == found[1][0]
-    assert found[0][1] != found[1][1]
-
-
 @pytest.mark.parametrize("column", ["age", "label"])
 def test_a_table_without_a_column_has_no_rows(column):
     assert usable_row_values(_table().drop(columns=column), SCHEMA, digest="ab") == []
+    with pytest.raises((DataError, KeyError)):
+        row_values(_table().drop(columns=column), SCHEMA)
+
+
+def _form(*columns, **more):
+    return row_form(Schema(columns=columns, classes=("no", "yes"), **more))
+
+
+def test_columns_that_are_read_otherwise_are_another_form():
+    """Else a new schema would give the same rows other values, and what they have spent would be forgotten."""
+    minus_9, unknown = "-9", "unknown"
+    number = {"name": "age", "kind": "numeric"}
+    others = [
+        Column(name="town", kind="text"),
+        Column(name="town", kind="categorical", categories=("x",), reading=Reading(missing=("x",))),
+        Column(name="town", kind="text", reading=Reading(missing=("x",))),
+        Column(**number, reading=Reading(missing=("-999",))),
+        Column(**number, reading=Reading(missing=(minus_9, unknown))),
+        Column(**number, reading=Reading(dates="day-first")),
+        Column(**number, reading=Reading(decimal=",", thousands=".")),
+    ]
+    forms = [_form(*(other if one.name == other.name else one for one in (AGE, TOWN))) for other in others]
+    b, c = (Column(name=name, kind="numeric") for name in "bc")
+    read_b, read_c = (replace(column, reading=Reading(decimal=",")) for column in (b, c))
+    forms += [row_form(SCHEMA), _form(AGE), _form(AGE, TOWN, label="outcome"), _form(read_b, c), _form(b, read_c)]
+    forms += [_form(shape=(1, 1, 2)), _form(shape=(1, 2, 1)), _form(read_b, read_c)]
+    assert len(set(forms)) == len(forms)
+    # but the order of columns and of words makes none
+    turned = Column(**number, reading=Reading(missing=(unknown, minus_9)))
+    assert [_form(TOWN, AGE), _form(TOWN, turned), _form(read_c, read_b)] == [row_form(SCHEMA), forms[4], forms[-1]]
+
+
+class Strange:
+    """A cell without a text."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def _hashes(table, schema=SCHEMA, digest="ab"):
+    return hash_rows(usable_row_values(table, schema, digest=digest), bytes(16)).tolist()
+
+
+def test_rows_with_bad_cells_are_told_apart_and_known_again_in_any_order_of_columns():
+    """Else a file's budget would show whether any of its rows has a bad cell, and good rows would pay for it."""
+    files = [_table(age=[bad, "3"]) for bad in ("<0.5", "<0.7")]
+    assert len({*_hashes(files[0]), *_hashes(files[1])}) == 3
+    turned = Schema(columns=(TOWN, AGE), classes=("no", "yes"))
+    assert _hashes(files[0]) == _hashes(files[0], turned)
+    assert _hashes(files[0])[0] != _hashes(files[0].assign(label="yes"))[0]
+    numbers = usable_row_values(files[0], SCHEMA, digest="ab")[0]
+    assert 0 <= numbers[0, 0] < 1
+
+
+def test_rows_whose_cells_have_no_texts_are_rows_of_this_file_alone_and_cost_no_other_row_its_values():
+    strange = _table(age=[Strange(), Strange()])
+    assert len({*_hashes(strange), *_hashes(strange, digest="cd")}) == 4
+    one, other = (_hashes(_table(age=["forty", cell])) for cell in ("old", Strange()))
+    assert one[0] == other[0]
+    assert one[1] != other[1]

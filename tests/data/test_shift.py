@@ -1,7 +1,5 @@
 """How far private rows are from public ones; the doctest of `find_shift` has rows that are alike and apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Labels that are grades or numbers, as tables hold them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +22,7 @@ def test_many_numbers_are_asked_about_with_a_command_for_each_answer():
     with pytest.raises(DataError, match="label column 'age' must be said what it is") as refused:
         look(AGES, label="age")
     assert [line.rpartition("--target ")[2] for line in str(refused.value).splitlines()[1:]] == [
-        *("number", "grades", "classes"),
+        *("number", "grades", "classes")
     ]
     assert len(look(AGES, label="age", rules=Rules(target="classes")).classes) == 60
     assert len(look(AGES.assign(age=AGES.age // 10), label="age").classes) == 6

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
 from fedkd_flwr.data.write_schema import infer_schema
-from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.errors import ConfigError, DataError
 
 NOTES = Schema(
     columns=(
@@ -71,17 +69,6 @@ def test_most_frequent_words_are_kept_and_ties_go_by_the_alphabet_whatever_the_o
     assert TermWeights().fit(loud, max_terms=2, name="x").terms == ("fig", "plum")
 
 
-def test_a_missing_text_is_all_zeros_and_so_is_one_of_unknown_words():
-    preprocessor = Preprocessor().fit(TABLE, NOTES)
-    rows = preprocessor.transform(TABLE.assign(title=[None, "NA"], body=["?", "zebra"]))
-    assert rows[:, [0, 1, 3, 4]].tolist() == [[0, 0, 0, 0]] * 2
-
-
-def test_public_texts_without_a_word_are_refused():
-    with pytest.raises(DataError, match="public texts in column 'title' must hold words, got 'none'"):
-        make_public_set(TABLE.assign(title=["?", "!"]), NOTES)
-
-
 # ---------------------------------------------------------------------------------------------------- raw texts
 
 
@@ -99,24 +86,6 @@ def test_a_model_that_reads_gets_text_columns_in_order_and_nothing_else():
     assert read.features(TABLE[["body", "title"]].iloc[1:]).tolist() == [["sleep well"]]
     assert read.y is public.y
     assert public.as_read_by(object()) is public  # a model of numbers
-
-
-def test_a_reader_without_a_text_column_is_refused_with_the_columns_there_are(people, schema):
-    with pytest.raises(
-        ConfigError, match=r"schema must have a column of kind 'text' .* only age \(numeric\), job"
-    ) as e:
-        make_public_set(people, schema).as_read_by(Reader())
-    assert e.value.code is Code.WRONG_CONFIG
-
-
-def test_an_array_of_texts_reads_as_the_table():
-    matrix = TABLE[["title", "age", "body"]].to_numpy(dtype=object)
-    assert TextRows(NOTES).transform(matrix).tolist() == TextRows(NOTES).transform(TABLE).tolist()
-
-
-def test_a_missing_text_column_is_named():
-    with pytest.raises(DataError, match="include the schema's text columns, got a table without body"):
-        TextRows(NOTES).transform(TABLE[["title"]])
 
 
 # -------------------------------------------------------------------------------------------------------- files
@@ -138,13 +107,6 @@ def test_csv_and_parquet_give_one_fingerprint_one_text_and_one_set_of_features(t
     assert load_party_table(path, public.schema, public.preprocessor)[0].tolist() == direct.X.tolist()
 
 
-def test_another_word_and_another_cap_are_another_public_set():
-    plain = fingerprint(TABLE, NOTES)
-    assert fingerprint(TABLE.assign(title=["Two nights", None]), NOTES) != plain
-    wider = Schema(columns=(*NOTES.columns[:2], Column(name="body", kind="text", max_terms=3)), classes=NOTES.classes)
-    assert fingerprint(TABLE, wider) != plain
-
-
 def test_a_simulated_pool_is_read_both_ways(tmp_path):
     tiny_text.table(80).to_csv(tmp_path / "reviews.csv", index=False)
     pool = load_pool("table", seed=1, table=str(tmp_path / "reviews.csv"), label="liked")
@@ -160,31 +122,42 @@ def test_a_simulated_pool_is_read_both_ways(tmp_path):
 # ------------------------------------------------------------------------------------------------------- schema
 
 
-def test_a_schema_with_texts_survives_its_file(tmp_path):
-    NOTES.write(tmp_path / "schema.toml")
-    assert Schema.read(tmp_path / "schema.toml") == NOTES
+def test_a_missing_text_is_all_zeros_and_so_is_one_of_unknown_words_and_public_texts_need_one():
+    rows = Preprocessor().fit(TABLE, NOTES).transform(TABLE.assign(title=[None, "NA"], body=["?", "zebra"]))
+    assert rows[:, [0, 1, 3, 4]].tolist() == [[0, 0, 0, 0]] * 2
+    with pytest.raises(DataError, match="public texts in column 'title' must hold words, got 'none'"):
+        make_public_set(TABLE.assign(title=["?", "!"]), NOTES)
+
+
+def test_a_reader_takes_arrays_too_and_names_the_text_columns_it_lacks(people, schema):
+    matrix = TABLE[["title", "age", "body"]].to_numpy(dtype=object)
+    assert TextRows(NOTES).transform(matrix).tolist() == TextRows(NOTES).transform(TABLE).tolist()
+    with pytest.raises(DataError, match="include the schema's text columns, got a table without body"):
+        TextRows(NOTES).transform(TABLE[["title"]])
+    with pytest.raises(ConfigError, match=r"schema must have a column of kind 'text' .* only age \(numeric\), job"):
+        make_public_set(people, schema).as_read_by(Reader())
+
+
+def test_a_cap_is_a_count_that_the_file_and_the_fingerprint_keep():
+    assert Schema.from_toml(NOTES.to_toml()) == NOTES
     assert "max-terms = 2\n" in NOTES.to_toml()
+    wider = Schema(columns=(*NOTES.columns[:2], Column(name="body", kind="text", max_terms=3)), classes=NOTES.classes)
+    other = TABLE.assign(title=["Two nights", None])
+    assert len({fingerprint(TABLE, NOTES), fingerprint(TABLE, wider), fingerprint(other, NOTES)}) == 3
+    for cap in (0, True, 2.5):
+        with pytest.raises(DataError, match="max-terms of column 'x' must be a whole number >= 1"):
+            Column(name="x", kind="text", max_terms=cap)
 
 
-@pytest.mark.parametrize("cap", [0, True, 2.5])
-def test_a_cap_that_is_no_count_is_refused(cap):
-    with pytest.raises(DataError, match="max-terms of column 'x' must be a whole number >= 1"):
-        Column(name="x", kind="text", max_terms=cap)
-
-
-def test_prose_is_text_and_short_or_repeated_words_stay_categories():
-    frame = pd.DataFrame(
-        {
-            "review": [f"this is a long review number{i} of some film" for i in range(20)],
-            "ward": [f"ward {i}" for i in range(20)],
-            "said": ["he said it was all the same to him"] * 20,
-        }
+def test_prose_is_text_short_or_repeated_words_are_categories_and_names_are_left_out_unless_called_text():
+    frame = pd.DataFrame({"review": [f"this is a long review number{i} of some film" for i in range(30)]})
+    frame = frame.assign(
+        ward="ward 1", said="he said it was all the same to him", name=[f"person {i}" for i in range(30)]
     )
-    kinds = [column.kind for column in infer_schema(frame, classes=["no", "yes"]).columns]
-    assert kinds == ["text", "categorical", "categorical"]
-
-
-def test_names_are_left_out_unless_called_text():
-    frame = pd.DataFrame({"name": [f"person {i}" for i in range(300)], "age": range(300)})
-    assert [column.name for column in infer_schema(frame, classes=["no", "yes"]).columns] == ["age"]
-    assert infer_schema(frame, classes=["no", "yes"], text_columns=["name"]).text_columns == ("name",)
+    columns = infer_schema(frame, classes=["no", "yes"]).columns
+    assert [(one.name, one.kind) for one in columns] == [
+        ("review", "text"),
+        ("ward", "categorical"),
+        ("said", "categorical"),
+    ]
+    assert "name" in infer_schema(frame, classes=["no", "yes"], text_columns=["name"]).text_columns

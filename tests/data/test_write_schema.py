@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.look import Rules
-from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_public, load_usable_rows, read_table
 from fedkd_flwr.data.write_schema import infer_schema, look_at_file
@@ -61,31 +58,6 @@ def test_a_silo_reads_its_raw_file_as_the_public_one_was_read(tmp_path):
     frame["y"] = ["no" if i % 2 else "yes" for i in range(28)]
     frame.to_parquet(tmp_path / "public.parquet")
     assert load_public(tmp_path / "public.parquet").fingerprint == read.fingerprint
-
-
-def test_a_silo_reads_numbers_in_words_by_the_forms_of_the_schema(tmp_path):
-    rows = [
-        f"{i // 12 + 1},{i},{'< 1 year' if i % 9 == 0 else f'{i % 9} years'},{i} days 12:00:00,{'ab'[i % 2]}"
-        for i in range(36)
-    ]
-    days = [f"2021-03-{i % 28 + 1:02d}" if i % 2 else f"{i % 28 + 1}.03.2021" for i in range(36)]
-    table = [f"{day},{row}" for day, row in zip(days, rows, strict=True)]
-    (tmp_path / "public.csv").write_text("\n".join(["day,w,a,years,stay,y", *table]))
-    _, schema = look_at_file(tmp_path / "public.csv", label="y")
-    readings = {column.name: column.reading for column in schema.columns}
-    assert readings["years"] == Reading(unit="years", limits="middle")
-    assert (readings["day"].dates, readings["stay"].dates) == ("iso+day-first", "duration")
-    schema.write(tmp_path / "schema.toml")
-    assert Schema.read(tmp_path / "schema.toml") == schema
-    read = load_public(tmp_path / "public.csv")
-    own = (
-        "1.03.2021,1,0,0-1 years,12 h,a\n2021-03-01,1,0,0.5 years,0 days 12:00:00,a\n2021-03-01,1,0,6 months,12:00,a\n"
-    )
-    (tmp_path / "own.csv").write_text(f"day,w,a,years,stay,y\n{own}")
-    found = load_usable_rows(tmp_path / "own.csv", read)
-    assert found.y.tolist() == [0, 0, -1]
-    np.testing.assert_array_equal(found.X[0], read.X[0])
-    np.testing.assert_array_equal(found.X[1], read.X[0])
 
 
 def _images(path, shape=(40, 3, 8, 6), dtype=np.uint8, **arrays):

@@ -1,7 +1,5 @@
 """``python -m benchmarks.harness``: which rows are run, and which are shown."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Benchmark tables: what they declare can be run, what is done is not run again, and what is missing is said."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -94,9 +92,6 @@ def test_seeds_are_fresh_unless_asked_otherwise_and_varied_values_come_in_turn()
         (FRESH + 2, 0),
     ]
     assert "may have been chosen" in seeds_note([1, 2])
-
-
-def test_a_row_may_ask_for_other_seeds_than_its_table_and_the_command_for_others_again():
     table = _table(_row(), Row(name="long", run="fedct-digits-iid-auto", minutes=20, seeds=1), seeds=2)
     assert [(job.row.name, job.seed - FRESH) for job in plan(table, ROOT)] == [("a", 0), ("a", 1), ("long", 0)]
     assert len(plan(table, ROOT, seeds=3)) == 6
@@ -129,20 +124,13 @@ def test_a_published_table_is_added_to_without_its_records_and_says_which_seeds_
     # what was added can be added to again
     again = Bench(tmp_path / "newer", published=published_runs(tmp_path / "new"))
     assert not again.missing(jobs)
+    write_results(table, jobs, again, tmp_path / "newest")  # into a new folder, where nothing has to be run
+    assert (tmp_path / "newest" / f"{table.name}.md").is_file()
     # a figure that the published table does not show is not made up: the run is run
     asks_more = _table(_row(), figures=["federated", "solo"])
     assert len(again.missing(plan(asks_more, ROOT, seeds=2))) == 2
     # nor is a run with other settings taken
     assert len(again.missing(plan(_table(_row(model="mlp")), ROOT, seeds=2))) == 2
-
-
-def test_a_published_table_is_written_into_a_new_folder_where_nothing_has_to_be_run(tmp_path, ran):
-    table, lines = _table(_row()), lambda text: None
-    jobs, first = plan(table, ROOT, seeds=2), Bench(tmp_path / "lost")
-    first.run(jobs, lines)
-    write_results(table, jobs, first, tmp_path)
-    write_results(table, jobs, Bench(tmp_path / "new", published=published_runs(tmp_path)), tmp_path / "new")
-    assert (tmp_path / "new" / f"{table.name}.md").is_file()
 
 
 def test_a_folder_without_published_tables_is_refused_with_the_way_out(tmp_path):

@@ -77,11 +77,7 @@ NOISY = [
     {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "paper.max-answers": 5},
     {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1, "server-epsilon-budget": 3.0},
     {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "paper.sigma": 4.0, "fedkt.students-per-party": 2},
-    {
-        "algorithm": "fedct",
-        "label-mechanism": "xor",
-        "epsilon": 5.0,
-    },
+    {"algorithm": "fedct", "label-mechanism": "xor", "epsilon": 5.0},
     {"algorithm": "fedct", "label-mechanism": "auto", "paper.label-epsilon": 2.0},
     {
         "algorithm": "fedmd",
@@ -112,22 +108,12 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
         r"noise|gamma|sigma|threshold|epsilon|delta$|label-mech|sensitiv|calibration|level|release|quer"
     )
     keys = {key for key in keys if doubtful.search(key)}
-    assert {"fedkt.level", "paper.gamma", "epsilon", "label-mechanism"} <= keys
+    assert {"fedkt.level", "gamma", "epsilon", "label-mechanism"} <= keys
     # PrivateKT, DP-FedAvg and noisy sums have no run without noise; drawn public rows are those of every run of a sweep
-    always = {"privatekt.round-epsilon", "paper.noise-multiplier", "paper.gamma-0"}
+    always = {"privatekt.round-epsilon", "paper.noise-multiplier"}
     assert keys - script.noise_keys() == {*always, "draw-public-epsilon"}
-
-
-def test_what_is_dropped_is_about_noise_and_nothing_else(script):
-    assert not script.noise_keys() & {
-        "seed",
-        "model",
-        "paper.ties",
-        "consensus",
-        "fedct.quorum",
-        "answer-form",
-        "score-bits",
-    }
+    others = {"seed", "model", "paper.ties", "consensus", "fedct.quorum", "answer-form", "score-bits"}
+    assert not script.noise_keys() & others
 
 
 def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):
@@ -135,16 +121,6 @@ def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):
     path.write_text('seed = 2\ndata-root = "/a"\n[fedkt]\nlevel = "L1"\n', encoding="utf-8")
     read = script.simulate.configuration(path, str(tmp_path), "", ['paper.voting="plain"', "seed=3"])
     assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "paper.voting": "plain"}
-
-
-def test_the_unit_can_be_chosen(script):
-    def run(config):
-        record = fake(config)
-        record.claims.insert(0, {**SWEPT, "unit": "record", "adversary": "server", "epsilon": 0.5})
-        return record
-
-    assert swept(script, run=run, baseline=False).claim["unit"] == "record"
-    assert swept(script, run=run, baseline=False, unit="party").points[0].epsilon == 0.99
 
 
 def test_a_run_without_a_claim_or_an_accuracy_ends_the_sweep_and_names_itself(script):
@@ -159,11 +135,16 @@ def test_a_run_without_a_claim_or_an_accuracy_ends_the_sweep_and_names_itself(sc
 
     with pytest.raises(SystemExit, match="the run has to make an accuracy"):
         swept(script, run=blind)
-
-
-def test_a_run_that_stays_private_is_not_drawn_as_one_without_noise(script):
     with pytest.raises(SystemExit, match="claims privacy, so it is none"):
         swept(script, run=lambda config: fake({"epsilon": 1.0, **config}))
+
+    def both(config):
+        record = fake(config)
+        record.claims.insert(0, {**SWEPT, "unit": "record", "adversary": "server", "epsilon": 0.5})
+        return record
+
+    assert swept(script, run=both, baseline=False).claim["unit"] == "record"
+    assert swept(script, run=both, baseline=False, unit="party").points[0].epsilon == 0.99
 
 
 def test_the_command_kept_with_the_results_names_no_folder_of_this_machine(script, monkeypatch):

@@ -1,7 +1,5 @@
 """BinnedLinear: given scores, and the usual file."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fedkd_flwr.models.binned import BinnedLinear

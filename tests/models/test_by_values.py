@@ -1,7 +1,5 @@
 """Regressors among classifiers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier

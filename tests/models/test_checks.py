@@ -1,7 +1,5 @@
 """What goes into a model and comes out of it is refused unless it has the right shape, type and values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -31,41 +29,6 @@ def test_what_is_no_text_is_refused_with_its_row_and_type(value, kind):
         check_text_rows("X", rows)
 
 
-@pytest.mark.parametrize(
-    "rows", [np.zeros((2, 1)), np.array(["a", "b"]), np.array([["a", "b"]]), np.array([[["a"]]]), np.array([[b"a"]])]
-)
-def test_rows_of_another_shape_or_type_are_refused(rows):
-    with pytest.raises(DataError, match=r"^X must hold one text per row, shape \(rows, 1\), got "):
-        check_text_rows("X", rows)
-
-
-def test_no_rows_are_allowed_where_asked_for_only():
-    none = np.empty((0, 1), dtype=object)
-    assert check_text_rows("X", none, allow_empty=True).shape == (0, 1)
-    with pytest.raises(DataError, match="at least one row") as caught:
-        check_text_rows("X", none)
-    assert caught.value.code is Code.NO_ROWS
-
-
-@pytest.mark.parametrize("answers", [[0, 2, 1], [0.0, 2.0, 1.0], np.array([0, 2, 1], dtype=np.uint8)])
-def test_whole_numbers_are_labels(answers):
-    assert check_answers(answers, 3, 3).tolist() == [0, 2, 1]
-
-
-@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (2,), (4,), (), (3, 3)])
-def test_answers_of_another_shape_are_refused(shape):
-    with pytest.raises(DataError, match=r"labels must have shape \(3,\), got "):
-        check_answers(np.zeros(shape, dtype=np.int64), 3, 2)
-
-
-@pytest.mark.parametrize(
-    ("answers", "seen"), [([0, 3, 1], "3"), ([0, -1, 5], "-1"), ([0.5, 1, 0], r"0\.5"), ("abc", "a")]
-)
-def test_answers_outside_the_classes_are_refused(answers, seen):
-    with pytest.raises(DataError, match=rf"labels must be integers within 0\.\.2, got .*{seen}"):
-        check_answers(list(answers), 3, 3)
-
-
 def test_rows_of_probabilities_are_divided_by_their_sum_where_it_is_not_one():
     given = np.array([[1.0, 1.0], [0.25, 0.7501], [0.0, 3.0]])
     probs, uneven = check_probabilities(given, 3, 2)
@@ -86,3 +49,26 @@ def test_rows_without_probabilities_are_the_models_mistake(row, match):
     with pytest.raises(DataError, match=match) as caught:
         check_probabilities(np.array([[0.5, 0.5], row]), 2, 2, source="f")
     assert caught.value.code is Code.WRONG_MODEL_OUTPUT
+
+
+def test_rows_of_another_shape_or_type_and_no_rows_are_refused():
+    strange = np.zeros((2, 1)), np.array(["a", "b"]), np.array([["a", "b"]]), np.array([[["a"]]]), np.array([[b"a"]])
+    for rows in strange:
+        with pytest.raises(DataError, match=r"^X must hold one text per row, shape \(rows, 1\), got "):
+            check_text_rows("X", rows)
+    none = np.empty((0, 1), dtype=object)
+    assert check_text_rows("X", none, allow_empty=True).shape == (0, 1)
+    with pytest.raises(DataError, match="at least one row") as caught:
+        check_text_rows("X", none)
+    assert caught.value.code is Code.NO_ROWS
+
+
+def test_answers_are_whole_numbers_of_classes_one_a_row():
+    for answers in ([0, 2, 1], [0.0, 2.0, 1.0], np.array([0, 2, 1], dtype=np.uint8)):
+        assert check_answers(answers, 3, 3).tolist() == [0, 2, 1]
+    for shape in ((3, 1), (1, 3), (2,), (4,), (), (3, 3)):
+        with pytest.raises(DataError, match=r"labels must have shape \(3,\), got "):
+            check_answers(np.zeros(shape, dtype=np.int64), 3, 2)
+    for answers, seen in (([0, 3, 1], "3"), ([0, -1, 5], "-1"), ([0.5, 1, 0], r"0\.5"), ("abc", "a")):
+        with pytest.raises(DataError, match=rf"labels must be integers within 0\.\.2, got .*{seen}"):
+            check_answers(list(answers), 3, 3)

@@ -49,13 +49,8 @@ def test_estimator_sees_contiguous_labels_because_xgboost_demands_them():
     recorder = Recorder([0, 1, 1, 0], [])
     model = Classifier(recorder, num_classes=9).fit(ROWS, np.array([2, 7, 7, 2]))
     assert recorder.calls[0][1] == [0, 1, 1, 0]
+    assert recorder.calls[0][0] is ROWS  # float32 is not copied
     assert model.predict(ROWS).tolist() == [2, 7, 7, 2]
-
-
-def test_rows_in_float32_reach_the_estimator_without_a_copy():
-    recorder = Recorder([0, 1, 1, 0], [])
-    Classifier(recorder, num_classes=2).fit(ROWS, np.array([0, 1, 1, 0]))
-    assert recorder.calls[0][0] is ROWS
 
 
 def test_one_class_gives_a_constant_without_calling_the_estimator():
@@ -167,6 +162,20 @@ def test_a_label_outside_the_space_is_named_with_its_row():
     with pytest.raises(DataError, match=r"y must lie within 0\.\.3, got 4 at row 2 \(1 such row\)") as error:
         tree().fit(ROWS, np.array([0, 1, 4, 1]))
     assert error.value.code == Code.CLASS_OUTSIDE_SCHEMA
+    with pytest.raises(DataError, match="X must hold at least one row") as error:
+        tree().fit(ROWS[:0], np.array([], dtype=int))
+    assert error.value.code == Code.NO_ROWS
+
+
+def test_no_rows_get_no_labels_large_values_are_no_infinity_and_unlabelled_public_rows_are_as_none():
+    model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
+    assert (model.predict(ROWS[:0]).shape, model.predict_proba(ROWS[:0]).shape) == ((0,), (0, 4))
+    X = np.full((4, 1), 3e38, dtype=np.float32)
+    assert tree().fit(X, np.array([0, 1, 1, 1])).predict(X).tolist() == [1] * 4
+    y, none = np.array([0, 1, 2, 3]), np.full(4, ABSTAIN)
+    np.testing.assert_array_equal(
+        *(tree().update(ROWS, y, *public).predict(ROWS) for public in [(), (ROWS[::-1], none)])
+    )
 
 
 @pytest.mark.parametrize("kind", ["decision-tree", "sgd", "mlp"])
@@ -194,29 +203,6 @@ def test_public_rows_without_a_label_are_not_learnt_from(kind):
         learnt(public, np.where(given == 2, -2, given))
 
 
-def test_public_rows_of_which_none_has_a_label_are_as_no_public_rows():
-    y, none = np.array([0, 1, 2, 3]), np.full(4, ABSTAIN)
-    answers = [tree().update(ROWS, y, *public).predict(ROWS) for public in [(), (ROWS[::-1], none)]]
-    np.testing.assert_array_equal(*answers)
-
-
-def test_no_rows_are_refused_with_their_own_code():
-    with pytest.raises(DataError, match="X must hold at least one row") as error:
-        tree().fit(ROWS[:0], np.array([], dtype=int))
-    assert error.value.code == Code.NO_ROWS
-
-
-def test_large_finite_values_are_no_infinity():
-    X = np.full((4, 1), 3e38, dtype=np.float32)
-    assert tree().fit(X, np.array([0, 1, 1, 1])).predict(X).tolist() == [1] * 4
-
-
-def test_no_rows_get_no_labels():
-    model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
-    assert model.predict(ROWS[:0]).shape == (0,)
-    assert model.predict_proba(ROWS[:0]).shape == (0, 4)
-
-
 # --------------------------------------------------------------------------------------------- how good a model is
 
 
@@ -234,10 +220,7 @@ class Broken(DecisionTreeClassifier):
 
 @pytest.mark.parametrize(
     ("estimator", "y"),
-    [
-        (LinearSVC(), [0, 0, 1, 1]),
-        (DecisionTreeClassifier(), [1, 1, 1, 1]),
-    ],
+    [(LinearSVC(), [0, 0, 1, 1]), (DecisionTreeClassifier(), [1, 1, 1, 1])],
     ids=["without predict_proba", "one class"],
 )
 def test_a_model_without_probabilities_has_the_other_metrics(estimator, y):

@@ -1,7 +1,5 @@
 """A model learns from the answered rows alone, and from its own labels of the others only where it is asked to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

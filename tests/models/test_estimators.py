@@ -50,12 +50,11 @@ def imodels():
     return pytest.importorskip("imodels")
 
 
-@pytest.mark.parametrize("include_linear", [True, False])
-@pytest.mark.parametrize("alpha", [1.0, None])
+@pytest.mark.parametrize(("include_linear", "alpha"), [(True, 1.0), (False, None)])
 def test_rules_read_out_of_imodels_give_its_probabilities(imodels, include_linear, alpha):
     X, y = load_breast_cancer(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(X))[:60]
-    params = {"tree_size": 4, "max_rules": 200, "n_estimators": 30, "random_state": 1}
+    params = {"tree_size": 4, "max_rules": 200, "n_estimators": 10, "random_state": 1}
     params |= {"include_linear": include_linear, "alpha": alpha}
     ours = RuleFit(**params).fit(X[rows].astype(np.float32), y[rows])
     with warnings.catch_warnings():
@@ -67,7 +66,7 @@ def test_rules_read_out_of_imodels_give_its_probabilities(imodels, include_linea
 
 def test_several_classes_are_one_against_the_rest(imodels):
     X, y = load_wine(return_X_y=True)
-    params = {"n_estimators": 20, "random_state": 1, "alpha": 1.0}
+    params = {"n_estimators": 10, "random_state": 1, "alpha": 1.0}
     ours = RuleFit(**params).fit(X[::2], y[::2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -80,6 +79,6 @@ def test_max_rules_is_kept_by_a_stronger_penalty(imodels):
     X, y = load_breast_cancer(return_X_y=True)
     terms = []
     for limit in (200, 5):
-        model = RuleFit(n_estimators=20, max_rules=limit, random_state=1).fit(X[:200], y[:200]).models_[0]
+        model = RuleFit(n_estimators=10, max_rules=limit, random_state=1).fit(X[:100], y[:100]).models_[0]
         terms.append(len(model["weight"]) + np.count_nonzero(model["linear"]))
     assert terms[0] > 5 >= terms[1] > 0

@@ -1,7 +1,5 @@
 """Models that a program hands over as objects: fresh ones at each call, with the run's seed where they have none."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

@@ -1,7 +1,5 @@
 """Which model files this user wrote: one secret, whoever asks first, and a digest of what the file says."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

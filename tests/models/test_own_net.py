@@ -1,7 +1,5 @@
 """A user's own torch module or skorch net: what it is called with, what is refused, and that its file continues it."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

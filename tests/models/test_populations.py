@@ -1,7 +1,5 @@
 """A model answers for its owner's class shares, the federation's, or others: by Bayes' rule, where it can."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, RidgeClassifier

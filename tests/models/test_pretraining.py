@@ -1,7 +1,5 @@
 """A start from labelled public rows: the body is taken over, the last layer starts at zero."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -16,45 +16,11 @@ EVERY = [accuracy_plot, rounds_plot]
 
 
 @pytest.mark.parametrize("draw", EVERY)
-@pytest.mark.parametrize("parties", [1, 5, 10, 50, 100])
+@pytest.mark.parametrize("parties", [1, 100])
 def test_every_plot_is_one_whole_svg(make_record, draw, parties):
     plot = draw(make_record(parties, 3))
     assert ET.fromstring(plot.svg).tag.endswith("svg")
     assert plot.caption
-
-
-@pytest.mark.parametrize("draw", EVERY)
-def test_the_same_record_gives_the_same_bytes(make_record, draw):
-    svg = draw(make_record(5, 3)).svg
-    assert svg == draw(make_record(5, 3)).svg
-    assert "<metadata" not in svg
-
-
-@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-"), strict=True)])
-def test_every_id_and_reference_has_the_picture_s_own_prefix(make_record, draw, prefix):
-    root = ET.fromstring(draw(make_record(5, 3)).svg)
-    ids = [e.get("id") for e in root.iter() if e.get("id")]
-    assert len(ids) == len(set(ids)) > 0
-    assert all(i.startswith(prefix) for i in ids)
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            if "url(#" in value:
-                assert value.split("url(#")[1].split(")")[0] in ids
-            if key.endswith("href"):
-                assert value[1:] in ids
-
-
-@pytest.mark.parametrize("draw", EVERY)
-def test_axes_and_text_have_the_page_s_colour_and_no_colour_is_fixed_that_a_dark_page_must_change(make_record, draw):
-    root = ET.fromstring(draw(make_record(5, 3)).svg)
-    styles = [e.get("style", "") for e in root.iter()]
-    written = [e.get("style", "") for e in root.iter() if e.tag.endswith("text")]
-    assert written
-    assert all("fill: currentColor" in style for style in written)
-    assert any("var(--blue,#0072b2)" in style for style in styles)
-    assert not [
-        style for style in styles for colour in ("#222222", "#ffffff", "#dddddd", BLUE) if f": {colour}" in style
-    ]
 
 
 def test_a_heatmap_s_cells_are_see_through_so_that_a_small_share_is_faint_on_a_dark_page_too():
@@ -102,3 +68,25 @@ def test_a_home_that_cannot_be_written_to_is_no_reason_for_warnings(tmp_path):
         text=True,
     )
     assert (drawn.returncode, drawn.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-"), strict=True)])
+def test_a_picture_has_its_own_ids_the_page_s_colours_and_the_same_bytes_of_the_same_record(make_record, draw, prefix):
+    svg = draw(make_record(5, 3)).svg
+    assert svg == draw(make_record(5, 3)).svg
+    assert "<metadata" not in svg
+    root = ET.fromstring(svg)
+    ids = [e.get("id") for e in root.iter() if e.get("id")]
+    assert len(ids) == len(set(ids)) > 0
+    assert all(i.startswith(prefix) for i in ids)
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            assert "url(#" not in value or value.split("url(#")[1].split(")")[0] in ids
+            assert not key.endswith("href") or value[1:] in ids
+    styles = [e.get("style", "") for e in root.iter()]
+    written = [e.get("style", "") for e in root.iter() if e.tag.endswith("text")]
+    assert written
+    assert all("fill: currentColor" in style for style in written)
+    assert any("var(--blue,#0072b2)" in style for style in styles)
+    fixed = ("#222222", "#ffffff", "#dddddd", BLUE)  # which a dark page must change
+    assert not [style for style in styles for colour in fixed if f": {colour}" in style]

@@ -32,13 +32,6 @@ def test_the_odds_and_the_guess_are_those_of_epsilon_and_delta():
     )
 
 
-def test_a_guess_is_bounded_by_the_best_attack_on_the_worst_mechanism():
-    # The worst mechanism reveals all with probability delta, and else answers truly with odds of exp(epsilon) to 1.
-    epsilon, delta = 1.0, 0.01
-    right = delta + (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert right == pytest.approx((math.exp(epsilon) + delta) / (math.exp(epsilon) + 1), rel=1e-12)
-
-
 @pytest.mark.parametrize(("epsilon", "words"), [(710.0, "more than a million"), (8.0, "hardly at all"), (0.1, "1.11")])
 def test_small_and_huge_epsilons_are_said_plainly(epsilon, words):
     assert words in claims.claim_meaning({**RECORD, "epsilon": epsilon})

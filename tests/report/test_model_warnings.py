@@ -1,7 +1,6 @@
 """What a reader must see first: models that find nothing of a class, or are no better than one fixed answer."""
 
 import numpy as np
-import pytest
 
 from fedkd_flwr.metrics import measure
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
@@ -97,12 +96,6 @@ def test_what_a_silo_did_not_share_is_not_judged():
     assert model_warnings(record(shared, [shared])) == []
     held = NOTHING.shared(["recall", "precision"], min_support=20)
     assert model_warnings(record(held, [held])) == []
-
-
-@pytest.mark.parametrize("num_classes", [2, 150])
-def test_no_confusion_matrix_is_needed(num_classes):
-    found = metrics(np.zeros(2000, int), num_classes=num_classes)
-    assert "useless" in model_warnings(record(found))[0]
 
 
 def test_parties_whose_mean_accuracy_is_below_one_fixed_answer_are_said():

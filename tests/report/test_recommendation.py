@@ -44,7 +44,7 @@ def test_nothing_is_recommended_from_noise(n, alone, after, verdict):
     assert f"on {n} rows" in found.why
 
 
-@pytest.mark.parametrize("rare", [1, 2, 9])
+@pytest.mark.parametrize("rare", [1, 9])
 def test_nothing_is_recommended_from_a_few_rows_of_the_rarest_class(rare):
     """In balanced accuracy one row of two is a quarter: with 106 others the rule for all rows said "federated"."""
 

@@ -91,9 +91,7 @@ def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_
     accuracies = {"c": (0.5, 0.9), "b": (0.4, 0.8), "a": (0.5, 0.7), "d": (0.1, None), "e": (None, 0.1)}
     parties = [
         PartyRecord(
-            name=name,
-            solo={"own": Metrics(n=9, accuracy=alone)},
-            federated={"own": Metrics(n=9, accuracy=after)},
+            name=name, solo={"own": Metrics(n=9, accuracy=alone)}, federated={"own": Metrics(n=9, accuracy=after)}
         )
         for name, (alone, after) in accuracies.items()
     ]

@@ -112,8 +112,7 @@ def test_before_a_round_ended_class_counts_too_are_said_to_have_left_only_perhap
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
-    [("11", "run 11"), ("/out/runs/11/checkpoint", "run 11"), ("checkpoint", "an earlier run")],
+    ("setting", "told"), [("11", "run 11"), ("/out/runs/11/checkpoint", "run 11"), ("checkpoint", "an earlier run")]
 )
 def test_a_run_that_continues_another_and_asked_nobody_does_not_say_that_nothing_was_released(setting, told):
     record = RunRecord(run_id="12", algorithm="fedct", status="failed", config={"resume-from": setting})

@@ -14,35 +14,6 @@ from fedkd_flwr.report.page import write_page
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-def test_every_party_has_its_row(make_record, tmp_path):
-    record = make_record(100, 2)
-    page = Page(written(record, tmp_path))
-    assert all(p.name in page.text for p in record.parties)
-
-
-def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record, tmp_path):
-    page = Page(written(make_record(3, 2), tmp_path))
-    assert "No privacy guarantee: labels are shared as they are (no noise)." in page.text
-    assert "labels for 10,000 public rows" in page.text
-    assert "membership inference" in page.text
-    assert "parties reported how accurate their models are" in page.text
-
-
-def test_metrics_that_were_not_shared_are_not_said_to_be(make_record, tmp_path):
-    record = make_record(3, 2)
-    for party in record.parties:
-        party.solo, party.federated = {}, {}
-    for r in record.rounds:
-        r.accuracy = {}
-    assert "how accurate their models are" not in written(record, tmp_path)
-
-
-def test_an_algorithm_it_does_not_know_is_not_said_to_share_labels_only(make_record, tmp_path):
-    page = Page(written(make_record(3, 2, algorithm="fedavg"), tmp_path))
-    assert "did not leave the parties" not in page.text
-    assert "carry no noise" in page.text
-
-
 def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
     record = make_record(3, 2)
     record.claims = [*claims[:-1], {**claims[-1], "basis": "proven"}]
@@ -123,21 +94,6 @@ def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(
     assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
     record.simulation = False
     assert "fedkd server run again.toml" in written(record, tmp_path)
-
-
-def test_a_run_killed_in_its_first_round_is_repeated_with_the_parties_that_were_asked(make_record, tmp_path):
-    record = make_record(3, 1)
-    record.simulation, record.status, record.parties = True, "running", []
-    record.rounds[0].ended, record.rounds[0].answered = False, []
-    record.config.pop("num-parties", None)
-    page = written(record, tmp_path)
-    assert "and run with 3 parties" in page
-    assert "fedkd simulate again.toml --parties 3" in page
-    record.rounds = []
-    page = written(record, tmp_path)
-    assert "parties 0" not in page
-    assert "with 0" not in page
-    assert "num-supernodes" not in page
 
 
 def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, make_record, tmp_path):
@@ -221,31 +177,37 @@ def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record,
     assert "Models without probabilities have no AUC" in shown
 
 
-def test_a_useless_model_is_called_so_before_any_figure(record, tmp_path):
-    shown = text(record, tmp_path)
+def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record, tmp_path):
+    record = make_record(100, 2)
+    page = Page(written(record, tmp_path)).text
+    assert all(p.name in page for p in record.parties)
+    assert "No privacy guarantee: labels are shared as they are (no noise)." in page
+    assert "labels for 10,000 public rows" in page
+    assert "membership inference" in page
+    assert "parties reported how accurate their models are" in page
+    for party in record.parties:
+        party.solo, party.federated = {}, {}
+    for r in record.rounds:
+        r.accuracy = {}
+    assert "how accurate their models are" not in written(record, tmp_path)
+    other = Page(written(make_record(3, 2, algorithm="fedavg"), tmp_path)).text
+    assert "did not leave the parties" not in other
+    assert "carry no noise" in other
+
+
+def test_useless_models_are_called_so_before_any_figure_and_what_is_held_back_is_a_dash(record, tmp_path):
+    shown, public = text(record, tmp_path), text(record, tmp_path, publishable=True)
     assert len(model_warnings(record)) == 2
     for sentence in model_warnings(record):
         assert shown.index(sentence) < shown.index("balanced accuracy, common rows")
-
-
-def test_a_publishable_page_has_no_metrics(record, tmp_path):
-    shown = text(record, tmp_path, publishable=True)
-    assert "useless" not in shown
-    assert "Metrics" not in shown
-    assert "1,960" not in shown
-
-
-def test_classes_that_a_silo_holds_back_are_dashes(record, tmp_path):
+    assert not [word for word in ("useless", "Metrics", "1,960") if word in public]
     held = record.server["common"].shared(["recall"], min_support=50)
+    record.server, record.centralised = {}, {}
     for party in record.parties:
         party.solo, party.federated = {"common": held}, {}
-    record.server = {}
     assert "legit – – – – fraud – – – –" in text(record, tmp_path)
-
-
-@pytest.mark.parametrize(("status", "said"), [("running", "record yet."), ("completed", "in the record.")])
-def test_a_page_without_metrics_says_yet_only_while_its_run_goes_on(record, tmp_path, status, said):
-    record.status, record.server, record.centralised = status, {}, {}
     for party in record.parties:
-        party.solo, party.federated = {}, {}
-    assert said in text(record, tmp_path)
+        party.solo = {}
+    for status, said in (("running", "record yet."), ("completed", "in the record.")):
+        record.status = status
+        assert said in text(record, tmp_path)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from functools import cache
 
 import pytest
 from federation import fedct_grid, fedkt_grid, handler, model, parties, public_set, rows
@@ -26,9 +27,10 @@ RUNS = {
     "fedct, bits": ("fedct", {"label_mechanism": "xor", "label_epsilon": 3.0}),
     "fedct, auto": ("fedct", {"label_mechanism": "auto", "label_epsilon": 3.0}),
 }
-DRAWN = ("fedkt L2", "fedct, bits")  # the pictures are the same for all, and take seconds
+DRAWN = ("fedct, bits",)  # the pictures are the same for all, and take seconds
 
 
+@cache
 def _run(name, *, flipped=False):
     """Run one level; ``flipped``: on private rows that say the opposite."""
     algorithm, settings = RUNS[name]
@@ -78,7 +80,7 @@ def test_every_level_has_a_whole_page_a_table_and_a_publishable_page(name, tmp_p
             assert f"{r.consensus_accuracy:.3f}" in page.text
 
 
-@pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1", "fedkt L1, Laplace", "pate", "pate, noisy", "fedct"])
+@pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1, Laplace", "pate, noisy", "fedct"])
 def test_publishable_records_of_other_private_rows_are_the_same(name):
     # Without noise nothing that depends on private rows stays; with noise at the server only settings do.
     one, other = _run(name), _run(name, flipped=True)

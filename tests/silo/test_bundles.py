@@ -24,26 +24,6 @@ def test_a_bundle_is_named_by_the_hash_of_its_bytes():
     assert list(bundle.files) == ["pyproject.toml", "votes/client.py"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"no zip", packed({"a.py": ""}), packed({"pyproject.toml": "["}), packed({"pyproject.toml": "project = 1"})],
-    ids=["nothing", "no-zip", "no-project", "no-toml", "no-app"],
-)
-def test_what_is_no_bundle_is_refused_with_the_way_to_build_one(content):
-    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd server bundle"):
-        Bundle.from_bytes(content, source="file x")
-
-
-def test_a_bundle_damaged_inside_is_refused_and_not_an_error_that_costs_the_node_its_answer():
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("pyproject.toml", "# words")
-    content = bytearray(buffer.getvalue())
-    content[44:48] = b"\xff" * 4  # where the deflated bytes begin
-    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got 'error'"):
-        Bundle.from_bytes(bytes(content), source="file x")
-
-
 def test_a_bundle_that_would_unpack_to_too_much_is_refused_before_it_is_unpacked(monkeypatch):
     monkeypatch.setattr(bundles, "MAX_UNPACKED_BYTES", 1000)
     monkeypatch.setattr(zipfile.ZipFile, "read", None)
@@ -69,11 +49,6 @@ def test_the_same_files_give_the_same_hash_in_another_folder_at_another_time(tmp
     assert installed_differences(build_bundle(app)) == ["fedkd_flwr/checks.py"]
 
 
-def test_a_folder_without_an_app_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"must hold a pyproject\.toml, got 'none'"):
-        build_bundle(tmp_path)
-
-
 def test_a_bundle_is_approved_while_the_owner_s_copy_is_there(tmp_path):
     approvals, bundle = Approvals(tmp_path / "approved"), make_bundle()
     assert approvals.files() == {}
@@ -82,24 +57,13 @@ def test_a_bundle_is_approved_while_the_owner_s_copy_is_there(tmp_path):
     assert approvals.find(bundle.content) == bundle
     assert approvals.find(make_bundle("app = 1\n").content) is None
     assert approvals.find(b"no bundle at all") is None
+    for digest in ("", "0", "ffffffff", "*"):
+        with pytest.raises(DataError, match="hash must be the first digits"):
+            approvals.remove(digest)
+    approvals.add(make_bundle("app = 2\n")).rename(path.with_name(f"{'0' * 64}.fab"))
+    assert approvals.find(make_bundle("app = 1\n").content) is None  # a file's name approves nothing
     assert approvals.remove(bundle.sha256[:8]) == bundle
     assert approvals.find(bundle.content) is None
-
-
-def test_a_file_s_name_approves_nothing(tmp_path):
-    approvals, bundle = Approvals(tmp_path / "approved"), make_bundle()
-    path = approvals.add(make_bundle("app = 1\n"))
-    path.rename(path.with_name(f"{bundle.sha256}.fab"))
-    assert approvals.find(bundle.content) is None
-
-
-@pytest.mark.parametrize("digest", ["", "0", "ffffffff", "*"])
-def test_a_revocation_must_name_one_bundle(tmp_path, digest):
-    approvals = Approvals(tmp_path / "approved")
-    approvals.add(make_bundle())
-    with pytest.raises(DataError, match="hash must be the first digits"):
-        approvals.remove(digest)
-    assert len(approvals.files()) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
@@ -144,3 +108,26 @@ def test_a_client_app_must_be_in_the_bundle_and_installed():
         installed_differences(make_bundle(client_app="os:system"))
     with pytest.raises(DataError, match="package votes must be installed here, got no such package"):
         installed_differences(make_bundle())
+
+
+def _damaged_inside():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pyproject.toml", "# words")
+    content = bytearray(buffer.getvalue())
+    content[44:48] = b"\xff" * 4  # where the deflated bytes begin
+    return bytes(content)
+
+
+NO_BUNDLES = {
+    "nothing": b"", "no zip": b"no zip", "no project": packed({"a.py": ""}), "no toml": packed({"pyproject.toml": "["}),
+    "no app": packed({"pyproject.toml": "project = 1"}), "damaged inside": _damaged_inside(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", NO_BUNDLES.values(), ids=NO_BUNDLES)
+def test_what_is_no_bundle_is_refused_with_the_way_to_build_one(content, tmp_path):
+    with pytest.raises(DataError, match=r"file x must be a Flower app bundle, got .*fedkd server bundle"):
+        Bundle.from_bytes(content, source="file x")
+    with pytest.raises(DataError, match=r"must hold a pyproject\.toml, got 'none'"):
+        build_bundle(tmp_path)

@@ -16,13 +16,7 @@ def test_a_finding_is_printed_with_its_way_out_where_something_is_wrong():
     assert [one["level"] for one in as_json(findings)["findings"]] == ["ready", "warning", "fault"]
 
 
-@pytest.mark.parametrize(
-    ("error", "what"),
-    [
-        (DataError("no rows"), "no rows"),
-        (KeyError("a"), "KeyError: 'a'"),
-    ],
-)
+@pytest.mark.parametrize(("error", "what"), [(DataError("no rows"), "no rows"), (KeyError("a"), "KeyError: 'a'")])
 def test_an_error_becomes_a_fault_with_its_text(error, what):
     found = finding_of("rows", error)
     assert (found.subject, found.level, found.what) == ("rows", Level.FAULT, what)

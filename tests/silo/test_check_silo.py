@@ -1,13 +1,7 @@
 """`fedkd doctor` at a silo: fifteen planted faults, each named with cause and way out, and the right exit code."""
 
-import http.server
 import json
-import ssl
 import sys
-import threading
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import numpy as np
 import pandas as pd
@@ -19,11 +13,8 @@ from fedkd_flwr.data.shift import Shift
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.silo import check as common
-from fedkd_flwr.silo import check_link
 from fedkd_flwr.silo.check import Level, as_json, as_text, exit_code
-from fedkd_flwr.silo.check_link import Link
 from fedkd_flwr.silo.check_silo import check_silo, may_start
-from fedkd_flwr.silo.devnet import make_tls
 from fedkd_flwr.stores.party_state import StoredReply
 
 SCHEMA = Schema(
@@ -66,36 +57,6 @@ def _no_forest(request, monkeypatch):
     """The shift takes most of a look's time: it is computed where a test is about it."""
     if "elsewhere" not in request.node.name:
         monkeypatch.setattr("fedkd_flwr.silo.check_silo.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
-
-
-@contextmanager
-def server(tls=None, *, clock=timedelta(0)):
-    """Answer as a SuperLink does to whoever has no node: 404 with a date, by HTTPS where ``tls`` is given."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response_only(404)
-            self.send_header("Date", format_datetime(datetime.now(UTC) + clock, usegmt=True))
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tls["server"], tls["key"])
-        made.socket = context.wrap_socket(made.socket, server_side=True)
-        made.handle_error = lambda *args: None  # a client that does not believe the certificate hangs up
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{made.server_address[1]}"
-    finally:
-        made.shutdown()
-        thread.join()
-        made.server_close()
 
 
 def _edit(silo, change):
@@ -295,51 +256,6 @@ def test_a_silo_hears_what_it_would_refuse_in_a_run(silo):
 
 
 # ------------------------------------------------------------------------------------------------- the way there
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    (folder / "other").mkdir()
-    return make_tls(folder) | {"other": make_tls(folder / "other")["ca"]}
-
-
-def _by_subject(link):
-    return {one.subject: one for one in check_link.check_link(link)}
-
-
-def test_a_wrong_ca_is_named(tls):
-    with server(tls) as address:
-        found = _by_subject(Link(address=address, root_certificates=tls["other"]))
-    assert found["certificate"].level == Level.FAULT
-    assert "is not believed, by the CA of" in found["certificate"].what
-    assert "--root-certificates /path/of/ca.crt" in found["certificate"].way_out
-
-
-@pytest.mark.parametrize(
-    ("clock", "key", "level"),
-    [
-        (timedelta(minutes=10), True, Level.FAULT),
-        (timedelta(minutes=-10), True, Level.FAULT),
-        (timedelta(seconds=60), True, Level.WARNING),
-        (timedelta(0), True, Level.READY),
-        (timedelta(minutes=-10), False, Level.FAULT),
-    ],
-)
-def test_a_clock_that_is_off_is_named(clock, key, level):
-    with server(clock=clock) as address:
-        found = _by_subject(Link(address=address, insecure=True, signed=key))
-    assert found["clock"].level == level
-    assert ("timedatectl" in found["clock"].way_out) is (level != Level.READY)
-    assert found["certificate"].level == Level.WARNING
-
-
-def test_an_address_where_nobody_listens_is_named(tls):
-    with server() as address:
-        pass
-    (found,) = check_link.check_link(Link(address=address, insecure=True))
-    assert (found.subject, found.level) == ("address", Level.FAULT)
-    assert "nothing listens there" in found.what
 
 
 def test_findings_as_json_say_what_why_and_what_to_do(silo):

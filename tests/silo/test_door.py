@@ -1,7 +1,5 @@
 """The door: what leaves a party, what is held, what a decision is about, and what is written down."""
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import os
@@ -32,7 +30,7 @@ from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.silo.review import answer_lines, decide, log_text, pending
 from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
-from fedkd_flwr.stores.held_replies import Decision, Held, held_in
+from fedkd_flwr.stores.held_replies import held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
@@ -126,33 +124,11 @@ def test_each_reply_is_in_the_log_with_the_digest_of_what_arrived(tmp_path):
     assert lines[0]["claim"] is None
     assert lines[0]["approval"] == {"policy": "never", "verdict": "not asked"}  # nobody has approved it
     assert record.rounds[0].rejected == []
-
-
-def test_the_log_and_the_ledger_name_one_reply_by_one_digest(tmp_path):
-    members = [_guarded(tmp_path, name) for name in "ab"]
-    _run(members, NOISY)
-    line, entry = _log(members[0])[0], members[0].ledger.load().entries[0]
-    assert line["output"]["sha256"] == entry.reply_digest
+    _run(noisy := [_guarded(tmp_path, name) for name in "cd"], NOISY)
+    line, entry = _log(noisy[0])[0], noisy[0].ledger.load().entries[0]
+    assert line["output"]["sha256"] == entry.reply_digest  # the log and the ledger name one reply by one digest
     assert line["claim"]["mechanism"] == entry.mechanism
     assert line["claim"]["events"] == [[event, count] for event, count in entry.events]
-
-
-def test_a_reply_that_cannot_be_written_down_does_not_leave(tmp_path, monkeypatch):
-    members = [_guarded(tmp_path, name) for name in "ab"]
-
-    def full(fields):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(members[0].door.log, "append", full)
-    grid, record = _run(members)
-    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "internal")]
-    assert _arrays(grid, 1000) == []
-
-
-def test_a_refusal_is_written_down_too(tmp_path):
-    members = [_guarded(tmp_path, "a", allow=frozenset()), _guarded(tmp_path, "b")]
-    _run(members)
-    assert [(line["left"], line["code"]) for line in _log(members[0])][:1] == [(False, "not-allowed")]
 
 
 # ---------------------------------------------------------------------------------------------------------- approval
@@ -198,16 +174,6 @@ def test_models_that_the_site_does_not_allow_are_refused_in_each_round(tmp_path)
             door.before_rows(Ask(server_round=1, **words))
 
 
-def test_an_answer_that_was_made_and_held_back_has_a_line_however_often(tmp_path):
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always", within_s=0.0)
-    for server_round in range(1, 12):
-        door.before_rows(Ask(server_round=server_round, algorithm="fedct", told={}))
-        with pytest.raises(RefusalError, match="'expired'"):
-            door.let_out(Leaving(reply=LABELS, num_examples=3))
-        assert door.refused("held-back") == (server_round if server_round < 9 else 0)
-    assert len(read_log(door.log.path).lines) == 11
-
-
 def test_with_a_full_disk_an_answer_is_held_back_all_the_same_and_the_next_is_no_change_to_it(tmp_path, monkeypatch):
     """Changes to what never left would show whether a guess at it is right."""
     member = _guarded(tmp_path, approve="always", within_s=0.05)
@@ -237,15 +203,10 @@ def test_a_data_file_that_is_edited_during_a_run_is_noted_in_the_party_s_own_log
     assert not any("data" in str(value) for reply in replies for value in reply.values())
 
 
-def test_the_text_of_an_error_that_quotes_the_server_is_cut_in_the_log(caplog):
-    X, y = rows(20, seed=0)
-    FedCTClient(party("a", X, y)).fit([], {"algorithm": "x" * 10**6, "wire-version": 1})
-    assert "[...]" in caplog.text
-    assert len(caplog.text) < 10_000
-
-
 def test_what_was_approved_is_what_leaves_and_the_table_says_what_the_bytes_say(tmp_path):
     members = [_guarded(tmp_path, "a", approve="always"), _guarded(tmp_path, "b")]
+    assert discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
+    assert not discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
     thread, shown = _steward(members[0], True)
     grid, record = _run(members)
     thread.join(5)
@@ -344,41 +305,6 @@ def test_the_final_visit_of_a_run_whose_first_round_nobody_approved_discloses_no
         assert {one.get("code") for one in said if one["party"] == "a"} == codes
 
 
-def test_bytes_that_somebody_changed_while_they_waited_are_not_approved(tmp_path):
-    member = _guarded(tmp_path, "a", approve="always")
-    held = member.door.held.put(
-        StoredReply(arrays={"labels": np.zeros(3, np.uint8)}),
-        {
-            "run": "1",
-            "run_name": "",
-            "round": 1,
-            "party": "a",
-            "covers": "x",
-            "since": "2026",
-            "until": "9999",
-            "output": {"sha256": "0" * 64},
-        },
-        None,
-    )
-    assert pending(tmp_path / "a")[0].path == held.path
-    with pytest.raises(DataError, match=r"held reply .* must be the bytes of digest"):
-        decide("1", tmp_path / "a", approved=True)
-
-
-def test_a_decision_names_one_reply_and_a_rejection_its_reason(tmp_path):
-    (tmp_path / "state").mkdir()
-    with pytest.raises(ConfigError, match="name one reply that waits, got 0 of them"):
-        decide("1", tmp_path / "state", approved=True)
-    with pytest.raises(ConfigError, match="--reason must be given with a rejection"):
-        decide("1", tmp_path / "state", approved=False)
-
-
-def test_a_node_that_asks_nobody_leaves_no_note_of_noise_free_replies_for_one_that_was_rejected(tmp_path):
-    member = _guarded(tmp_path, "a", approve="always", within_s=0.0)
-    _run([member, _guarded(tmp_path, "b")])
-    assert member.ledger.load().entries == ()
-
-
 @pytest.mark.parametrize("config", [FedCTConfig(), NOISY], ids=["without noise", "with noise"])
 def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_back_is_right(tmp_path, config):
     told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **config.told()}
@@ -387,35 +313,6 @@ def test_later_replies_do_not_tell_whether_a_guess_at_an_answer_that_was_held_ba
     client = FedCTClient(_guarded(tmp_path, "a"))
     right = digests([held.state.load().arrays["value.labels"]])
     assert held_by_server(client, [], {**told, "server-round": 2, "base": right}) == {}
-
-
-def test_a_code_that_private_rows_decided_is_noted_in_the_ledger_also_where_a_steward_is_asked(tmp_path, monkeypatch):
-    wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
-    member = _guarded(tmp_path, "a", approve="always", fault=wrong)
-    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
-    client = FedCTClient(member)
-    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
-    assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
-
-    def full(**words):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(member.ledger, "note_no_noise", full)
-    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
-
-
-def test_the_log_says_that_an_answer_left_only_where_the_ledger_could_note_it(tmp_path, monkeypatch):
-    member = _guarded(tmp_path, "a", approve="always")
-    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
-
-    def full(**words):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(member.ledger, "note_no_noise", full)
-    _steward(member, True)
-    assert FedCTClient(member).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
-    (line,) = _log(member)
-    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
@@ -483,20 +380,8 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
     assert told_code(FedKTClient, level2, np.arange(60)) == "not-allowed"
 
 
-def test_an_approval_of_the_first_round_speaks_for_no_other_arrays_and_for_nothing_without_its_noise(tmp_path):
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="first-round", within_s=0.0)
-
-    def covers(claim, *arrays):
-        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}, claim=claim, events=[(PureEvent(1.0), 1)]))
-        return door._kind(StoredReply(arrays={name: np.zeros(1) for name in arrays}))
-
-    kinds = [covers({}, "labels"), covers(None, "labels"), covers({}, "labels", "ratios")]
-    assert len(set(kinds)) == 3
-    assert covers({}, "labels") == kinds[0]
-
-
-@pytest.mark.parametrize("noise", [{}, {"score_noise": "laplace", "score_scale": 1.0}], ids=["none", "laplace"])
-def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path, noise):
+def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path):
+    noise = {"score_noise": "laplace", "score_scale": 1.0}
     config = FedMDConfig(answer_form="softmax", initial_epochs=1, distillation_epochs=1, **noise)
     told = {"algorithm": "fedmd", "fingerprint": "ab" * 32, "wire-version": 1, "payload": "indices", **config.told()}
     keys = {"allow": frozenset({"fedmd"}), "approve": "first-round", "model": _quick_net}
@@ -670,20 +555,6 @@ def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_appr
     assert line["approval"]["reason"] == "the run was stopped, or the node ended"
 
 
-def test_metrics_alone_disclose_something_and_wait_too(tmp_path):
-    assert discloses(StoredReply(metrics={"party": "a", "wire-version": 1, "loss": 0.5}))
-    assert not discloses(StoredReply(metrics={"party": "a", "wire-version": 1}))
-
-
-def test_an_approval_of_other_bytes_lets_nothing_out(tmp_path, monkeypatch):
-    door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
-    door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
-    other = Decision(verdict="approved", sha256="0" * 64, covers="")
-    monkeypatch.setattr(Held, "decision", property(lambda held: other))
-    with pytest.raises(RefusalError, match="got 'rejected'"):
-        door.let_out(Leaving(reply=LABELS, num_examples=3))
-
-
 def test_too_few_rows_of_a_class_are_refused_by_a_code_where_there_is_no_claim(tmp_path):
     few = rows(20, seed=1, classes=(0, 1))
     few = np.concatenate([few[0], rows(1, seed=2, classes=(2,))[0]]), np.append(few[1], np.int16(2))
@@ -719,13 +590,6 @@ def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rul
     assert SiteRules(class_rows=1).of_round(None, datetime.now(), unit="party") == []
 
 
-def test_codes_that_private_rows_decide_are_withheld_by_a_party_that_demands_privacy(tmp_path):
-    from fedkd_flwr.errors import TELLING
-
-    assert Code.TOO_FEW_ROWS in TELLING
-    assert Code.HELD_BACK not in TELLING
-
-
 def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_path, monkeypatch):
     told = []
     monkeypatch.setattr(watchdog, "_seconds", 5.0)
@@ -734,3 +598,33 @@ def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: told.append("begun anew"))
     _run([_guarded(tmp_path, "a", approve="always", within_s=0.05), _guarded(tmp_path, "b")], FedCTConfig())
     assert told[-2:] == ["paused", "begun anew"]
+
+
+def _full(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_reply_that_cannot_be_written_down_does_not_leave_and_a_refusal_is_written_down_too(tmp_path, monkeypatch):
+    members = [_guarded(tmp_path, "a"), _guarded(tmp_path, "b", allow=frozenset()), _guarded(tmp_path, "c")]
+    monkeypatch.setattr(members[0].door.log, "append", _full)
+    grid, record = _run(members)
+    assert [(one.party, one.code) for one in record.rounds[0].rejected] == [("a", "internal"), ("b", "not-allowed")]
+    assert _arrays(grid, 1000) == []
+    assert [(line["left"], line["code"]) for line in _log(members[1])][:1] == [(False, "not-allowed")]
+
+
+def test_what_a_full_disk_keeps_out_of_the_ledger_is_withheld_also_where_a_steward_is_asked(tmp_path, monkeypatch):
+    wrong = DataError("a class", code=Code.CLASS_OUTSIDE_SCHEMA)
+    told = {"algorithm": "fedct", "fingerprint": "ab" * 32, "wire-version": 1, **FedCTConfig().told()}
+    member = _guarded(tmp_path, "a", approve="always", fault=wrong)
+    client = FedCTClient(member)
+    assert client.fit([], {**told, "server-round": 1})[2]["code"] == "class-outside-schema"
+    assert [entry.mechanism for entry in member.ledger.load().entries] == [NO_NOISE]
+    monkeypatch.setattr(member.ledger, "note_no_noise", _full)
+    assert client.fit([], {**told, "server-round": 2})[2]["code"] == "withheld"
+    good = _guarded(tmp_path, "b", approve="always")
+    monkeypatch.setattr(good.ledger, "note_no_noise", _full)
+    _steward(good, True)
+    assert FedCTClient(good).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
+    (line,) = _log(good)
+    assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")

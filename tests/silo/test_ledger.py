@@ -1,26 +1,15 @@
 """The command that prints ledgers: what was spent, by whom, and what it refuses to believe."""
 
-import json
-import shutil
-
 import dp_accounting as dp
 import numpy as np
 import pytest
-from ledgers import NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger, write_ledger
+from ledgers import NON_PRIVATE, full_ledger, gaussian, make_entry, make_ledger
 
-from fedkd_flwr.cli.main import main
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.silo.ledger import event_words, ledger_text
-
-
-def _command(*words):
-    """Call ``fedkd node ledger`` and return its exit code."""
-    with pytest.raises(SystemExit) as ended:
-        main(["node", "ledger", *map(str, words)])
-    return ended.value.code
 
 
 def _past(*rounds, party="party-000", **changes):
@@ -67,35 +56,6 @@ def test_the_print_says_what_was_spent_when_on_what_and_what_is_left():
     assert "protects one record against server; data sets compared: replace one record" in lines
 
 
-def test_what_was_spent_is_rounded_up_and_what_is_left_down():
-    ledger = make_ledger(make_entry(events=[(PureEvent(1.0000041), 1)], when="2020-01-01T10:00:00+00:00"))
-    rows = Histories(
-        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
-    )
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=2.0, rows=rows).split())
-    assert "spent epsilon 1.00001 at delta 0" in text
-    assert "counted epsilon 1.00001 by" in text
-    assert "left epsilon 0.99999 of 2" in text
-    assert "1 at epsilon 1.00001" in text
-    assert "1 x epsilon 1.001" in text
-
-
-def test_what_is_left_and_what_was_counted_make_up_the_budget_whatever_its_digits():
-    ledger = make_ledger(make_entry(events=[(PureEvent(0.1), 2)], when="2020-01-01T10:00:00+00:00"))
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=0.3000000049).split())
-    assert "counted epsilon 0.2 by" in text
-    assert "left epsilon 0.1 of 0.3000000049" in text
-
-
-def test_a_budget_that_is_spent_exactly_is_not_shown_as_passed():
-    """Three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows."""
-    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
-    ledger = make_ledger(make_entry(events=[(label, 3)], when="2020-01-01T10:00:00+00:00"))
-    text = " ".join(ledger_text(ledger, delta=0.0, budget=3.0).split())
-    assert "counted epsilon 3 by" in text
-    assert "left nothing of epsilon 3" in text
-
-
 def test_entries_that_say_different_things_are_not_summed_into_one_claim():
     party = make_entry(2, unit="party", neighbouring_relation="replace one party's rows")
     assert "the sum speaks of one record" in ledger_text(make_ledger(make_entry(1), party), delta=0.0)
@@ -109,73 +69,29 @@ def test_entries_that_say_different_things_are_not_summed_into_one_claim():
     assert "note" not in ledger_text(_past(1), delta=0.0)
 
 
-def test_a_name_cannot_move_the_cursor_or_forge_a_line():
-    text = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
-    assert "\x1b" not in text
-    assert "party        a?[2Jb?spent 0" in text.splitlines()
-
-
-@pytest.mark.parametrize("path", ["ledger.sqlite3", "", "../.."])
-def test_the_command_takes_a_file_its_folder_or_a_state_dir(tmp_path, capsys, path):
-    folder = write_ledger(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
-    assert _command(folder / path, "--delta", "0") == 0
-    assert "epsilon 0.4 at delta 0" in capsys.readouterr().out
-
-
-def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed(tmp_path, capsys):
-    for party in ("a", "b", "c"):
-        write_ledger(tmp_path / "ledgers" / party, _past(1, party=party))
-    (tmp_path / "ledgers" / "b" / "ledger.sqlite3").write_text("{")
-    assert _command(tmp_path) == 2
-    printed = capsys.readouterr()
-    assert "party        a" in printed.out
-    assert "party        c" in printed.out
-    assert "the releases of its own party only" in printed.out
-    assert "ledgers/b/ledger.sqlite3 must be whole" in printed.err
-
-
-def test_programs_get_the_same_figures(tmp_path, capsys):
-    folder = write_ledger(tmp_path / "x", _past(1, 2))
-    assert _command(folder, "--delta", "0", "--epsilon-budget", "1", "--json") == 0
-    [found] = json.loads(capsys.readouterr().out)
-    assert found["epsilon_spent"] == pytest.approx(0.8)
-    assert found["epsilon_left"] == pytest.approx(0.2)
-    assert [entry["round"] for entry in found["entries"]] == [1, 2]
-    assert found["entries"][0]["charged"][0]["words"] == "epsilon 0.4"
-    assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
-
-
-def test_an_older_copy_or_a_missing_file_is_not_printed(tmp_path, capsys):
-    older, newer, headless, gone = (tmp_path / name for name in ("older", "newer", "headless", "gone"))
-    for folder in (older, headless, gone):
-        write_ledger(folder, _past(1))
-    write_ledger(newer, _past(1, 2))
-    shutil.copy(newer / "head.json", older / "head.json")
-    (headless / "head.json").unlink()
-    (gone / "ledger.sqlite3").unlink()
-    for folder, message in ((older, "an older copy"), (headless, "a ledger with charges"), (gone, "no such file")):
-        assert _command(folder) == 2
-        printed = capsys.readouterr()
-        assert message in printed.err
-        assert not printed.out
+LABEL = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("event", "budget", "said"),
     [
-        (["--delta", "2"], "delta-budget must be"),
-        (["--epsilon-budget", "nan"], "epsilon-budget must be"),
-        ([], "must hold a ledger"),
+        (
+            (PureEvent(1.0000041), 1), 2.0,
+            ["spent epsilon 1.00001 at delta 0", "counted epsilon 1.00001 by", "left epsilon 0.99999 of 2",
+             "1 at epsilon 1.00001", "1 x epsilon 1.001"],
+        ),
+        ((PureEvent(0.1), 2), 0.3000000049, ["counted epsilon 0.2 by", "left epsilon 0.1 of 0.3000000049"]),
+        # three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows
+        ((LABEL, 3), 3.0, ["counted epsilon 3 by", "left nothing of epsilon 3"]),
     ],
-)
-def test_wrong_settings_and_empty_places_are_errors(tmp_path, capsys, arguments, message):
-    assert _command(tmp_path, *arguments) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_the_command_writes_nothing(tmp_path, capsys):
-    folder = write_ledger(tmp_path / "x", _past(1))
-    before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert _command(folder, "--epsilon-budget", "1") == 0
-    assert "left         epsilon 0.6" in capsys.readouterr().out
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+)  # fmt: skip
+def test_what_was_spent_is_rounded_up_and_what_is_left_down_to_the_digits_of_the_budget(event, budget, said):
+    ledger = make_ledger(make_entry(events=[event], when="2020-01-01T10:00:00+00:00"))
+    rows = Histories(
+        data_sets=(ledger.entries[0].data,), patterns=np.ones((1, 1), dtype=bool), rows=np.ones(1, dtype=int)
+    )
+    text = " ".join(ledger_text(ledger, delta=0.0, budget=budget, rows=rows).split())
+    assert [words for words in said if words not in text] == []
+    forged = ledger_text(_past(1, party="a\x1b[2Jb\nspent 0", run_id="r\nr"), delta=0.0)
+    assert "\x1b" not in forged
+    assert "party        a?[2Jb?spent 0" in forged.splitlines()

@@ -1,229 +1,29 @@
 """A node asks the installed ClientApp about approved bundles only, and every task gets a reply."""
 
-import os
+import io
 import sys
-import time
-from pathlib import Path
 
 import pytest
-from app_bundles import make_bundle
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from app_bundles import approvals, installed, work_of
 from flwr.app.message import remove_content_from_message
-from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
-from flwr.supercore.run import Run, RunNotRunningException
+from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from flwr.supernode.start_client_internal import _pull_and_store_message
 
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.silo import node, node_work
-from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.node import Node, run_node
-from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, Work, answer
+from fedkd_flwr.silo.node_client import serve
+from fedkd_flwr.silo.node_work import CLIENT
 from fedkd_flwr.silo.review import log_text
 from fedkd_flwr.stores.egress_log import read_log
-from fedkd_flwr.wire.records import open_reply
 
-ROOT = Path(__file__).parents[2]
-CLIENT_APP = """
-from pathlib import Path
-
-from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.clientapp import ClientApp
-
-app = ClientApp()
-
-
-@app.train()
-def train(message, context):
-    print("a word on stdout")
-    asked = message.content["ask"]["what"]
-    if asked == "nothing":
-        return None
-    if asked == "raise":
-        raise ValueError("private words")
-    context.state["seen"] = ConfigRecord({"rounds": 1})
-    said = f"{asked} {context.node_config['party']} {context.run_config['rounds']}"
-    return Message(RecordDict({"say": ConfigRecord({"said": said})}), reply_to=message)
-"""
-
-
-def _work(bundle, *, ask="hello", agent=False, ttl=60.0, ahead=0.0, sent=None):
-    """Return an instruction with what belongs to it; ``sent`` is what the server sends instead of the bundle."""
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 5, 1, 7
-    message = Message(RecordDict({"ask": ConfigRecord({"what": ask})}), dst_node_id=7, message_type="train", ttl=ttl)
-    message.metadata.__dict__["_message_id"] = "m1"
-    message.metadata.created_at = time.time() - ahead
-    context = Context(5, 7, {"party": "north"}, RecordDict(), {})
-    run = Run.create_empty(5)
-    run.fab_id, run.fab_version, run.fab_hash = bundle.app, bundle.version, bundle.sha256
-    if agent:
-        run.primary_task_type = TaskType.AGENT_APP
-    return Work(message, context, run, Fab(bundle.sha256, sent or bundle.content, {}))
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """Install an app ``votes`` for the ClientApp's process; return its bundle, whose own code must never run."""
-    package = tmp_path / "site" / "votes"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("", encoding="utf-8")
-    (package / "client.py").write_text(CLIENT_APP, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(package.parent), str(ROOT)]))
-    return make_bundle("raise SystemExit('the code of a bundle ran')\n")
-
-
-@pytest.fixture
-def approvals(tmp_path, installed):
-    approvals = Approvals(tmp_path / "approved")
-    approvals.add(installed)
-    return approvals
-
-
-def test_an_approved_bundle_is_answered_by_the_installed_code_with_context_and_prints_kept_apart(installed, approvals):
-    reply, context, _ = answer(_work(installed), approvals, CLIENT)
-    assert reply.content["say"]["said"] == "hello north 3"
-    assert reply.metadata.reply_to_message_id == "m1"
-    assert context.state["seen"]["rounds"] == 1
-
-
-@pytest.mark.parametrize("case", ["another bundle", "other bytes under the approved hash", "another kind of task"])
-def test_what_is_not_approved_starts_no_process_and_gets_one_word(installed, approvals, caplog, case):
-    other = make_bundle("app = 1\n", version="9\\u001b[2J")
-    work = {
-        "another bundle": _work(other),
-        "other bytes under the approved hash": _work(installed, sent=other.content),
-        "another kind of task": _work(installed, agent=True),
-    }[case]
-    reply, context, _ = answer(work, approvals, ["no-such-program"])
-    assert (reply.error.code, reply.error.reason, context) == (7, "bundle-not-approved", None)
-    assert reply.metadata.reply_to_message_id == "m1"
-    assert "run 5 of lab/votes" in caplog.text
-    assert "\x1b" not in caplog.text
-    if "bundle" in case:
-        assert f"got sha256 {other.sha256}. Nothing of it was run" in caplog.text
-        assert "fedkd node approve" in caplog.text
-
-
-def test_a_revoked_bundle_is_refused_at_the_next_task(installed, approvals):
-    approvals.remove(installed.sha256)
-    assert answer(_work(installed), approvals, ["no-such-program"]).reply.has_error()
-
-
-def test_approvals_that_others_can_write_refuse_everything(installed, approvals, caplog):
-    approvals.folder.chmod(0o777)
-    assert answer(_work(installed), approvals, ["no-such-program"]).reply.error.reason == "bundle-not-approved"
-    assert "writable for its owner alone" in caplog.text
-
-
-def test_an_approval_that_cannot_be_read_costs_no_task_its_reply(installed, approvals, caplog):
-    """Without a reply the server would wait until its deadline."""
-    (approvals.folder / "release.fab").symlink_to(approvals.folder / "gone.fab")
-    assert answer(_work(installed), approvals, ["no-such-program"]).reply.error.reason == "bundle-not-approved"
-    assert "release.fab must be a file that this user can read" in caplog.text
-
-
-@pytest.mark.parametrize("ask", ["raise", "nothing"])
-def test_a_client_app_without_a_reply_is_answered_for_it_and_its_words_stay_here(installed, approvals, ask, capfd):
-    reply, context, _ = answer(_work(installed, ask=ask), approvals, CLIENT)
-    assert (reply.error.code, reply.error.reason, context) == (8, "no-reply", None)
-    assert ("private words" if ask == "raise" else "returned NoneType") in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["import os; os._exit(3)", "import sys; sys.stdout.write('x' * 100)", "pass"],
-    ids=["dies", "babbles", "is-silent"],
-)
-def test_a_process_that_writes_no_answer_is_answered_for(installed, approvals, script):
-    reply, _, _ = answer(_work(installed), approvals, [sys.executable, "-c", script])
-    assert reply.error.reason == "no-reply"
-
-
-def test_a_process_is_killed_with_what_it_started_when_nobody_waits_for_it(installed, approvals, tmp_path, monkeypatch):
-    monkeypatch.setattr(node_work, "STOP_S", 0.2)
-    pid_file = tmp_path / "pid"
-    script = (
-        "import pathlib, signal, subprocess, sys, time\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=2)\n"
-        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
-        "time.sleep(60)"
-    )
-    started = time.monotonic()
-    reply, _, _ = answer(_work(installed, ttl=1.0), approvals, [sys.executable, "-c", script])
-    assert reply.error.reason == "no-reply"
-    assert time.monotonic() - started < 20
-    with pytest.raises(ProcessLookupError):
-        _wait_until_gone(int(pid_file.read_text()))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process group alone is found")
-@pytest.mark.parametrize("kind", ["of the learning child", "orphan of another group"])
-def test_what_left_its_process_group_is_killed_too(kind, installed, approvals, tmp_path):
-    """A party learns in a child that leads a group of its own; what a model starts there would outlive both."""
-    pid_file = tmp_path / "pid"
-    sleeper = (
-        "import pathlib, subprocess\n"
-        "child = subprocess.Popen(['sleep', '60'], stdout=2)\n"
-        f"pathlib.Path({str(pid_file)!r}).write_text(str(child.pid))\n"
-    )
-    if kind == "of the learning child":
-        work = f"def work():\n    exec({sleeper!r})\n    os.kill(os.getppid(), 9)\n    time.sleep(60)\n"
-        script = f"import os, time\nfrom fedkd_flwr.processes.limits import limits_of\n{work}limits_of(60.0, 0.0)(work)"
-    else:
-        started = f"subprocess.run([sys.executable, '-c', {sleeper!r}], stdout=2, start_new_session=True)"
-        script = f"import subprocess, sys\n{started}"
-    reply, _, _ = answer(_work(installed), approvals, [sys.executable, "-c", script])
-    assert reply.error.reason == "no-reply"
-    with pytest.raises(ProcessLookupError):
-        _wait_until_gone(int(pid_file.read_text()))
-
-
-def _wait_until_gone(pid, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        os.kill(pid, 0)
-        time.sleep(0.05)
-
-
-def test_a_sandbox_is_given_the_command(installed, approvals):
-    reply, _, _ = answer(_work(installed), approvals, ["env", "PYTHONDONTWRITEBYTECODE=1", *CLIENT])
-    assert reply.content["say"]["said"] == "hello north 3"
-
-
-@pytest.mark.parametrize("option", ["--ssl-certfile", "--isolation=process", "--port"])
-def test_options_that_mean_nothing_here_are_refused(approvals, option):
-    with pytest.raises(ConfigError, match=f"have a meaning here, got '{option}'"):
-        run_node([option, "x"], approvals=approvals)
-
-
-def test_a_node_does_not_start_on_approvals_that_others_can_write(approvals):
-    approvals.folder.chmod(0o777)
-    with pytest.raises(DataError, match="writable for its owner alone"):
-        run_node(["--insecure"], approvals=approvals)
-
-
-@pytest.mark.parametrize("days", [3, -3])
-def test_a_clock_that_is_days_off_is_named_here_and_to_the_server_and_nothing_is_computed(
-    installed, approvals, days, caplog
-):
-    reply, _, _ = answer(_work(installed, ahead=days * 86400.0), approvals, ["no-such-program"])
-    assert (reply.error.code, reply.error.reason) == (7, "wrong-clock")
-    assert open_reply(reply, "fit").code == "wrong-clock"
-    assert "clock of this node must agree with the server's, got" in caplog.text
-
-
-def test_work_for_a_run_that_was_stopped_is_ended_by_its_name_and_nothing_is_sent(installed, approvals, monkeypatch):
-    monkeypatch.setattr(node_work, "LOOK_S", 0.1)
-    began = time.monotonic()
-    with pytest.raises(RunEndedError):
-        answer(_work(installed), approvals, ["sleep", "60"], goes_on=lambda: False)
-    assert time.monotonic() - began < 20
+__all__ = ["approvals", "installed"]
 
 
 def test_a_node_that_was_stopped_for_a_minute_says_so_once_it_goes_on(caplog):
@@ -250,7 +50,7 @@ class Link:
         self.stopped = set(stopped)  # names of calls that find the run stopped, once each
         self.objects = {}
         for number, ask in enumerate(asks):
-            work = _work(bundle, ask=ask)
+            work = work_of(bundle, ask=ask)
             work.message.metadata.__dict__["_message_id"] = work.message.object_id
             work.message.metadata.__dict__["_group_id"] = str(number + 1)
             self.waits.append((work, get_object_tree(work.message)))
@@ -276,7 +76,7 @@ class Link:
         return remove_content_from_message(work.message), tree
 
     def run(self, run_id):
-        return _work(self.bundle).run
+        return work_of(self.bundle).run
 
     def fab(self, digest, run_id):
         return Fab(self.bundle.sha256, self.bundle.content, {})
@@ -301,6 +101,24 @@ class Link:
         return {ask: reply.content["say"]["said"].split()[0] for ask, reply in replies.items()}
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Answer in this process, as a ClientApp's own would: what is tested is the way to the SuperLink."""
+    for name in ("votes", "votes.client"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    def output(command, given, *_):
+        names = ("task_id", "run_id", "node_id")
+        before = [getattr(TaskIdentity, name) for name in names]
+        said = serve(io.BytesIO(given))
+        for name, value in zip(names, before, strict=True):
+            setattr(TaskIdentity, name, value)  # which in a process of its own would not be this one's
+        return said
+
+    monkeypatch.setattr(node_work, "_output", output)
+
+
 def _served(link, approvals, count, command=CLIENT):
     TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 99  # of nothing here
     served = Node(link.calls(), {"party": "north"}, approvals, command)
@@ -309,7 +127,7 @@ def _served(link, approvals, count, command=CLIENT):
 
 @pytest.mark.parametrize("call", ["receive", "run", "fab", "pull", "confirm", "send", "push"])
 def test_a_run_that_is_stopped_at_any_call_leaves_each_later_reply_under_its_own_instruction(
-    installed, approvals, call, caplog
+    here, installed, approvals, call, caplog
 ):
     """In Flower's own loop the instruction stays behind: see the next test."""
     link = Link(installed, "one", "two", "three", stopped=[call])
@@ -344,7 +162,7 @@ def test_flower_s_own_loop_keeps_an_instruction_whose_run_is_stopped_while_it_is
     assert len(state.get_messages_legacy(run_ids=[5], is_reply=False)) == 1
 
 
-def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(installed, approvals, caplog):
+def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(here, installed, approvals, caplog):
     link = Link(installed, "one", "two")
     push, broken = link.push, [True]
 
@@ -361,7 +179,9 @@ def test_a_connection_that_breaks_while_a_reply_leaves_is_not_called_sent(instal
     assert "round 2: the reply was sent." in caplog.text
 
 
-def test_an_instruction_that_never_arrives_whole_is_confirmed_and_keeps_back_no_other(installed, approvals, caplog):
+def test_an_instruction_that_never_arrives_whole_is_confirmed_and_keeps_back_no_other(
+    here, installed, approvals, caplog
+):
     link = Link(installed, "one", "two")
     lost = link.waits[0][0].message.object_id
     del link.objects[lost]
@@ -414,3 +234,9 @@ receipts.note(log, log.append({"left": True, "run": "5", "round": 1})["number"])
     shown = log_text(found.lines)
     assert ("held, not sent: the run had ended" in shown) == bool(stopped)
     assert ("answer, sent" in shown) == (not stopped)
+
+
+@pytest.mark.parametrize("option", ["--ssl-certfile", "--isolation=process", "--port"])
+def test_options_that_mean_nothing_here_are_refused(approvals, option):
+    with pytest.raises(ConfigError, match=f"have a meaning here, got '{option}'"):
+        run_node([option, "x"], approvals=approvals)

@@ -1,8 +1,6 @@
 """Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
 
-import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,6 @@ from grid import InProcessGrid
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import app as server_app
-from fedkd_flwr.cli.main import main
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -211,18 +208,3 @@ def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorit
     _, record = _run(tmp_path, silos, settings)
     assert record.rounds[0].answered == sorted(NAMES)
     assert not list(tmp_path.glob("*/ledgers"))
-
-
-def test_the_command_says_who_answers_and_who_would_be_missing(monkeypatch, capsys):
-    log = ["rehearsal: north answers", "rehearsal: south would be missing: no-rows. Give it rows.", "other words"]
-    monkeypatch.setattr("fedkd_flwr.app.submit.submit", lambda values, superlink: SimpleNamespace(run_id="7"))
-    monkeypatch.setattr("fedkd_flwr.app.submit.follow", lambda *_: log)
-    for how, code in (("finished:completed", 1), ("finished:failed", 2)):
-        monkeypatch.setattr("fedkd_flwr.app.submit.status", lambda *_, how=how: (how, "too  few"))
-        with pytest.raises(SystemExit) as ended:
-            main(["server", "rehearse", "public-path=/srv/public.csv", "--json"])
-        told = json.loads(capsys.readouterr().out)
-        assert ended.value.code == told["exit_code"] == code
-        missing = {"party": "south", "code": "no-rows", "what_to_do": "Give it rows."}
-        assert (told["answered"], told["missing"]) == (["north"], [missing])
-        assert told["reason"] == ("" if code == 1 else "too few")

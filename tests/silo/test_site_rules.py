@@ -15,26 +15,6 @@ from fedkd_flwr.silo.site_rules import SettingRule, SiteRules, parse_hours, pars
 KNOWN = {"num-rounds", "fedct.quorum", "fedmd.answer-form", "centralised"}
 
 
-def _kept(text, **settings):
-    rules = SiteRules(settings=parse_setting_rules(text, KNOWN))
-    named = {key.replace("_", "-"): value for key, value in settings.items()}
-    return [one.kept for one in rules.of_run(named, [])]
-
-
-def test_settings_are_compared_as_numbers_or_as_words():
-    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=10) == [True, True]
-    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=11) == [False, True]
-    assert _kept("centralised=false", centralised=False) == [True]
-    assert _kept("centralised=false", centralised=True) == [False]
-    assert _kept("num-rounds<=10", num_rounds=float("nan")) == [False]
-    assert _kept("num-rounds<=10", num_rounds="many") == [False]
-    assert _kept("fedmd.answer-form=argmax", num_rounds=1) == [True]  # not a setting of this run
-    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=2) == [True, True]
-    assert _kept("num-rounds<=10, num-rounds>=2", num_rounds=1) == [True, False]
-    assert _kept("centralised<=1, centralised>=0", centralised=True) == [False, False]  # no number
-    assert _kept("num-rounds=many", num_rounds="Many") == [False]
-
-
 def test_one_number_keeps_a_rule_in_every_spelling():
     """A run has epsilon 1.0 and delta 1e-05 however they were written; a rule is a text."""
     for text, seen, kept in (("1", 1.0, True), ("1e-5", 1e-05, True), ("0.00001", 1e-05, True), ("1", 1.5, False)):
@@ -71,21 +51,6 @@ def test_hours_may_end_on_the_next_day():
             parse_hours(text)
 
 
-def test_a_reply_without_a_claim_costs_more_than_any_rule_allows():
-    rules = SiteRules(reply_epsilon=2.0)
-    now = datetime(2026, 1, 1)
-    costs = [None, [(PureEvent(2.0), 1)], [(PureEvent(2.0), 2)]]
-    assert [rules.of_round(events, now)[0].kept for events in costs] == [False, True, False]
-
-
-def test_a_reply_that_costs_exactly_what_the_rule_allows_is_kept_and_a_little_more_is_not():
-    """Three responses of epsilon 1 sum up to 3.0000000000000053."""
-    now, label = datetime(2026, 1, 1), RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
-    rules = SiteRules(reply_epsilon=3.0, delta=0.0)
-    assert rules.of_round([(label, 3)], now)[0].kept
-    assert not rules.of_round([(PureEvent(3.00001), 1)], now)[0].kept
-
-
 def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
     """Gaussian noise of 40 sensitivities; the oracle is Balle and Wang 2018, Theorem 8."""
 
@@ -100,39 +65,55 @@ def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
         assert kept == [False, True]
 
 
-def test_a_site_without_a_rule_for_rows_asks_nothing_about_them():
-    assert SiteRules().of_rows([0, 1]) == []
-    assert SiteRules().of_round([(PureEvent(1.0), 1)], datetime(2026, 1, 1), unit="record") == []
-    (found,) = SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="record")
-    assert not found.kept
-    assert SiteRules(class_rows=1).of_round(None, datetime(2026, 1, 1), unit="party") == []
+@pytest.mark.parametrize(
+    ("text", "settings", "kept"),
+    [
+        ("num-rounds<=10, num-rounds>=2", {"num-rounds": 10}, [True, True]),
+        ("num-rounds<=10, num-rounds>=2", {"num-rounds": 11}, [False, True]),
+        ("num-rounds<=10, num-rounds>=2", {"num-rounds": 2}, [True, True]),
+        ("num-rounds<=10, num-rounds>=2", {"num-rounds": 1}, [True, False]),
+        ("num-rounds<=10", {"num-rounds": float("nan")}, [False]),
+        ("num-rounds<=10", {"num-rounds": "many"}, [False]),
+        ("num-rounds=many", {"num-rounds": "Many"}, [False]),
+        ("centralised=false", {"centralised": False}, [True]),
+        ("centralised=false", {"centralised": True}, [False]),
+        ("centralised<=1, centralised>=0", {"centralised": True}, [False, False]),  # no number
+        ("fedmd.answer-form=argmax", {"num-rounds": 1}, [True]),  # not a setting of this run
+    ],
+)
+def test_settings_are_compared_as_numbers_or_as_words(text, settings, kept):
+    rules = SiteRules(settings=parse_setting_rules(text, KNOWN))
+    assert [one.kept for one in rules.of_run(settings, [])] == kept
 
 
-def test_a_reply_s_cost_is_rounded_up_so_that_a_broken_rule_shows_a_larger_number():
-    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_round([(PureEvent(1.0000049), 1)], datetime(2026, 1, 1))[0]
-    assert (found.kept, found.seen) == (False, "1.00001")
+def test_a_reply_costs_more_than_any_rule_allows_without_a_claim_and_is_judged_to_the_last_digit():
+    """Three responses of epsilon 1 sum up to 3.0000000000000053, which a rule of 3 allows."""
+    label, now = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event(), datetime(2026, 1, 1)
+    costs = {(2.0, None): False, (2.0, (PureEvent(2.0), 1)): True, (2.0, (PureEvent(2.0), 2)): False}
+    costs |= {(3.0, (label, 3)): True, (3.0, (PureEvent(3.00001), 1)): False}
+    for (limit, event), kept in costs.items():
+        rules = SiteRules(reply_epsilon=limit, delta=0.0)
+        assert rules.of_round(event and [event], now)[0].kept is kept
+    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_round([(PureEvent(1.0000049), 1)], now)[0]
+    assert (found.kept, found.seen) == (False, "1.00001")  # rounded up, so that it shows a larger number
 
 
-def test_rows_are_counted_for_the_classes_a_party_holds():
-    rules = SiteRules(class_rows=5)
-    kept = [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])]
-    assert kept == [True, False, False]
-
-
-def test_models_that_a_run_names_must_be_among_those_allowed():
+def test_rows_are_counted_for_the_classes_a_party_holds_and_models_are_named():
+    rules, now = SiteRules(class_rows=5), datetime(2026, 1, 1)
+    assert [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])] == [True, False, False]
+    assert SiteRules().of_rows([0, 1]) == SiteRules().of_round([(PureEvent(1.0), 1)], now, unit="record") == []
+    assert not rules.of_round(None, now, unit="record")[0].kept
+    assert rules.of_round(None, now, unit="party") == []
     rules = SiteRules(models=frozenset({"knn"}))
     assert [rules.of_run({}, models)[0].kept for models in (["knn"], [], ["knn", "mlp"])] == [True, True, False]
 
 
-def test_a_broken_rule_is_a_refusal_that_names_it():
+def test_every_broken_rule_is_named_and_no_other():
     with pytest.raises(
         RefusalError, match=r"answer-hours of this site must be kept \(08:00-09:00\), got '10:00'"
     ) as found:
         refuse_broken(SiteRules(hours=parse_hours("08:00-09:00")).of_round(None, datetime(2026, 1, 1, 10)))
     assert found.value.code == Code.NOT_ALLOWED
-
-
-def test_every_broken_rule_is_named_and_no_other():
     rules = SiteRules(settings=parse_setting_rules("num-rounds>=2, num-rounds<=3, num-rounds<=9, num-rounds<=4", KNOWN))
     with pytest.raises(RefusalError) as found:
         refuse_broken(rules.of_run({"num-rounds": 7}, []))

@@ -17,8 +17,7 @@ def doctor(
     words: NodeWords = None,
     node_config: NodeText = "",
     superlink: Annotated[
-        str,
-        typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port."),
+        str, typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port.")
     ] = "",
     root_certificates: RootCertificates = "",
     key: Key = "",

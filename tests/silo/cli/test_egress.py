@@ -73,12 +73,9 @@ def test_what_waits_is_shown_as_a_table_and_no_name_obeys_the_terminal(fedkd, tm
     assert f"fedkd node egress approve 8797555162871205416 --digest {digest} --state-dir {tmp_path}" in done.out
     (shown,) = json.loads(fedkd("node", "egress", "pending", tmp_path, "--json").out)
     assert shown["output"]["sha256"] == output_of(REPLY)["sha256"]
-
-
-def test_what_nobody_decided_about_in_time_no_longer_waits(fedkd, tmp_path):
-    _hold(tmp_path, until="2020-01-01T00:00:00+00:00")
-    assert fedkd("node", "egress", "pending", tmp_path).out == "No reply waits for approval.\n"
-    assert fedkd("node", "egress", "approve", "last", "--state-dir", tmp_path).code == 2
+    _hold(late := tmp_path / "late", until="2020-01-01T00:00:00+00:00")  # which no longer waits
+    assert fedkd("node", "egress", "pending", late).out == "No reply waits for approval.\n"
+    assert fedkd("node", "egress", "approve", "last", "--state-dir", late).code == 2
 
 
 @pytest.mark.parametrize("name", ["879", "monday"])
@@ -89,27 +86,6 @@ def test_a_run_is_named_by_its_id_its_start_its_name_or_last(fedkd, tmp_path, na
     assert done.out.startswith("approved: round 1 of run 8797555162871205416 (a), by Ada")
     assert (held.decision.verdict, held.decision.reason) == ("approved", "seen")
     assert held.decision.sha256 == output_of(REPLY)["sha256"]
-
-
-@pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_with_the_digest_of_what_was_looked_at_no_other_answer_is_decided_about(fedkd, tmp_path, verb):
-    """A node that is started again may hold another answer to the same round."""
-    held, digest = _hold(tmp_path), output_of(REPLY)["sha256"]
-    words = ["node", "egress", verb, "last", "--state-dir", tmp_path, "--reason", "x"]
-    done = fedkd(*words, "--digest", "0" * 16)
-    assert (done.code, held.decision) == (2, None)
-    assert "--digest must be that of the reply that waits" in done.err
-    assert fedkd(*words, "--digest", digest[:16].upper()).code == 0
-    assert held.decision.sha256 == digest
-
-
-@pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_an_empty_digest_is_that_of_no_answer(fedkd, tmp_path, verb):
-    """As a shell gives it: fedkd node egress approve last --digest "$SEEN", where SEEN is not set."""
-    held = _hold(tmp_path)
-    done = fedkd("node", "egress", verb, "last", "--state-dir", tmp_path, "--reason", "x", "--digest", "")
-    assert (done.code, held.decision) == (2, None)
-    assert "--digest must be that of the reply that waits" in done.err
 
 
 def test_of_several_answers_of_a_run_the_command_that_pending_prints_means_the_one_that_it_stands_below(
@@ -123,15 +99,6 @@ def test_of_several_answers_of_a_run_the_command_that_pending_prints_means_the_o
     (command,) = (line for line in printed if output_of(other)["sha256"][:16] in line)
     assert fedkd(*shlex.split(command)[2:]).code == 0
     assert (one.decision, two.decision.verdict) == (None, "approved")
-
-
-@pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_no_name_at_all_decides_nothing_though_only_one_reply_waits(fedkd, tmp_path, verb):
-    """As a shell gives it: fedkd node egress approve "$RUN", where RUN is not set."""
-    held = _hold(tmp_path)
-    done = fedkd("node", "egress", verb, "", "--state-dir", tmp_path, "--reason", "x")
-    assert (done.code, held.decision) == (2, None)
-    assert "must name one reply that waits, got 0 of them" in " ".join(done.err.split())
 
 
 def test_a_rejection_needs_a_reason_and_a_decision_stays(fedkd, tmp_path):
@@ -204,18 +171,28 @@ def test_verify_says_by_its_exit_code_whether_the_log_holds(fedkd, log, tmp_path
     assert "WRONG  Line 1 was altered" in done.out
     (said,) = json.loads(fedkd("node", "egress", "verify", tmp_path, "--json").out)
     assert (said["holds"], said["head"].partition("-")[0]) == (False, "4")
-
-
-def test_a_log_written_anew_holds_only_without_the_head_that_was_kept(fedkd, log, tmp_path):
-    kept = read_log(log.path).head
-    other = EgressLog(tmp_path / "other", party="a")
+    other = EgressLog(tmp_path / "other", party="a")  # a log that was written anew holds without the head
     for _ in range(3):
         other.append({"left": True})
     assert fedkd("node", "egress", "verify", other.path).code == 0
-    done = fedkd("node", "egress", "verify", other.path, "--head", kept)
+    done = fedkd("node", "egress", "verify", other.path, "--head", head)
     assert (done.code, "was rewritten" in done.out) == (1, True)
-
-
-def test_no_log_is_said_with_a_way_out(fedkd, tmp_path):
-    done = fedkd("node", "egress", "verify", tmp_path)
+    (tmp_path / "none").mkdir()
+    done = fedkd("node", "egress", "verify", tmp_path / "none")
     assert (done.code, "Give a party's state-dir" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_only_the_answer_that_was_looked_at_is_decided_about(fedkd, tmp_path, verb):
+    """A node that is started again may hold another answer; and a shell gives "" for a variable that is not set."""
+    held, digest = _hold(tmp_path), output_of(REPLY)["sha256"]
+    words = ["--state-dir", tmp_path, "--reason", "x"]
+    for wrong in ("0" * 16, ""):
+        done = fedkd("node", "egress", verb, "last", *words, "--digest", wrong)
+        assert (done.code, held.decision) == (2, None)
+        assert "--digest must be that of the reply that waits" in done.err
+    done = fedkd("node", "egress", verb, "", *words)
+    assert (done.code, held.decision) == (2, None)
+    assert "must name one reply that waits, got 0 of them" in " ".join(done.err.split())
+    assert fedkd("node", "egress", verb, "last", *words, "--digest", digest[:16].upper()).code == 0
+    assert held.decision.sha256 == digest

@@ -1,0 +1,18 @@
+"""What a user says about a table is refused where it names no column and no choice."""
+
+import pandas as pd
+import pytest
+
+from fedkd_flwr.data.look import Rules, look
+from fedkd_flwr.errors import DataError
+
+TABLE = pd.DataFrame({"x": [0.5, 1.5] * 60, "y": ["no", "yes"] * 60})
+
+
+def test_a_rule_that_names_no_column_or_no_choice_is_refused():
+    with pytest.raises(DataError, match="decimal must be one of"):
+        Rules(decimal=";")
+    with pytest.raises(DataError, match=r"drop must name columns other than the label: x, got z\. Spell|got 'z'"):
+        look(TABLE, label="y", rules=Rules(drop=("z",)))
+    with pytest.raises(DataError, match="table must hold a column to learn from, got columns x, y"):
+        look(TABLE, label="y", rules=Rules(drop=("x",)))

@@ -1,0 +1,28 @@
+"""What a graph takes of raw cells."""
+
+import pandas as pd
+
+from fedkd_flwr.data.reading import Reading
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.onnx_graphs import expected_cells
+
+
+def test_what_a_graph_expects_of_raw_cells_is_what_the_schema_makes_of_them():
+    """The graph takes numbers: whoever feeds it without this package must know what a date or '<0.5' becomes."""
+    columns = (
+        Column(name="admission", kind="numeric", reading=Reading(dates="day-first")),
+        Column(name="seen", kind="numeric", reading=Reading(dates="time")),
+        Column(name="lactate", kind="numeric", reading=Reading(limits="number")),
+        Column(name="crp", kind="numeric", reading=Reading(limits="missing", unit="mg/l", thousands="'")),
+        Column(name="age", kind="numeric"),
+        Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
+    )
+    assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
+        "admission": "days since 1970-01-01",
+        "seen": "hours since midnight",
+        "lactate": "'<0.5' as 0.5",
+        "crp": "'1'000' as 1000, numbers without 'mg/l', '<0.5' as NaN",
+    }
+    table = pd.DataFrame({"admission": ["02.01.1970"], "seen": ["13:30"], "lactate": ["<0.5"], "crp": ["1'000 mg/l"]})
+    read = [float(columns[i].reading.parse(table[name])[0][0]) for i, name in enumerate(table)]
+    assert read == [1.0, 13.5, 0.5, 1000.0]
