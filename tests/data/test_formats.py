@@ -142,8 +142,8 @@ DAMAGED = {
     "t.parquet": [("PAR1", "must be a Parquet file")],
     "t.npz": [(start, "must be an NPZ file of plain arrays") for start in ("\x93NUMPY", "PK\x03\x04")],
     "t.xlsx": [("age,job\n", "t.xlsx must be a table in the format excel, got .*BadZipFile")],
-    "t.csv.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12], "must unpack")],
-    "t.data.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-12], "must unpack")],
+    "t.csv.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-12], "must unpack")],
+    "t.data.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-12], "must unpack")],
 }
 
 
