@@ -14,6 +14,10 @@ would take them from a code book. What a file already holds of a seed is passed 
   learns them beside its own rows (``parties``: one round of FedCT; the mean over the parties). Public rows are the data
   set's own, or as many drawn ones. Computed without Flower.
 
+- ``tree``: as ``rows``, drawn so that each column follows another one and the class. Which one it follows is the tree
+  that Chow and Liu's algorithm finds on the private rows *without* noise, which no release may use: what a tree chosen
+  privately, or by people, can reach at most. The counts of pairs have the sensitivity of the counts of columns.
+
 Seeds chose nothing. The accuracy of the commonest class stands beside each figure.
 """
 
@@ -30,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import mutual_info_score
 
 import fedkd_flwr as fk
 from fedkd_flwr.algorithms.exchange import tally
@@ -150,6 +155,30 @@ class Federation:
         rng = np.random.default_rng(self.seed)
         return bins.rows(draw(np.sum(answers, axis=0), bins.sizes, PUBLIC, rng=rng)[0], rng=rng)
 
+    def drawn_from_tree(self, epsilon: float) -> pd.DataFrame:
+        """Return public rows drawn from one release of pairs of columns."""
+        public = make_public_set(bin_rows(self.schema), self.schema)
+        bins = Bins.of(public, most=10)
+        codes, sizes = bins.codes(public.features(self.private)), bins.sizes
+        config = NoisySumsConfig(epsilon=epsilon).resolved(num_public=1, num_classes=2, num_rounds=1)
+        mechanism, rng = config.mechanism(len(sizes)), np.random.default_rng(self.seed)
+        classes, drawn = None, np.zeros((PUBLIC, len(sizes)), dtype=np.int64)
+        for child, parent in chow_liu(codes, self.y, sizes):
+            of_parent = codes[:, parent] if parent is not None else np.zeros(len(codes), dtype=np.int64)
+            width = sizes[parent] if parent is not None else 1
+            cell = (of_parent * sizes[child] + codes[:, child]) * 2 + self.y
+            cells = width * sizes[child]
+            true = [np.bincount(cell[p], minlength=2 * cells).reshape(cells, 2) for p in self.parts]
+            sums = np.maximum(sum(map(mechanism.privatize, true)), 0).reshape(width, sizes[child], 2) + 1e-3
+            if classes is None:  # the first column: of the root
+                share = sums.sum(axis=(0, 1))
+                classes = rng.choice(2, PUBLIC, p=share / share.sum())
+            under = drawn[:, parent] if parent is not None else np.zeros(PUBLIC, dtype=np.int64)
+            given = sums[under, :, classes]
+            above = np.cumsum(given / given.sum(axis=1, keepdims=True), axis=1)[:, :-1]
+            drawn[:, child] = (rng.random(PUBLIC)[:, None] >= above).sum(axis=1)
+        return bins.rows(drawn, rng=rng)
+
     def votes(self, table: pd.DataFrame, kind: str) -> dict[str, float]:
         """Return how good models are that learnt the parties' votes on these public rows."""
         public = make_public_set(table, self.schema)
@@ -185,6 +214,21 @@ class Federation:
         return float(np.mean([(labels[self.y_test == c] == c).mean() for c in np.unique(self.y_test)]))
 
 
+def chow_liu(codes: np.ndarray, y: np.ndarray, sizes: tuple[int, ...]) -> list[tuple[int, int | None]]:
+    """Return each column after the one that it follows: the tree of the largest mutual information, given the class."""
+    columns = range(len(sizes))
+    told = {
+        (i, j): sum(float((y == c).mean()) * mutual_info_score(codes[y == c, i], codes[y == c, j]) for c in (0, 1))
+        for i, j in itertools.combinations(columns, 2)
+    }
+    order: list[tuple[int, int | None]] = [(0, None)]
+    while len(order) < len(sizes):
+        inside = {child for child, _ in order}
+        pairs = {(a, b): told[min(a, b), max(a, b)] for a in columns for b in inside if a not in inside}
+        order.append(max(pairs, key=lambda pair: pairs[pair]))
+    return order
+
+
 def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) -> Iterator[dict[str, Any]]:
     """Yield a line for each run of one seed."""
     if what == "model":
@@ -194,6 +238,11 @@ def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) ->
     if what == "l2":
         for epsilon, queries in itertools.product((1.0, 2.0), (100, 1000)):
             yield {**at, "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
+        return
+    if what == "tree":
+        for epsilon in (0.5, 1.0, 2.0):
+            for way, rows in (("tree", made.drawn_from_tree(epsilon)), ("star", made.drawn(epsilon))):
+                yield {**at, "model": models[0], "drawn at": epsilon, "way": way, **made.votes(rows, models[0])}
         return
     for epsilon, table in ((0.0, made.own), (0.5, made.drawn(0.5)), (1.0, made.drawn(1.0))):
         for kind in models:
@@ -208,7 +257,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["random-forest"], choices=MODELS)
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--what", nargs="+", default=["model", "rows"], choices=("model", "rows", "l2"))
+    parser.add_argument("--what", nargs="+", default=["model", "rows"], choices=("model", "rows", "l2", "tree"))
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.out.is_file() else {"runs": []}
     there = {(run["data"], run["seed"], run["what"]) for run in kept["runs"]}

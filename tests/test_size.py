@@ -25,7 +25,7 @@ LIMITS = {
     "labels": 2_633,
     "metrics": 397,
     "models": 3_656,
-    "onnx_graphs": 769,
+    "onnx_graphs": 772,
     "privacy": 4_418,
     "processes": 456,
     "record": 957,

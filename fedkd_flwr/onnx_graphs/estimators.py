@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,6 +166,8 @@ def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
     from skl2onnx import update_registered_converter
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes as shapes
 
+    if parallel := model.num_parallel_tree:  # the converter looks at n_estimators trees; the answers stay the same
+        model = copy(model).set_params(n_estimators=model.n_estimators * parallel, num_parallel_tree=1)
     options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
     update_registered_converter(type(model), "XGBClassifier", shapes, converters.convert_xgboost, options=options)
     return _by_skl2onnx(graph, model, features, num_classes)

@@ -40,7 +40,7 @@ EMBEDDED = {
     "digits": (1797, 64, 0.93),
     "breast-cancer": (569, 30, 0.9),
     "wine": (178, 13, 0.9),
-    "synthetic": (2000, 20, 0.8),
+    "synthetic(rows=2000, classes=4)": (2000, 20, 0.8),
 }
 
 

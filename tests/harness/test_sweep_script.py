@@ -108,9 +108,9 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
         r"noise|gamma|sigma|threshold|epsilon|delta$|label-mech|sensitiv|calibration|level|release|quer"
     )
     keys = {key for key in keys if doubtful.search(key)}
-    assert {"fedkt.level", "gamma", "epsilon", "label-mechanism"} <= keys
+    assert {"fedkt.level", "paper.gamma", "epsilon", "label-mechanism"} <= keys
     # PrivateKT, DP-FedAvg and noisy sums have no run without noise; drawn public rows are those of every run of a sweep
-    always = {"privatekt.round-epsilon", "paper.noise-multiplier"}
+    always = {"privatekt.round-epsilon", "paper.noise-multiplier", "paper.gamma-0"}
     assert keys - script.noise_keys() == {*always, "draw-public-epsilon"}
     others = {"seed", "model", "paper.ties", "consensus", "fedct.quorum", "answer-form", "score-bits"}
     assert not script.noise_keys() & others

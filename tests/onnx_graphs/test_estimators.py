@@ -18,7 +18,7 @@ def test_each_model_of_the_zoo_answers_alike_from_raw_rows(name):
     schema = IMAGES if name.startswith("cnn") else SCHEMA
     shape, width = (schema.shape, 400) if schema is IMAGES else (None, 6)
     model = make_model(name, num_classes=4, num_features=width, shape=shape, seed=1, params=SMALL.get(name, {}))
-    saved = saved_model(model, schema)
+    saved = saved_model(model, schema, y=np.arange(90) % 2 if name == "fast-forest" else None)
     rows = raw_rows(name, 300, 2)
     table = pd.DataFrame(rows, columns=list(schema.column_names)) if schema is IMAGES else rows
     data = to_onnx(saved)
@@ -32,6 +32,12 @@ def test_each_model_of_the_zoo_answers_alike_from_raw_rows(name):
 def test_an_own_estimator_that_skl2onnx_knows_answers_alike_too(estimator):
     saved = saved_model(Classifier(estimator, num_classes=4))
     assert check_onnx(saved, to_onnx(saved), raw_table(200, 4)).labels == 0
+
+
+def test_a_fast_forest_of_several_classes_is_refused_because_the_converter_takes_its_trees_in_another_order():
+    saved = saved_model(make_model("fast-forest", num_classes=4, num_features=6, seed=0))
+    with pytest.raises(FedkdError, match=r"The graph of XGBClassifier must answer as the model.* other labels"):
+        check_onnx(saved, to_onnx(saved), raw_table(200, 4))
 
 
 def test_neighbours_by_another_distance_answer_alike_and_by_weights_are_refused():
