@@ -72,6 +72,12 @@ def test_the_bytes_are_on_the_disk_before_the_name_points_to_them_and_then_the_n
     assert calls == ["fsync", "replace", *(["fsync"] if os.name != "nt" else [])]
 
 
+def test_a_simulation_s_files_do_not_wait_for_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "durable", False)
+    monkeypatch.setattr(files.os, "fsync", lambda handle: pytest.fail("waited"))
+    assert write_atomic(tmp_path / "new" / "x", b"new").read_bytes() == b"new"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 def test_a_file_is_for_its_owner_alone_also_where_an_open_one_stood(tmp_path):
     (tmp_path / "x").write_bytes(b"open")
