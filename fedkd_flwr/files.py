@@ -42,7 +42,7 @@ HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get(
 
 durable = True
 """Whether a file survives a power cut, and not only the end of its writer. The processes of a simulation turn it off:
-its run can be started again, and waiting for the disk took most of the time of a thousand parties."""
+its run can be started again, and most of the time that a small file takes is waiting for the disk."""
 _PART = ".part"
 """How the names of files end that are being written."""
 _unlooked: dict[str, int] = {}  # folder -> writes until `remove_leftovers` looks into it again

@@ -224,8 +224,8 @@ def measure(
 ) -> Metrics:
     """Return the figures of a model's answers for labelled rows.
 
-    All of them equal scikit-learn's functions of those names with ``zero_division=0`` (tests), which check their arrays
-    in each of many steps: that takes far longer than the figures themselves, and every party measures several models.
+    All but the calibration error equal scikit-learn's functions with ``zero_division=0`` (tests). Those check their
+    arrays in each of many steps, which takes far longer than the figures, and every party measures several models.
     Where a class has no test row, the means of ROC AUC and average precision leave it out (scikit-learn's have no value
     then).
 

@@ -71,7 +71,7 @@ class Letter(BaseModel):
 
     def record(self, party: str) -> RecordDict:
         """Return a party's record; call it once the signature is known to be right."""
-        data = lzma.LZMADecompressor().decompress(b64decode(self.records), _MOST)
+        data = lzma.LZMADecompressor(memlimit=_MOST).decompress(b64decode(self.records), _MOST)
         start = sum(size for _, size in itertools.takewhile(lambda one: one[0] != party, self.contents.items()))
         return recorddict_from_proto(ProtoRecordDict.FromString(data[start : start + self.contents[party]]))
 

@@ -11,7 +11,29 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
+from fedkd_flwr.data.look import Rules, look
 from fedkd_flwr.data.schema import Column, Schema
+
+N = 120
+
+
+def table_of(**columns):
+    return pd.DataFrame({**columns, "y": ["no", "yes"] * (N // 2)})
+
+
+def german(numbers):
+    return [f"{number:,.2f}".translate(str.maketrans(",.", ".,")) for number in numbers]
+
+
+def found_of(values, **rules):
+    """Return the column made of values, and its note."""
+    found = look(table_of(x=values, other=["a", "b"] * (N // 2)), label="y", rules=Rules(**rules))
+    note = next(note for note in found.notes if note.name == "x")
+    return next((column for column in found.columns if column.name == "x"), None), note
+
+
+NUMBERS = np.random.default_rng(1).normal(0, 3000, N)
+DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
 
 
 @pytest.fixture

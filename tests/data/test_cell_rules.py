@@ -1,35 +1,10 @@
 """By which rule the texts of a column are numbers or dates, and what stays what it is."""
 
-import numpy as np
-import pandas as pd
 import pytest
+from data.conftest import DAYS, NUMBERS, N, found_of, german
 
-from fedkd_flwr.data.look import Rules, look
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.errors import DataError
-
-N = 120
-
-
-def _table(**columns):
-    return pd.DataFrame({**columns, "y": ["no", "yes"] * (N // 2)})
-
-
-def _german(numbers):
-    return [f"{number:,.2f}".translate(str.maketrans(",.", ".,")) for number in numbers]
-
-
-def _found(values, **rules):
-    """Return the column made of values, and its note."""
-    found = look(_table(x=values, other=["a", "b"] * (N // 2)), label="y", rules=Rules(**rules))
-    note = next(note for note in found.notes if note.name == "x")
-    return next((column for column in found.columns if column.name == "x"), None), note
-
-
-NUMBERS = np.random.default_rng(1).normal(0, 3000, N)
-
-
-DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +12,7 @@ DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
     [
         ([f"{v:.2f}" for v in NUMBERS], {}),
         ([f"{v:.2f}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
-        (_german(NUMBERS), {"decimal": ",", "thousands": "."}),
+        (german(NUMBERS), {"decimal": ",", "thousands": "."}),
         ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
         ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
         ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
@@ -64,7 +39,7 @@ DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
     ],
 )
 def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
-    column, note = _found([*values[:-1], None])
+    column, note = found_of([*values[:-1], None])
     assert column.kind == "numeric"
     assert column.reading == Reading(**reading)
     assert note.missing == 1
@@ -93,9 +68,9 @@ def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
 def test_what_looks_like_numbers_but_is_none_stays_what_it_is(values, kind):
     if kind == "refused":
         with pytest.raises(DataError, match="column 'x' must hold finite numbers, got inf in row 6"):
-            _found(values)
+            found_of(values)
         return
-    column, note = _found(values)
+    column, note = found_of(values)
     assert (column.kind if column else "left out") == kind
     assert column is not None or note.note
 
@@ -103,5 +78,5 @@ def test_what_looks_like_numbers_but_is_none_stays_what_it_is(values, kind):
 def test_numbers_of_eight_digits_that_are_no_dates_stay_numbers():
     counts = [str(20210000 + i) for i in range(N)], [20210301 + i for i in range(N)]
     for values in (*counts, ["20210301", "20210302"] * (N // 2)):
-        column, _ = _found(values)
+        column, _ = found_of(values)
         assert column.reading.dates == ""

@@ -3,6 +3,7 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
+from data.conftest import DAYS, NUMBERS, N, found_of, german, table_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,39 +15,18 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.write_schema import look_at_file
 from fedkd_flwr.errors import DataError
 
-N = 120
-
-
-def _table(**columns):
-    return pd.DataFrame({**columns, "y": ["no", "yes"] * (N // 2)})
-
-
-def _german(numbers):
-    return [f"{number:,.2f}".translate(str.maketrans(",.", ".,")) for number in numbers]
-
-
-def _found(values, **rules):
-    """Return the column made of values, and its note."""
-    found = look(_table(x=values, other=["a", "b"] * (N // 2)), label="y", rules=Rules(**rules))
-    note = next(note for note in found.notes if note.name == "x")
-    return next((column for column in found.columns if column.name == "x"), None), note
-
-
-NUMBERS = np.random.default_rng(1).normal(0, 3000, N)
-DAYS = [pd.Timestamp("2020-01-01") + pd.Timedelta(days=3 * i) for i in range(N)]
-
 
 def test_few_cells_that_are_no_number_are_named_with_their_rows():
     values = [f"{v:.1f}".replace(".", ",") for v in NUMBERS]
     values[6], values[9], values[11] = "<0,5", "clotted", "k.A."
-    column, note = _found(values)
+    column, note = found_of(values)
     assert column.reading.limits == "number"
     assert column.reading.missing == ("clotted",)
     assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (ranges-as=number)" in note.note
     assert "1 cell is no number: 'clotted' in row 10: read as empty (missing=x:clotted)" in note.note
     assert "1 cell read as empty: 'k.A.' in row 12" in note.note
     assert (note.repaired, note.missing) == (118, 2)
-    emptied = _found(values, ranges_as="missing")
+    emptied = found_of(values, ranges_as="missing")
     assert emptied[0].reading.limits == "missing"
     assert emptied[1].missing == 3
 
@@ -86,14 +66,14 @@ def test_codes_are_categories_however_many_of_them_are_numbers():
 
 
 def test_numbers_with_leading_zeros_and_equally_many_digits_are_codes():
-    column, note = _found([f"{i % 30:03d}" for i in range(N)])
+    column, note = found_of([f"{i % 30:03d}" for i in range(N)])
     assert (column.kind, column.categories[7]) == ("categorical", "007")
     assert note.note == (
         "whole numbers of equal length, some with a leading zero such as '000': read as categories "
         '(a schema with kind = "numeric" reads them as numbers)'
     )
-    assert _found([f"{i % 30:03d}" if i % 5 else "-" for i in range(N)])[1].missing == N // 5
-    column, note = _found([f"{7 * i:05d}" for i in range(N)])  # that name rows, as other texts
+    assert found_of([f"{i % 30:03d}" if i % 5 else "-" for i in range(N)])[1].missing == N // 5
+    column, note = found_of([f"{7 * i:05d}" for i in range(N)])  # that name rows, as other texts
     assert column is None
     assert note.note.startswith("120 different texts in 120 rows: an identifier or names")
     for numbers in (
@@ -102,36 +82,36 @@ def test_numbers_with_leading_zeros_and_equally_many_digits_are_codes():
         [str(100 + i % 30) for i in range(N)],
         [str(i % 2) for i in range(N)],
     ):
-        assert _found(numbers)[0].kind == "numeric"
+        assert found_of(numbers)[0].kind == "numeric"
 
 
 def test_a_minus_that_is_no_hyphen_is_read_in_every_shape_of_number():
-    for values in ([str(number) for number in NUMBERS], _german(NUMBERS), [f"{number:.1f} mg/l" for number in NUMBERS]):
-        column, note = _found([value.replace("-", "\u2212") for value in values])
-        plain, said = _found(values)
+    for values in ([str(number) for number in NUMBERS], german(NUMBERS), [f"{number:.1f} mg/l" for number in NUMBERS]):
+        column, note = found_of([value.replace("-", "\u2212") for value in values])
+        plain, said = found_of(values)
         assert column == plain
         assert (note.read_as, note.repaired, note.missing) == (said.read_as, said.repaired, said.missing)
-    column, _ = _found(["+", "\u2212"] * (N // 2))
+    column, _ = found_of(["+", "\u2212"] * (N // 2))
     assert column.categories == ("+", "\u2212")
 
 
 def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns():
     values = [f"{i + 1},{i + 100}" for i in range(N)]
     with pytest.raises(DataError, match=r"read in one way, got commas .*'1,100' in row 1") as caught:
-        _found(values)
+        found_of(values)
     assert "If 1,234 there means 1.234: fedkd server schema TABLE --decimal ,\n" in str(caught.value)
     assert str(caught.value).endswith("If 1,234 means one thousand: fedkd server schema TABLE --decimal .")
-    assert _found(values, decimal=",")[0].reading.decimal == ","
-    assert _found(values, decimal=".")[0].reading.thousands == ","
-    for other, sign in (([f"{v:.2f}" for v in NUMBERS], "."), (_german(NUMBERS), ",")):
-        found = look(_table(x=values, other=other), label="y")
+    assert found_of(values, decimal=",")[0].reading.decimal == ","
+    assert found_of(values, decimal=".")[0].reading.thousands == ","
+    for other, sign in (([f"{v:.2f}" for v in NUMBERS], "."), (german(NUMBERS), ",")):
+        found = look(table_of(x=values, other=other), label="y")
         assert [column.reading.decimal for column in found.columns] == [sign, sign]
 
 
 def test_points_for_thousands_are_read_as_the_commas_of_the_other_columns_say():
     values = [f"{i + 1}.{i + 100}" for i in range(N)]
-    assert "three decimals each" in _found(values)[1].note
-    found = look(_table(x=values, other=_german(NUMBERS), count=[str(i % 9) for i in range(N)]), label="y")
+    assert "three decimals each" in found_of(values)[1].note
+    found = look(table_of(x=values, other=german(NUMBERS), count=[str(i % 9) for i in range(N)]), label="y")
     assert [column.reading.thousands for column in found.columns] == [".", ".", ""]
     assert [column.reading.decimal for column in found.columns] == [","] * 3
     assert next(note for note in found.notes if note.name == "x").repaired == N
@@ -139,7 +119,7 @@ def test_points_for_thousands_are_read_as_the_commas_of_the_other_columns_say():
 
 def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
     days = [f"{i % 12 + 1}/{(i + 5) % 12 + 1}/2020" for i in range(N)]
-    table = _table(x=[f"{i + 1},{i + 100}" for i in range(N)], day=days, other_day=days)
+    table = table_of(x=[f"{i + 1},{i + 100}" for i in range(N)], day=days, other_day=days)
     with pytest.raises(DataError) as caught:
         look(table, label="y")
     assert str(caught.value).splitlines()[2:] == [
@@ -153,13 +133,13 @@ def test_dates_and_commas_that_mean_two_things_are_asked_for_at_once():
     found = look(table, label="y", rules=Rules(decimal=",", date_order="day-first"))
     assert [column.reading.dates for column in found.columns] == ["", "day-first", "day-first"]
     with pytest.raises(DataError, match=r"dates that can be read in one way, got '1/6/2020' and no day above 12"):
-        _found(days)
+        found_of(days)
     for order in ("day-first", "month-first"):
-        assert _found(days, date_order=order)[0].reading.dates == order
+        assert found_of(days, date_order=order)[0].reading.dates == order
 
 
 def test_following_the_next_command_literally_gives_the_same_columns_and_no_further_suggestion():
-    table = _table(
+    table = table_of(
         patient_id=[f"P{i}" for i in range(N)],
         nr=[str(i + 1) for i in range(N)],
         name=[f"Doe {i}" for i in range(N)],
@@ -178,11 +158,11 @@ def test_following_the_next_command_literally_gives_the_same_columns_and_no_furt
 def test_a_number_that_each_row_has_of_its_own_is_suspected_by_its_name_or_by_counting():
     rng = np.random.default_rng(3)
     own = rng.choice(10**6, N, replace=False).astype(str)
-    assert look(_table(case_no=own, x=["1", "2"] * (N // 2)), label="y").command.endswith("--id-column case_no")
-    column, note = _found(rng.permutation(N).astype(str))
+    assert look(table_of(case_no=own, x=["1", "2"] * (N // 2)), label="y").command.endswith("--id-column case_no")
+    column, note = found_of(rng.permutation(N).astype(str))
     assert column.kind == "numeric"  # a count of rows by another name may be a feature
     assert "an identifier? It is read as numbers (drop=x leaves it out)" in note.note
-    column, note = _found(rng.choice(9 * 10**9, N, replace=False) + 10**9)  # such as a medical record's number
+    column, note = found_of(rng.choice(9 * 10**9, N, replace=False) + 10**9)  # such as a medical record's number
     assert column.kind == "numeric"
     assert "an identifier? It is read as numbers" in note.note
 
@@ -192,21 +172,21 @@ def test_numbers_that_nearly_name_rows_are_said_also_where_one_repeats_or_floats
     ids = [100_000 + 7 * i for i in range(N)]
     ids[1] = ids[0]  # a patient who came twice
     look_at = {"patient_id": [kind(i) for i in ids], "z": NUMBERS.astype(str)}
-    found = look(_table(**look_at), label="y")
+    found = look(table_of(**look_at), label="y")
     note = next(one.note for one in found.notes if one.name == "patient_id")
     assert note.startswith("119 different whole numbers in 120 rows: an identifier?")
     assert found.command.endswith("--id-column patient_id")
     look_at["patient_id"] = [kind(10**18 + i) for i in range(N)]
-    note = next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
+    note = next(one.note for one in look(table_of(**look_at), label="y").notes if one.name == "patient_id")
     assert note.startswith("whole numbers of 16 digits or more, whose last ones are lost: an identifier?")
     look_at["patient_id"] = [kind(i) for i in [1, 2, 3] * (N // 3)]
-    assert not next(one.note for one in look(_table(**look_at), label="y").notes if one.name == "patient_id")
+    assert not next(one.note for one in look(table_of(**look_at), label="y").notes if one.name == "patient_id")
 
 
 def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two():
     """Half and half, they were an identifier or 254 categories without a word."""
     for forms in (("%d.%m.%Y", "%Y-%m-%d"), ("%Y-%m-%d", "%m/%d/%Y %H:%M"), ("%d-%b-%y", "%d/%m/%Y", "%Y/%m/%d")):
-        column, note = _found([f"{day:{forms[i % len(forms)]}}" for i, day in enumerate(DAYS)])
+        column, note = found_of([f"{day:{forms[i % len(forms)]}}" for i, day in enumerate(DAYS)])
         numbers, bad = column.reading.parse([f"{day:{forms[i % len(forms)]}}" for i, day in enumerate(DAYS)])
         assert not bad.any()
         assert (np.diff(numbers) == 3).all()
@@ -215,7 +195,7 @@ def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two()
         assert " or dates (" in note.note
     both = [f"{day:{('%d/%m/%Y', '%m/%d/%Y')[i % 2]}}" for i, day in enumerate(DAYS)]
     with pytest.raises(DataError) as caught:
-        _found(both)
+        found_of(both)
     assert "column 'x' must hold dates in one order, got the day first in '13/01/2020' and the month first in" in str(
         caught.value
     )
@@ -223,7 +203,7 @@ def test_dates_written_in_two_ways_are_read_in_both_where_no_cell_fits_the_two()
 
 
 def test_rare_classes_and_rows_without_a_label_are_said():
-    table = _table(x=NUMBERS)
+    table = table_of(x=NUMBERS)
     table["y"] = ["", "rare", *["no", "Yes", "yes"] * 39, ""]
     note = look(table, label="y").notes[-1]
     assert note.read_as == "label, 4 classes"
@@ -295,25 +275,25 @@ def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
 
 
 def test_words_and_numbers_for_no_value_are_said_or_emptied_and_a_word_of_no_cell_gets_a_note():
-    _, note = _found([str(i % 5) for i in range(N - 1)] + ["Total"])
+    _, note = found_of([str(i % 5) for i in range(N - 1)] + ["Total"])
     assert "99 % of the cells are numbers, others are not: 'Total' in row 120 (missing=x:Total reads" in note.note
-    _, note = _found(["Yes", "yes", "no"] * (N // 3))
+    _, note = found_of(["Yes", "yes", "no"] * (N // 3))
     assert "'Yes' and 'yes' are different categories" in note.note
     values = [-999.0] * 20 + list(NUMBERS[20:])
-    assert [_found(values, missing=words)[1].missing for words in ((), ("-999",))] == [0, 20]
-    found = look(_table(x=values, other=["unknown"] + ["a"] * (N - 1)), label="y", rules=Rules(
+    assert [found_of(values, missing=words)[1].missing for words in ((), ("-999",))] == [0, 20]
+    found = look(table_of(x=values, other=["unknown"] + ["a"] * (N - 1)), label="y", rules=Rules(
         missing=("-999", "unknown", "unknwon", "-9999")))  # fmt: skip
     said = [note.note for note in found.notes if not note.name]
     assert said == ["missing: no cell of the table is 'unknwon' or '-9999'"]
-    column, note = _found(pd.to_timedelta(np.arange(N) % 50, unit="h"))  # of a Parquet file
+    column, note = found_of(pd.to_timedelta(np.arange(N) % 50, unit="h"))  # of a Parquet file
     assert (column.kind, note.note) == ("numeric", "durations: read as days")
 
 
 def test_notes_are_a_table_of_few_whole_lines_whatever_names_hold():
-    table = _table(**{f"x{i}": NUMBERS for i in range(80)}, odd=_german(NUMBERS))
+    table = table_of(**{f"x{i}": NUMBERS for i in range(80)}, odd=german(NUMBERS))
     lines = note_lines(look(table, label="y").notes)
     assert (len(lines), lines[-1]) == (4, "and 80 columns with nothing to say")
-    table = _table(**{"CRP\n(mg/l)": NUMBERS}).assign(y=["at\nhome", "\x1b[31mdead"] * (N // 2))
+    table = table_of(**{"CRP\n(mg/l)": NUMBERS}).assign(y=["at\nhome", "\x1b[31mdead"] * (N // 2))
     header, *lines = note_lines(look(table, label="y").notes)
     assert [line.split("  ")[0] for line in lines] == [r"CRP\n(mg/l)", "y"]
     assert lines[-1].endswith(r"\x1b[31mdead, at\nhome")

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from counted import tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
@@ -354,17 +355,6 @@ def test_sums_of_updates_protect_a_party_from_everyone_but_the_server():
 # ------------------------------------------------------------------------------------------------ noisy sums
 
 DELTA = 1e-5
-
-
-def tables(rows: np.ndarray, sizes: tuple[int, ...], classes: int) -> np.ndarray:
-    """Count by loops: rows of (value of each column, class)."""
-    found = np.zeros((sum(sizes), classes), dtype=np.int64)
-    for *values, label in rows.tolist():
-        at = 0
-        for value, size in zip(values, sizes, strict=True):
-            found[at + value, label] += 1
-            at += size
-    return found
 
 
 @settings(max_examples=20)

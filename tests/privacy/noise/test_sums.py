@@ -7,21 +7,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from counted import tables
 from scipy import stats
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
-
-
-def tables(rows: np.ndarray, sizes: tuple[int, ...], classes: int) -> np.ndarray:
-    """Count by loops: rows of (value of each column, class)."""
-    found = np.zeros((sum(sizes), classes), dtype=np.int64)
-    for *values, label in rows.tolist():
-        at = 0
-        for value, size in zip(values, sizes, strict=True):
-            found[at + value, label] += 1
-            at += size
-    return found
 
 
 def test_no_replaced_record_moves_the_counts_further_than_said_and_one_moves_them_so_far():

@@ -1,0 +1,55 @@
+"""Figures that stand in sentences are those of the records that the sentences link to."""
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).parents[2]
+
+
+def _page(name):
+    return " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+
+
+def _record(name):
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _short(value, digits=3):
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def test_what_lacking_columns_cost():
+    lost = {"server": [], "parties": []}
+    for case, seeds in _record("missing-columns")["found"].items():
+        for whose in lost if case.startswith("Adult") else ():
+            lost[whose].append(fmean(one["all"][whose] - one["lacking"][whose] for one in seeds.values()))
+        assert len(seeds) == 5
+    least, most = map(_short, (min(lost["parties"]), max(lost["parties"])))
+    said = (
+        f"the server's model lost {_short(max(lost['server']))} at most, a party's own {least} to {most} ([five seeds]"
+    )
+    assert said in _page("howto/your-data.md")
+
+
+def test_what_silos_by_file_are_equal_in_and_send():
+    found = _record("files-beside-nodes")
+    assert found["L0"]["equal labels sent"]
+    assert found["L0"]["equal predictions of the server's model"] == 1.0
+    assert found["L2"]["equal charges"]
+    assert found["L2"]["equal claims"]
+    sizes = [found[level]["bytes of all three files of a silo"] / 1000 for level in ("L0", "L2")]
+    assert f"A silo's files had {min(sizes):.1f} to {max(sizes):.1f} KB together" in _page("howto/by-file.md")
+
+
+def test_how_long_many_parties_and_fast_forests_take():
+    page = _page("evidence/speed.md")
+    few, many = (
+        f"{one['parties']:,} parties took {one['seconds']:.0f} s and {one['peak MB']['in all'] / 1000:.2f} GB"
+        for one in _record("parties-many")["runs"]
+    )
+    assert few in page
+    assert many.replace(" parties", "") in page
+    theirs, ours = _record("fast-forests")["means of"].values()
+    cells = f"{ours['seconds']:.1f} beside {theirs['seconds']:.1f} | {ours['accuracy']:.4f} beside "
+    assert f"{cells}{theirs['accuracy']:.4f} | {ours['times as fast']:.1f} |" in page
