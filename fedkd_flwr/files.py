@@ -12,6 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -160,16 +161,22 @@ def _sync(handle: int) -> None:
 
 
 def without_nan(value: Any) -> Any:
-    """Return a value in which NaN and infinity, however deep in dictionaries and lists, are None.
+    """Return a value in which NaN and infinity, however deep in it, are None; dataclasses become dictionaries.
 
     >>> without_nan({"a": [1.0, float("inf")], "b": (float("nan"), "x")})
     {'a': [1.0, None], 'b': [None, 'x']}
     """
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0.0 else None
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0.0 else value
+    if is_dataclass(value):  # `asdict` copies each leaf, which takes longer than all the rest
+        return {name: without_nan(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
 
 
 def canonical(value: object) -> bytes:

@@ -121,9 +121,9 @@ class Metrics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is known as plain JSON types."""
-        named = dataclasses.asdict(self).items()
         # not by equality: 0.0 equals False, and the accuracy of a model that is never right is known
-        return {name: value for name, value in named if value is not None and value is not False and value != []}
+        known = vars(self).items()
+        return {name: value for name, value in known if value is not None and value is not False and value != []}
 
     def shared(self, names: Collection[str], *, min_support: int = 0) -> Metrics | None:
         """Return only the figures that are named, with their number of rows; None if there are none.

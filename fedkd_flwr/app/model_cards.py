@@ -1,4 +1,4 @@
-"""Writes a card in Markdown beside each model of a run: what it is, what it learnt from, how good, what is claimed.
+"""Writes a card in Markdown beside the server's model and a silo's: what it is and learnt from, how good, the claims.
 
 A card says no more than the run's record. What could tell something of private rows beyond the run's publishable
 claims (the figures under *Evaluation*, a party's numbers of rows) is marked as for the operator.
@@ -7,7 +7,7 @@ claims (the figures under *Evaluation*, a party's numbers of rows) is marked as 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from logging import WARN
@@ -20,9 +20,8 @@ from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.serialize import describe, encoder_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.stores.files import file_name
 
-__all__ = ["model_card", "write_card", "write_cards"]
+__all__ = ["model_card", "write_card", "write_server_card"]
 
 _SENT = {
     "weights": "the parties' weights, averaged",
@@ -33,54 +32,45 @@ _SENT = {
 
 
 def write_card(
-    path: Path,
-    record: RunRecord,
-    *,
-    party: str = "",
-    kind: str = "federated",
-    at_silo: bool = False,
-    run: Mapping[str, Any] | None = None,
+    path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
 ) -> Path:
     """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
 
     Parameters are those of `model_card`. Raises `ModelBytesError` if the file is no model, or one without a schema.
     """
-    card = model_card(path, record, party=party, kind=kind, at_silo=at_silo, run=run)
+    card = model_card(path, record, party=party, kind=kind, at_silo=at_silo)
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
-def write_cards(record: RunRecord, folder: Path) -> None:
-    """Write the cards of the models in a run's folder; a card that cannot be written is logged."""
-    models = [(folder / "model.fedkd", "", "federated")]
-    for party in record.parties:
-        file = folder / "parties" / file_name(party.name)
-        models += [(Path(f"{file}.model"), party.name, "federated"), (Path(f"{file}.alone.model"), party.name, "alone")]
-    run: Mapping[str, Any] | None = None
-    for path, party_name, kind in models:
-        try:
-            if path.is_file():
-                run = run or _of_run(record)
-                write_card(path, record, party=party_name, kind=kind, run=run)
-        except Exception as error:  # the run's own outcome matters more
-            log(WARN, "no model card for %s: %s", path, error)
+def write_server_card(record: RunRecord, folder: Path) -> None:
+    """Write the card of the server's model in a run's folder, if there is one; a card that cannot be is logged.
+
+    A simulated party's model has none: a run of thousands would write as many, and its page says the same of all.
+    """
+    path = folder / "model.fedkd"
+    try:
+        if path.is_file():
+            write_card(path, record)
+    except Exception as error:  # the run's own outcome matters more
+        log(WARN, "no model card for %s: %s", path, error)
 
 
-def model_card(
-    path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool, run: Mapping[str, Any] | None = None
-) -> str:
+def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool) -> str:
     """Return the card of the model in a file.
 
     ``record``: the run's record; at a silo, what the silo knows of the run. ``party``: whose model it is; "" for the
     server's. ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
-    ``at_silo``: whether the card is written at a silo. ``run``: what all cards of the run say alike, where
-    many are written, because it takes a look at every party.
+    ``at_silo``: whether the card is written at a silo.
 
     Raises `ModelBytesError` if the file is no model, or one without a schema.
     """
+    from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
     from fedkd_flwr.report.formatting import share
     from fedkd_flwr.report.html import environment
     from fedkd_flwr.report.model_warnings import warnings_of
     from fedkd_flwr.report.results import FIGURES, ROWS
+    from fedkd_flwr.report.run_privacy import no_claim, what_leaves
+    from fedkd_flwr.report.sentences import note_sentence
 
     data = path.read_bytes()
     encoder, known = Encoder.from_bytes(encoder_of(data) or b""), record.party(party) if party else None
@@ -89,7 +79,6 @@ def model_card(
     rows += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
     lead = next((one for one in ("common", "own") if one in found), "")
     who = "This model" if party else "The server's model"
-    run = run or _of_run(record)
     text = (
         environment(_cell)
         .get_template("card.md")
@@ -106,7 +95,7 @@ def model_card(
                 ("model", ", ".join(name.rpartition(".")[2] for name in describe(data)["types"])),
                 ("public rows", f"{record.num_public}, fingerprint {record.fingerprint}"),
                 ("learnt from", _learnt_from(record, party, kind)),
-                ("what leaves a party", run["what_leaves"]),
+                ("what leaves a party", what_leaves(record)),
             ],
             counts=dict(zip(record.classes, known.class_counts, strict=False)) if known is not None else {},
             measured=[ROWS[one] for one in found],
@@ -114,23 +103,12 @@ def model_card(
             warnings=list(warnings_of(record, found[lead], who=who, rows=lead)) if lead else [],
             versions={**record.versions, "fedkd-flwr": version("fedkd-flwr")}.items(),
             listed=_listed,
-            **run,
+            no_claim=no_claim(record),
+            claims=[(claim_meaning(claim), claim_cells(claim)) for claim in ordered(record.publishable().claims)],
+            notes=[note_sentence(note) for note in record.notes],
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-
-
-def _of_run(record: RunRecord) -> dict[str, Any]:
-    from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
-    from fedkd_flwr.report.run_privacy import no_claim, what_leaves
-    from fedkd_flwr.report.sentences import note_sentence
-
-    return {
-        "what_leaves": what_leaves(record),
-        "no_claim": no_claim(record),
-        "claims": [(claim_meaning(claim), claim_cells(claim)) for claim in ordered(record.publishable().claims)],
-        "notes": [note_sentence(note) for note in record.notes],
-    }
 
 
 def _cell(value: Any) -> str:

@@ -19,7 +19,7 @@ from flwr.serverapp import Grid, ServerApp
 # threads that enter the same packages from two sides find them half made.
 from fedkd_flwr.app.assembly import make_strategy
 from fedkd_flwr.app.live_run import LiveRun
-from fedkd_flwr.app.model_cards import write_cards
+from fedkd_flwr.app.model_cards import write_server_card
 from fedkd_flwr.app.output import continued, output_root
 from fedkd_flwr.app.parent_watch import end_with_parent
 from fedkd_flwr.app.public_rows import cost_of
@@ -91,7 +91,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
                     raise kind(f"{error} {fault}") from error
                 raise
     finally:
-        write_cards(record, folder)
+        write_server_card(record, folder)
     if not config.rehearsal:
         _nothing_to_continue(record, folder, config)
     return record

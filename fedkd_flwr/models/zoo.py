@@ -11,6 +11,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from sklearn.base import is_regressor
@@ -319,21 +320,27 @@ def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping
                 rule = f"be at most {_MOST:,}, and of at most {_MOST_LAYERS} layers"
                 raise RefusalError(explain(f"{one} of {name} that a run names", rule, value, way_out))
     require_extra(entry.extra)  # before the entry's own module, so that the message names the missing extra
-    module, _, cls_name = entry.path.partition(":")
-    cls = getattr(importlib.import_module(module), cls_name)
-    accepted = sorted(set(cls().get_params()) - set(entry.hidden))
-    check_names(name, params, accepted)
+    cls, takes = _class_of(entry.path)
+    check_names(name, params, sorted(takes - set(entry.hidden)))
     values = {**entry.defaults, **params}
     if entry.extra in ("torch", "text"):
         own = {"net": entry.net or name, **context}
         net = cls(**{key: value for key, value in own.items() if key in entry.hidden}, **values)
         net.validate()
         return net
+    if "random_state" in takes:
+        values["random_state"] = context["seed"]
     estimator = cls(**values)
-    if "random_state" in estimator.get_params():
-        estimator.set_params(random_state=context["seed"])
     _check_values(name, estimator)
     return make_pipeline(NumberScaler(), estimator) if entry.scaled else estimator
+
+
+@lru_cache
+def _class_of(path: str) -> tuple[Any, frozenset[str]]:
+    """Return a class of the zoo and the names of its parameters, for which scikit-learn reads a signature each time."""
+    module, _, name = path.partition(":")
+    cls = getattr(importlib.import_module(module), name)
+    return cls, frozenset(cls().get_params())
 
 
 def _check_values(model: str, estimator: Any) -> None:

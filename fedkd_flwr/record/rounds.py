@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
 from dataclasses import dataclass, field
 
@@ -72,7 +71,7 @@ class RoundRecord:
 
     def to_json(self) -> tuple[str, bytes]:
         """Return the round as JSON text, indented as in a record, and as the bytes that its digest is made of."""
-        values = without_nan(dataclasses.asdict(self))
+        values = without_nan(self)
         return textwrap.indent(json_text(values), "  "), canonical(values)
 
     def line(self, num_rounds: int) -> str:

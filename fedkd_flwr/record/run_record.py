@@ -348,7 +348,7 @@ class RunRecord:
 
     def to_json_with(self, rounds: Sequence[tuple[str, bytes]]) -> str:
         """Return what `to_json` does, given the rounds as `RoundRecord.to_json` wrote them: most of them are old."""
-        rest = without_nan(dataclasses.asdict(dataclasses.replace(self, rounds=[])))
+        rest = without_nan(dataclasses.replace(self, rounds=[]))
         digest = digest_of(canonical(rest), *(data for _, data in rounds))
         text = json_text({**rest, "digest": digest})
         if not rounds:

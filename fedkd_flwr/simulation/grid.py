@@ -75,6 +75,10 @@ class InProcessGrid(Grid):
             ids.append(identity)
         return ids
 
+    def answered(self) -> list[str]:
+        """Return the ids of the messages whose replies wait to be pulled."""
+        return list(self._waiting)
+
     def _answered(self, message: Message) -> Message | None:
         """Return the reply of the node that a message is for; None where it is lost on its way."""
         TaskIdentity.node_id = node = message.metadata.dst_node_id

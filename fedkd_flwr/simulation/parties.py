@@ -7,6 +7,7 @@ Flower's own bytes, as they would to a SuperNode.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import queue
@@ -43,6 +44,7 @@ def _serve(pipe: Connection, log: str) -> None:
     from fedkd_flwr.app.client_app import app
 
     files.durable = False
+    gc.freeze()  # what was imported stays: collecting garbage need not look at it again and again
     if log:  # what models print, too
         write_to(log)
     parent, me = parent_process(), os.getpid()

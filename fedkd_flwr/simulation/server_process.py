@@ -14,10 +14,13 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fedkd_flwr import files
 from fedkd_flwr.simulation.watch import TOGETHER, Ended
+
+if TYPE_CHECKING:
+    from fedkd_flwr.record.run_record import RunRecord
 
 __all__ = ["main"]
 
@@ -116,6 +119,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.app.server_app import federate
     from fedkd_flwr.errors import FedkdError, explain
+    from fedkd_flwr.record.run_record import RunRecord
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
     from fedkd_flwr.simulation.parties import ProcessGrid, write_to
@@ -142,27 +146,27 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
         say("progress", kind=kind, round=number, answered=answered, asked=asked)
 
     grid = make_grid(values, run_id=int(run_id), log=str(log), progress=progress)
+    record = None
     try:
-        federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
+        record = federate(grid, Context(int(run_id), 0, {}, RecordDict(), values))
     except (Exception, KeyboardInterrupt) as error:
         import traceback
 
         traceback.print_exception(error)  # into the log; the record says how the run ended
     finally:
         grid.close()
-    ended = _ended(folder, config.name, log)
+    ended = _ended(folder, config.name, log, record or RunRecord.load(folder / "record.json"))
     say("end", **dataclasses.asdict(ended))
     return ended.status == "completed"
 
 
-def _ended(folder: Path, name: str, log: Path) -> Ended:
-    """Return how a run ended, as its record in a folder says."""
+def _ended(folder: Path, name: str, log: Path, record: RunRecord) -> Ended:
+    """Return how a run ended, as its record says."""
     from fedkd_flwr.data.look import note_lines
-    from fedkd_flwr.record.run_record import RunRecord
     from fedkd_flwr.report import results
     from fedkd_flwr.report.table import notes, summary_table, warnings
 
-    record, report = RunRecord.load(folder / "record.json"), folder / "report.html"
+    report = folder / "report.html"
     lead = results.figure_used(record, results.rows_used(record))
     balanced = lead == "balanced_accuracy"
     fixed = {rows: results.baseline(record, rows) for rows in results.ROWS}

@@ -6,7 +6,7 @@ import pytest
 from sample_claims import AT_SERVER, RECORD
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.app.model_cards import model_card, write_cards
+from fedkd_flwr.app.model_cards import model_card, write_server_card
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
@@ -124,10 +124,9 @@ def test_a_party_s_file_is_covered_by_no_claim_and_a_silo_knows_of_none(file, at
     assert "| learnt from | private rows of ann alone |" in text
 
 
-def test_a_run_s_folder_gets_a_card_beside_each_model(file, tmp_path):
+def test_a_run_s_folder_gets_a_card_beside_the_server_s_model_alone(file, tmp_path):
     (tmp_path / "parties").mkdir()
-    for name in ("model.fedkd", "parties/ann.model", "parties/ann.alone.model"):
+    for name in ("model.fedkd", "parties/ann.model"):
         (tmp_path / name).write_bytes(file.read_bytes())
-    write_cards(_record(), tmp_path)
-    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.card.md")}
-    assert found == {"model.card.md", "parties/ann.card.md", "parties/ann.alone.card.md"}
+    write_server_card(_record(), tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.card.md")] == ["model.card.md"]
