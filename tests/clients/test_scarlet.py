@@ -8,7 +8,7 @@ from score_runs import members, payload, run
 
 
 def test_the_parties_caches_are_the_server_s(tmp_path):
-    held = members(3, name="scarlet", state=tmp_path, make=model)
+    held = members(3, name="scarlet", state=tmp_path, make=model, keep_model=True)
     strategy, _ = run(held, "scarlet", rounds=5, cache_rounds=3)
     for one in held:
         kept = one.state.load().arrays
@@ -16,7 +16,7 @@ def test_the_parties_caches_are_the_server_s(tmp_path):
 
 
 def test_a_party_that_missed_a_round_gets_the_whole_cache(tmp_path, caplog):
-    held, lost = members(3, name="scarlet", state=tmp_path, make=model), {"round": 0}
+    held, lost = members(3, name="scarlet", state=tmp_path, make=model, keep_model=True), {"round": 0}
 
     def lose_one(node, reply):
         if node != 2 or reply.metadata.message_type != "train":
