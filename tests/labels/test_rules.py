@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from fedkd_flwr.labels.rules import RULES
+import pytest
+
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.labels.rules import RULES, rule_for
+from fedkd_flwr.labels.target import Target
 from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
 
 
@@ -13,3 +17,15 @@ def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row
     assert FedCTConfig.rule("send") == ", ".join(["labels", *(name for name in RULES if name not in named)])
     for config in (FedKTConfig, PATEConfig):
         assert config.rule("consensus") == "auto, majority, median, mean, density-ratio"
+
+
+def test_auto_is_the_median_for_grades_the_mean_for_numbers_and_itself_for_classes():
+    number, grades = Target(values=(1.0, 2.0), edges=(0.0, 1.5, 3.0)), Target(values=(1.0, 2.0, 3.0))
+    assert [rule_for("auto", of).name for of in (grades, number, None)] == ["median", "mean", "auto"]
+    assert rule_for("majority", grades) is RULES["majority"]
+
+
+@pytest.mark.parametrize("name", ["median", "mean"])
+def test_classes_without_an_order_have_neither_median_nor_mean(name):
+    with pytest.raises(ConfigError, match="consensus must be given for classes with an order"):
+        rule_for(name, None)
