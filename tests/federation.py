@@ -105,6 +105,15 @@ def quick_fedct(**keywords: Any) -> FedCT:
     return FedCT(config=config, public=public_set(), **keywords)
 
 
+def run_fedct(members: list[Party], *, rounds: int = 3, **settings: Any) -> tuple[FedCT, Any, InProcessGrid]:
+    """Run it with these parties; return it with what it returned and the grid."""
+    grid = fedct_grid(members, **{k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings})
+    config = FedCTConfig(**{"seed": 1, "nodes_stable_s": 1e-6, "steps_per_round": 20, **settings})
+    strategy = FedCT(config=config, public=public_set())
+    result = strategy.start(grid, num_rounds=rounds)
+    return strategy, result, grid
+
+
 def codes(record: RunRecord, server_round: int = 1) -> dict[str, str]:
     """Return why each party was left out of a round."""
     return {r.party: r.code for r in record.rounds[server_round - 1].rejected}

@@ -47,7 +47,7 @@ def run(
     fedkd server run --resume monday --wait
     """
     from fedkd_flwr.app.submit import status, submit
-    from fedkd_flwr.report.terminal import one_line
+    from fedkd_flwr.report.formatting import one_line
     from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
 
     find_own_modules()
@@ -86,7 +86,7 @@ def _wait(run_id: str, superlink: str, *, verbose: bool, quiet: bool, as_json: b
     """Show how far a run is until it ends, which silos refuse, and where its record is; or its whole log."""
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.app.submit import follow
-    from fedkd_flwr.report.terminal import one_line
+    from fedkd_flwr.report.formatting import one_line
 
     line = ProgressLine()
     show = (lambda _: None) if verbose or quiet else line.show

@@ -1,17 +1,41 @@
-"""What a party's algorithm hands back in one visit: its answer to a round, and what it is left with at the end."""
+"""What a party's algorithm hands back in one visit, and as bytes from the process that did the work.
+
+Reading these bytes runs no code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["Answer", "DumpedModel", "Finished"]
+__all__ = [
+    "Answer",
+    "DumpedModel",
+    "Finished",
+    "dump",
+    "pack_answer",
+    "pack_finished",
+    "pack_labels",
+    "pack_metrics",
+    "unpack_answer",
+    "unpack_finished",
+    "unpack_labels",
+    "unpack_metrics",
+    "weight",
+]
+
+logger = logging.getLogger("flwr.party")
 
 
 @dataclass(frozen=True)
@@ -51,3 +75,114 @@ class Finished:
     federated: Mapping[str, Metrics] | None = None  # how good ``model`` is; None where nobody has measured it yet
     # the model that learnt from its own rows alone; None where ``model`` is that one
     alone: Classifier | DumpedModel | None = None
+
+
+def dump(model: Classifier | DumpedModel) -> bytes:
+    """Return the model as bytes; none for one that no safe format holds, which then starts afresh each round."""
+    if isinstance(model, DumpedModel):
+        return model.data
+    from fedkd_flwr.models.serialize import dumps
+
+    try:
+        return dumps(model)
+    except ModelBytesError as error:
+        logger.warning("the model is not kept: %s", error)
+    except Exception:  # what private rows made of a model must not decide whether the party answers
+        logger.exception("the model is not kept")
+    return b""
+
+
+def weight(model: Classifier | DumpedModel) -> int:
+    """Return what an upload of the model would weigh, in bytes; 0 for a user's own that no safe format can hold."""
+    if isinstance(model, DumpedModel):
+        return model.weight
+    from fedkd_flwr.models.serialize import weigh
+
+    try:
+        return weigh(model)
+    except ModelBytesError as error:
+        logger.warning("the model is not weighed: %s", error)
+        return 0
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """Return an answer as bytes."""
+    arrays = {f"value.{name}": array for name, array in answer.values.items()}
+    arrays |= {f"kept.{name}": array for name, array in answer.kept.items()}
+    rest = {"metrics": dict(answer.metrics), "notes": [str(note) for note in answer.notes], "meta": dict(answer.meta)}
+    return _pack(arrays, rest, b"" if answer.model is None else dump(answer.model))
+
+
+def unpack_answer(data: bytes) -> Answer:
+    """Return the answer that `pack_answer` wrote, with its model as bytes."""
+    arrays, rest, model = _unpack(data)
+    return Answer(
+        values=_named(arrays, "value."),
+        kept=_named(arrays, "kept."),
+        metrics=rest["metrics"],
+        notes=rest["notes"],
+        meta=rest["meta"],
+        model=DumpedModel(model) if model else None,
+    )
+
+
+def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
+    """Return what a party is left with as bytes; ``weighed`` says whether an upload of its model is weighed too."""
+    rest = {
+        "solo": pack_metrics(finished.solo),
+        "federated": pack_metrics(finished.federated or {}),
+        "learnt": finished.learnt,
+        "weight": weight(finished.model) if weighed else 0,
+    }
+    alone = dump(finished.alone) if finished.alone is not None else b""
+    return _pack({"alone": np.frombuffer(alone, dtype=np.uint8)}, rest, dump(finished.model))
+
+
+def unpack_finished(data: bytes) -> Finished:
+    """Return what `pack_finished` wrote, with the models as bytes."""
+    arrays, rest, model = _unpack(data)
+    alone = arrays["alone"].tobytes()
+    return Finished(
+        model=DumpedModel(model, rest["weight"]),
+        solo=unpack_metrics(rest["solo"]),
+        learnt=rest["learnt"],
+        federated=unpack_metrics(rest["federated"]),
+        alone=DumpedModel(alone) if alone else None,
+    )
+
+
+def pack_metrics(measured: Mapping[str, Metrics]) -> dict[str, Any]:
+    """Return metrics by test rows as plain values."""
+    return {rows: found.as_dict() for rows, found in measured.items()}
+
+
+def unpack_metrics(packed: Mapping[str, Any]) -> dict[str, Metrics]:
+    """Return the metrics that `pack_metrics` made plain."""
+    return {rows: Metrics(**values) for rows, values in packed.items()}
+
+
+def pack_labels(work: Callable[[], NDArray[np.int16]]) -> bytes:
+    """Do the work, and return its labels as bytes."""
+    return _pack({"labels": work()}, {}, b"")
+
+
+def unpack_labels(data: bytes) -> NDArray[np.int16]:
+    """Return the labels that `pack_labels` wrote."""
+    labels: NDArray[np.int16] = _unpack(data)[0]["labels"]
+    return labels
+
+
+def _pack(arrays: dict[str, NDArray[Any]], rest: dict[str, Any], model: bytes) -> bytes:
+    arrays = {**arrays, "model": np.frombuffer(model, dtype=np.uint8)}
+    return StoredReply(arrays=arrays, metrics={"rest": json.dumps(rest)}).to_bytes()
+
+
+def _unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any], bytes]:
+    opened = StoredReply.from_bytes(data)
+    arrays = dict(opened.arrays)
+    model = arrays.pop("model").tobytes()
+    return arrays, json.loads(str(opened.metrics["rest"])), model
+
+
+def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.clients.answer import dump
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.packing import dump
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.labels.ratios import density_ratios, ratio_codes, steady_codes, with_classes_of

@@ -6,7 +6,7 @@ The other half, and the whole round, is `fedkd_flwr.strategies.dsfl`.
 from __future__ import annotations
 
 from fedkd_flwr.algorithms.dsfl import CARD
-from fedkd_flwr.clients.score_exchange import DigestClient
+from fedkd_flwr.clients.fedmd import DigestClient
 
 __all__ = ["DSFLClient"]
 

@@ -1,14 +1,49 @@
 """FedMD at a party: digest the averages of the last public rows, revisit its own rows, answer the next public rows.
 
-The other half, and the whole round, is `fedkd_flwr.strategies.fedmd`.
+DS-FL and SCARLET do the same. The other half, and the whole round, is `fedkd_flwr.strategies.fedmd`.
 """
 
 from __future__ import annotations
 
-from fedkd_flwr.algorithms.fedmd import CARD
-from fedkd_flwr.clients.score_exchange import DigestClient
+from typing import Any
 
-__all__ = ["FedMDClient"]
+from numpy.typing import NDArray
+
+from fedkd_flwr.algorithms.fedmd import CARD
+from fedkd_flwr.algorithms.score_exchange import DigestConfig
+from fedkd_flwr.clients.instruction import Instruction
+from fedkd_flwr.clients.score_exchange import ScoreClient
+from fedkd_flwr.clients.targets import Lesson, nothing_more
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["DigestClient", "FedMDClient"]
+
+
+class DigestClient(ScoreClient):
+    """A party that learns the averages by themselves, before or after its own rows. Parameters as in `ScoreClient`."""
+
+    def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train for T1 epochs."""
+        model.train_epochs(X, y, epochs=instruction.config.initial_epochs)
+
+    def improve(
+        self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
+    ) -> None:
+        """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
+        config: DigestConfig = instruction.config
+        last = nothing_more(instruction) and not config.final_own_rows
+        revisit = 0 if last else config.own_rows_epochs
+        if revisit and config.distillation_order == "revisit-first":
+            model.train_epochs(X, y, epochs=revisit)
+        digest, batch = config.distillation_epochs, config.distillation_batch
+        model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
+        if revisit and config.distillation_order == "digest-first":
+            model.train_epochs(X, y, epochs=revisit)
+
+    def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
+        """Train for T3 epochs as often as with the averages."""
+        if epochs := instruction.config.revisited(instruction.server_round):
+            model.train_epochs(X, y, epochs=epochs)
 
 
 class FedMDClient(DigestClient):

@@ -16,11 +16,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.answer import Finished
+from fedkd_flwr.clients.answer import Finished, dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.kept import claimed
-from fedkd_flwr.clients.packing import dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.permission import rows_enough
 from fedkd_flwr.clients.refusals import signed, told_cause

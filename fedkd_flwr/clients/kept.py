@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.answer import Answer, dump
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.packing import dump
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ModelBytesError, PartyNote
 from fedkd_flwr.models.classifier import Classifier

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
+from fedkd_flwr.clients.fedmd import DigestClient
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.score_exchange import DigestClient
 from fedkd_flwr.clients.targets import Lesson, averages, taught_by
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.wire.envelope import PublicSpec

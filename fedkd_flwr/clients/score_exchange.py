@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreExchangeConfig, with_answers
+from fedkd_flwr.algorithms.score_exchange import ScoreExchangeConfig, with_answers
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
@@ -34,7 +34,7 @@ from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
 from fedkd_flwr.wire.score_codec import encode_scores
 
-__all__ = ["DigestClient", "ScoreClient", "pretrain_on"]
+__all__ = ["ScoreClient", "pretrain_on"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -261,33 +261,6 @@ class ScoreClient(PartyClient):
             return None
         mechanism = config.mechanism(num_classes=self.party.public.num_classes)
         return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
-
-
-class DigestClient(ScoreClient):
-    """A party that learns the averages by themselves, before or after its own rows. Parameters as in `ScoreClient`."""
-
-    def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
-        """Train for T1 epochs."""
-        model.train_epochs(X, y, epochs=instruction.config.initial_epochs)
-
-    def improve(
-        self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
-    ) -> None:
-        """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
-        config: DigestConfig = instruction.config
-        last = nothing_more(instruction) and not config.final_own_rows
-        revisit = 0 if last else config.own_rows_epochs
-        if revisit and config.distillation_order == "revisit-first":
-            model.train_epochs(X, y, epochs=revisit)
-        digest, batch = config.distillation_epochs, config.distillation_batch
-        model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
-        if revisit and config.distillation_order == "digest-first":
-            model.train_epochs(X, y, epochs=revisit)
-
-    def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
-        """Train for T3 epochs as often as with the averages."""
-        if epochs := instruction.config.revisited(instruction.server_round):
-            model.train_epochs(X, y, epochs=epochs)
 
 
 def _refit(

@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.answer import Answer, pack_answer, unpack_answer
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
 from fedkd_flwr.clients.door import Leaving, Shown, Table, discloses
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction, opened, withholds
 from fedkd_flwr.clients.kept import held_by_server, hold_back, keep, kept_reply
-from fedkd_flwr.clients.packing import pack_answer, unpack_answer
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.permission import note_no_noise, permitted, require_charges, require_rows, rows_enough
 from fedkd_flwr.clients.refusals import code_of, refusal, short_cause, signed

@@ -1,4 +1,4 @@
-"""Density ratios: a party also says how much each public row looks like its rows of each class.
+"""Density ratios: a party also says how much each public row looks like its rows of each class; and the rule "auto".
 
 What it says is `fedkd_flwr.labels.ratios`, how that is added up `fedkd_flwr.labels.density`; here stands which answers
 count, and what votes where the public rows do not look like the parties' own.
@@ -21,7 +21,7 @@ from fedkd_flwr.labels.ratios import public_fit, ratios_of
 from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
 
-__all__ = ["DensityRatio"]
+__all__ = ["Auto", "DensityRatio"]
 
 _ESTIMATE_FROM = 3  # parties that tell classes apart: a confusion matrix needs them
 
@@ -83,6 +83,19 @@ class DensityRatio(ConsensusRule):
         """Return the class that each public row most looks like, ``ABSTAIN`` where it looks like none."""
         codes = beside["ratios"]
         return np.where(codes.any(axis=1), codes.argmax(axis=1), ABSTAIN).astype(np.int16)
+
+
+class Auto(ConsensusRule):
+    """The rule that a round's answers support; beside noise the majority, for which alone a claim counts votes."""
+
+    name: ClassVar[str] = "auto"
+    asks: ClassVar[str] = DensityRatio.name
+
+    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        """Return the consensus of the rule that the answers support, and why."""
+        if config.noisy:
+            return Majority().combine(ballot, config=config, rng=rng)
+        return DensityRatio(demanded=False).combine(ballot, config=config, rng=rng)
 
 
 def _cast(labels: Any, num_classes: int) -> NDArray[np.int64]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.auto import Auto
 from fedkd_flwr.labels.dawid_skene import DawidSkene
-from fedkd_flwr.labels.density_ratio import DensityRatio
+from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
 from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.mean import Mean
 from fedkd_flwr.labels.median import Median

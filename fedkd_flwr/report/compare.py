@@ -18,10 +18,9 @@ from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
-from fedkd_flwr.report.formatting import count, is_number, plain
+from fedkd_flwr.report.formatting import columns, count, is_number, plain
 from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
-from fedkd_flwr.report.terminal import columns
 
 __all__ = ["Comparison", "Difference", "compare"]
 

@@ -1,11 +1,12 @@
-"""How numbers and foreign text are written in the table, the pictures and the pages."""
+"""How numbers and foreign text are written in a terminal, the table, the pictures and the pages."""
 
 from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 
-__all__ = ["count", "is_number", "number", "plain", "rounds_text", "share", "size", "time_span"]
+__all__ = ["columns", "count", "is_number", "number", "one_line", "plain", "rounds_text", "share", "size", "time_span"]
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
@@ -105,3 +106,28 @@ def rounds_text(rounds: list[int]) -> str:
             runs.append([r])
     parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
     return f"round{'s' if len(kept) > 1 else ''} {', '.join(parts)}"
+
+
+def one_line(text: object) -> str:
+    r"""Return text as one printable line: names come from elsewhere, and a terminal obeys some of them.
+
+    >>> one_line("a\x1b[31mb")
+    'a?[31mb'
+    """
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def columns(rows: Sequence[Sequence[str]], *, left: int | None = None) -> list[str]:
+    """Return rows as lines: the first ``left`` columns aligned left, by default all, the others (numbers) right.
+
+    >>> columns([["name", "n"], ["a", "12"]], left=1)
+    ['name   n', 'a     12']
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if left is None or i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -9,9 +9,8 @@ from typing import Any
 
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.formatting import plain, share
+from fedkd_flwr.report.formatting import columns, plain, share
 from fedkd_flwr.report.status import run_status
-from fedkd_flwr.report.terminal import columns
 
 __all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
 

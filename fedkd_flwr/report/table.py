@@ -10,14 +10,13 @@ from collections.abc import Iterator
 
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import claims, results, run_privacy, traffic
-from fedkd_flwr.report.formatting import plain, rounds_text, share
+from fedkd_flwr.report.formatting import columns, plain, rounds_text, share
 from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
 from fedkd_flwr.report.own_rows import losers_warning
 from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.status import run_status
 from fedkd_flwr.report.summary import summary
-from fedkd_flwr.report.terminal import columns
 
 __all__ = ["notes", "summary_table", "warnings"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import HOME, make_folder, write_atomic
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 
 __all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "text_diff"]
 

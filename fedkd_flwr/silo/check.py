@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import FedkdError
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.stores.files import require_locks
 
 __all__ = [

@@ -20,7 +20,7 @@ from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.privacy.rounding import bound_text, least_text
-from fedkd_flwr.report.terminal import columns, one_line
+from fedkd_flwr.report.formatting import columns, one_line
 from fedkd_flwr.stores.book import FILE, HEAD, ledger_in
 from fedkd_flwr.stores.ledger import NO_NOISE
 

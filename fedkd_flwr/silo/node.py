@@ -39,7 +39,7 @@ from flwr.supernode.fleet_http_connection import http_request_response
 
 from fedkd_flwr.app.proxies import direct
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.check import Level
 from fedkd_flwr.silo.check_link import check_link, read_supernode_options

@@ -26,7 +26,7 @@ from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import Code, FedkdError, RefusalError, explain
 from fedkd_flwr.processes.limits import leaving_nothing
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
 from fedkd_flwr.silo.node_client import read_frames, write_frames
 

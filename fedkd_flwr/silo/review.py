@@ -14,7 +14,7 @@ from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.files import for_spreadsheets
-from fedkd_flwr.report.terminal import columns, one_line
+from fedkd_flwr.report.formatting import columns, one_line
 from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, held_in
 

@@ -7,33 +7,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from sklearn.naive_bayes import GaussianNB
+from hospital import figures, hospital_rows
 from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr as fk
 from fedkd_flwr.app.find_run import LOG, find_run
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
-from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.simulation.watch import Simulation, jobs
 
 TREE = DecisionTreeClassifier(max_depth=3)
 PLAIN = {"centralised": False, "progress": False}
-
-
-def hospital_rows(count=120, seed=0):
-    rng = np.random.default_rng(seed)
-    rows = pd.DataFrame(
-        {
-            "age": rng.integers(20, 90, count),
-            "bmi": rng.normal(26, 4, count).round(1),
-            "smoker": rng.choice(["yes", "no"], count),
-            "seen": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, count), unit="D"),
-            "hospital": rng.choice(["north", "south", "west"], count),
-        }
-    )
-    rows.loc[::17, "bmi"] = np.nan
-    rows["outcome"] = np.where(rows.age + 10 * (rows.smoker == "yes") > 60, "ill", "well")
-    return rows
 
 
 @pytest.fixture
@@ -49,40 +31,6 @@ def plain(tmp_path_factory):
     """Return the figures of a run on a frame, to which those of the same rows in other forms are equal."""
     folder = tmp_path_factory.mktemp("plain")
     return fk.simulate(hospital_rows(), label="outcome", parties="hospital", model=TREE, output_dir=folder, **PLAIN)
-
-
-def _figures(record):
-    """Return all that a run measured, and not how long it took."""
-    parties = [(p.name, p.class_counts, p.agreement, p.solo, p.federated) for p in record.parties]
-    return record.fingerprint, parties, record.server, record.centralised, [r.agreement for r in record.rounds]
-
-
-@pytest.mark.slow
-def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tmp_path):
-    rows = hospital_rows()
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    settings = {"algorithm": "fedct", "num_rounds": 2, "seed": 3, "output_dir": str(tmp_path)}
-    here = fk.simulate(
-        rows, label="outcome", parties="hospital", model={"north": "knn", "south": GaussianNB(), "west": TREE},
-        progress=False, **settings,
-    )  # fmt: skip
-    specs = "mixed:knn,sklearn.naive_bayes:GaussianNB,trees:shallow"
-    (tmp_path / "trees.py").write_text(
-        "from sklearn.tree import DecisionTreeClassifier\n"
-        "def shallow(seed): return DecisionTreeClassifier(max_depth=3, random_state=seed)\n"
-    )
-    words = {"dataset": "table", "table": str(tmp_path / "rows.csv"), "label": "outcome", "model": specs}
-    words |= {"partition-column": "hospital", **{key.replace("_", "-"): value for key, value in settings.items()}}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        simulation = Simulation()
-    try:
-        simulation.begin(jobs(words), processes=2)
-        ended = simulation.watch(lambda text: None)
-    finally:
-        simulation.end()
-    assert ended[0].status == "completed", ended[0].reason
-    assert _figures(RunRecord.load(ended[0].record)) == _figures(here.record)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +147,7 @@ def test_rows_in_any_form_are_read_alike(door, plain, tmp_path):
     apart = {name: part.drop(columns="hospital") for name, part in rows.groupby("hospital")}
     rows.to_csv(tmp_path / "rows.csv", index=False)
     for one in (tmp_path / "rows.csv", pa.Table.from_pandas(rows)):
-        assert _figures(door(one, label="outcome", parties="hospital").record) == _figures(plain.record)
+        assert figures(door(one, label="outcome", parties="hospital").record) == figures(plain.record)
     rows[:60].to_csv(tmp_path / "rows.csv", index=False)  # edited between two runs
     edited = door(tmp_path / "rows.csv", label="outcome", parties="hospital")
     assert edited.parties.filter(like="rows_of").sum().sum() == 30
@@ -213,7 +161,7 @@ def test_rows_in_any_form_are_read_alike(door, plain, tmp_path):
         door(folder, label="outcome"),
         door(sorted(folder.iterdir()), label="outcome"),
     ]
-    assert [_figures(other.record) == _figures(one.record) for other in others] == [True] * 3
+    assert [figures(other.record) == figures(one.record) for other in others] == [True] * 3
     arrays = {name: (part[["age", "bmi"]].to_numpy(), part.outcome == "ill") for name, part in apart.items()}
     assert door(arrays, algorithm="fedct", num_rounds=1).predict(arrays["north"][0]).dtype == bool
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from fedkd_flwr.labels import ABSTAIN, Ballot
-from fedkd_flwr.labels.auto import Auto
-from fedkd_flwr.labels.density_ratio import DensityRatio
+from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
 
 ROWS = 30
 TRUTH = np.arange(ROWS) % 3

@@ -298,7 +298,7 @@ def test_a_deadline_holds_without_proc_too(monkeypatch, tmp_path):
 
 def test_what_comes_back_is_json_and_arrays_and_never_a_pickle():
     source = Path(limits.__file__).read_text(encoding="utf-8") + Path(limits.__file__).parents[1].joinpath(
-        "clients", "packing.py"
+        "clients", "answer.py"
     ).read_text(encoding="utf-8")
     assert "import pickle" not in source
     assert json.loads(limits._told("FedkdError", Code.INTERNAL, "text")[1:])["code"] == "internal"

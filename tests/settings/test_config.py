@@ -505,31 +505,3 @@ def test_a_wrong_node_config_is_refused_with_its_key_the_rule_and_the_value(sett
     with pytest.raises(ConfigError) as caught:
         parse_node_config(settings)
     assert message in str(caught.value)
-
-
-def test_a_node_of_a_simulation_needs_no_more_than_what_flower_gives_it():
-    assert parse_node_config({"partition-id": 0, "num-partitions": 4}).simulated
-    assert not parse_node_config(SILO).simulated
-
-
-def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
-    node = parse_node_config(SILO)
-    assert (node.share_metrics, node.min_support) == ("", 10)
-    assert node.epsilon_budget == float("inf")
-    assert node.allow_algorithms == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("allow-vote-rules", "density-ratio, fedmd", "must name only density-ratio and probabilities, got 'fedmd'"),
-        ("allow-vote-rules", "majority", "must name only density-ratio and probabilities"),
-        ("allow-algorithms", "fedct,density-ratio", "must name algorithms alone, got 'density-ratio'"),
-    ],
-)
-def test_an_algorithm_is_no_vote_rule_and_allowing_one_never_allows_the_other(key, value, said):
-    node = {"party": "a", "data-path": "/a.csv", "public-path": "/p.csv"}
-    with pytest.raises(ConfigError, match=said):
-        parse_node_config(node | {key: value})
-    both = {"allow-algorithms": "fedct,noisy-sums", "allow-vote-rules": "density-ratio"}
-    assert parse_node_config(node | both).allow_algorithms == "fedct,noisy-sums"

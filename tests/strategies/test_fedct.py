@@ -2,13 +2,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from federation import Means, accuracies, fedct_grid, model, parties, party, public_set, rows
+from federation import accuracies, fedct_grid, parties, party, public_set, rows, run_fedct
 from flwr.app import Array
 
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.dawid_skene import DawidSkene
-from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
@@ -19,17 +18,8 @@ from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 
 
-def _run(members, *, rounds=3, **settings):
-    grid_settings = {k: settings.pop(k) for k in ("order", "tamper", "first_node_id") if k in settings}
-    config = FedCTConfig(seed=settings.pop("seed", 1), nodes_stable_s=1e-6, steps_per_round=20, **settings)
-    strategy = FedCT(config=config, public=public_set())
-    grid = fedct_grid(members, **grid_settings)
-    result = strategy.start(grid, num_rounds=rounds)
-    return strategy, result, grid
-
-
 def test_a_federation_agrees_and_every_party_reports_alone_and_together():
-    strategy, result, _ = _run(parties())
+    strategy, result, _ = run_fedct(parties())
     record = strategy.record
     assert record.status == "completed"
     assert record.rounds[0].answered == [f"party-{i:03d}" for i in range(5)]
@@ -38,39 +28,21 @@ def test_a_federation_agrees_and_every_party_reports_alone_and_together():
     assert (result.arrays["labels"].numpy() == strategy.exchange.consensus).all()
 
 
-def test_one_party_alone_is_local_training():
-    alone = party("only", *rows(30, seed=3))
-    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
-    strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
-    strategy.start(fedct_grid([alone]), num_rounds=2)
-    own = strategy.record.parties[0]
-    assert own.solo == own.federated
-    local = strategy.exchange.consensus
-    assert (local == alone_labels(alone)).all()
-
-
-def alone_labels(alone):
-    from fedkd_flwr.seeds import derive_seed
-
-    seed = derive_seed(derive_seed(1, alone.name), "model")
-    return alone.model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
-
-
 def test_the_order_of_parties_and_their_node_ids_change_nothing():
-    first, _, _ = _run(parties())
-    shuffled, _, _ = _run(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
+    first, _, _ = run_fedct(parties())
+    shuffled, _, _ = run_fedct(list(reversed(parties())), order=[3, 0, 4, 1, 2], first_node_id=77)
     assert (first.exchange.consensus == shuffled.exchange.consensus).all()
     assert accuracies(first) == accuracies(shuffled)
 
 
 def test_interpolating_learners_converge_and_the_run_stops_early_for_another_round_would_change_nothing():
-    strategy, _, grid = _run(parties(), rounds=10)
+    strategy, _, grid = run_fedct(parties(), rounds=10)
     assert strategy.exchange.finished_round is not None
     assert len(strategy.record.rounds) == strategy.exchange.finished_round < 10
     kinds = [m.metadata.message_type for m in grid.sent]
     assert kinds.count("evaluate") == 5
     # another round would indeed change nothing
-    whole, _, _ = _run(parties(), rounds=strategy.exchange.finished_round + 2, stop_when_converged=False)
+    whole, _, _ = run_fedct(parties(), rounds=strategy.exchange.finished_round + 2, stop_when_converged=False)
     assert (strategy.exchange.consensus == whole.exchange.consensus).all()
     assert accuracies(strategy) == accuracies(whole)
 
@@ -123,35 +95,12 @@ def _skewed():
 
 
 def test_a_quorum_that_labels_nothing_warns_and_the_run_goes_on():
-    strategy, _, _ = _run(_skewed(), consensus="qualified-majority", quorum=1.0, one_class_voters="count", rounds=2)
+    strategy, _, _ = run_fedct(
+        _skewed(), consensus="qualified-majority", quorum=1.0, one_class_voters="count", rounds=2
+    )
     assert strategy.record.rounds[0].labelled_share == 0.0
     assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 1, "quorum": 1.0})
     assert strategy.record.status == "completed"
-
-
-def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
-    pytest.importorskip("torch")
-
-    def net(*, seed):
-        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
-
-    kept, _, _ = _run(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
-    lost, _, _ = _run(parties(3, model=net), rounds=2)
-    assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
-    assert all(p.notes == [] for p in kept.record.parties)
-    assert all(p.notes == [Note("state-lost")] for p in lost.record.parties)
-    assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 6 + [".npz"] * 3
-
-
-def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state(tmp_path):
-    """skops knows no user types: a party trusts those of its own estimator in its own file, and no others."""
-
-    def own(*, seed):
-        return Classifier(Means(), num_classes=3)
-
-    strategy, _, _ = _run(parties(3, state=tmp_path, model=own, keep_model=True), rounds=2, stop_when_converged=False)
-    assert [len(r.answered) for r in strategy.record.rounds] == [3, 3]
-    assert all(p.notes == [] for p in strategy.record.parties)
 
 
 class TestDensityRatios:
@@ -169,7 +118,7 @@ class TestDensityRatios:
         return made
 
     def run(self, members, **settings):
-        return _run(members, consensus=settings.pop("consensus", "auto"), **settings)[0]
+        return run_fedct(members, consensus=settings.pop("consensus", "auto"), **settings)[0]
 
     def test_one_class_a_party_is_labelled_where_a_majority_knows_nothing(self, tmp_path):
         found = self.run(self.members(tmp_path), stop_when_converged=False)
@@ -255,7 +204,7 @@ def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_end
         return reply
 
     noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "label_epsilon": 3.0}
-    strategy, _, _ = _run(parties(4), rounds=1, tamper=tamper, consensus=consensus, **noise)
+    strategy, _, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus=consensus, **noise)
     (only,) = strategy.record.rounds
     left_out = [(r.party, r.code) for r in only.rejected]
     assert left_out == ([("party-000", "class-out-of-range")] if noise else [])

@@ -1,116 +1,16 @@
-"""FedMD at both ends: what a net is taught in each round, in which order, and what it then answers."""
+"""FedMD: nets learn from the averages of what other nets say."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from federation import handler, model, party, rows
-from grid import InProcessGrid
-
-from fedkd_flwr.clients import FedMDClient
-from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.strategies import FedMD, FedMDConfig
-from fedkd_flwr.wire.row_codec import decode_rows
-
-
-def net(*, seed):
-    return model(seed=seed, name="mlp", hidden=[8], lr=0.02, batch_size=16)
-
-
-def _members(count=2, *, state):
-    made = []
-    for i in range(count):
-        name = f"party-{i:03d}"
-        kept = PartyState(state, run_id="1", party=name)
-        made.append(party(name, *rows(20, seed=i), allow=frozenset({"fedmd"}), model=net, state=kept))
-    return made
-
-
-def _run(members, *, rounds=2, client=FedMDClient, **settings):
-    fast = {"initial_epochs": 3, "distillation_epochs": 1, "nodes_stable_s": 1e-6, "seed": 1}
-    strategy = FedMD(config=FedMDConfig(**{**fast, **settings}), public=members[0].public)
-    network = InProcessGrid(handler([client(p) for p in members]), [{}] * len(members))
-    strategy.start(network, num_rounds=rounds)
-    return strategy, network
+from score_runs import members, run
 
 
 @pytest.mark.parametrize("share", ["logits", "softmax"])
 def test_nets_learn_whatever_is_shared(tmp_path, share):
     pytest.importorskip("torch")
-    strategy, _ = _run(_members(state=tmp_path), answer_form=share, initial_epochs=12, rounds=2)
+    strategy, _ = run(members(state=tmp_path), answer_form=share, initial_epochs=12, rounds=2)
     assert strategy.record.status == "completed"
     assert strategy.record.mean_accuracies()["federated-common"] > 0.85
     assert strategy.record.rounds[-1].consensus_accuracy > 0.85
     assert strategy.claims == []
-
-
-class Watched(FedMDClient):
-    """Writes down what a net is taught, in order."""
-
-    log: list[tuple[int, str, object]]
-
-    def improve(self, model, X, y, lesson, instruction):
-        asked = decode_rows(instruction.arrays["previous"], num_public=self.party.public.num_rows)
-        assert np.array_equal(lesson.X, self.party.public.X[asked])
-        watched, log, at = Spy(model), Watched.log, instruction.server_round
-        super().improve(watched, X, y, lesson, instruction)
-        log += [(at, what, asked.tolist() if what == "digest" else None) for what in watched.calls]
-
-
-class Spy:
-    def __init__(self, net):
-        self.net, self.calls = net, []
-
-    def digest(self, *args, **keywords):
-        self.calls.append("digest")
-        self.net.digest(*args, **keywords)
-
-    def train_epochs(self, *args, **keywords):
-        self.calls.append("revisit")
-        self.net.train_epochs(*args, **keywords)
-
-
-@pytest.mark.parametrize("order", ["digest-first", "revisit-first"])
-def test_each_round_digests_the_last_round_s_rows_in_the_order_the_run_says(tmp_path, order):
-    """One published port digests the first subset for ever, another revisits first."""
-    pytest.importorskip("torch")
-    Watched.log = []
-    strategy, _ = _run(
-        _members(state=tmp_path), client=Watched, rounds=3, public_rows_per_round=20, distillation_order=order
-    )
-    per_party = Watched.log
-    digested = [(at, asked) for at, what, asked in per_party if what == "digest"]
-    expected = {2: 1, 3: 2}
-    for at, asked in digested:
-        last = expected.get(at, 2) if (at, asked) != (3, strategy.exchange.rows(3).tolist()) else 3
-        assert asked == strategy.exchange.rows(last).tolist()
-    # rounds 2 and 3 at both parties, and the end, which digests round 3
-    assert sorted(at for at, _ in digested) == [2, 2, 3, 3, 3, 3]
-    assert sum(asked == strategy.exchange.rows(3).tolist() for _, asked in digested) == 2
-    assert len({tuple(strategy.exchange.rows(i)) for i in (1, 2, 3)}) == 3
-    first = "digest" if order == "digest-first" else "revisit"
-    second = {"digest": "revisit", "revisit": "digest"}[first]
-    assert [what for _, what, _ in per_party] == [first, second] * 6
-
-
-def test_the_very_last_revisit_alone_can_be_left_out(tmp_path):
-    pytest.importorskip("torch")
-    Watched.log = []
-    _run(_members(state=tmp_path), client=Watched, rounds=2, public_rows_per_round=20, final_own_rows=False)
-    # round 2 at both parties, then the end at both
-    assert [what for _, what, _ in Watched.log] == ["digest", "revisit"] * 2 + ["digest"] * 2
-
-
-def test_one_round_without_revisit_or_digest_is_local_training(tmp_path):
-    """The first answers are those of a net that saw its own rows for T1 epochs."""
-    pytest.importorskip("torch")
-    members = _members(2, state=tmp_path)
-    strategy, _ = _run(members, rounds=1, answer_form="logits")
-    nets = []
-    for one in members:
-        seed = derive_seed(derive_seed(1, one.name), "model")
-        nets.append(
-            net(seed=seed).train_epochs(one.X, one.y, epochs=3).logits(one.public.X[strategy.exchange.average_rows])
-        )
-    assert np.allclose(strategy.exchange.average, np.mean(nets, axis=0), atol=1e-6)

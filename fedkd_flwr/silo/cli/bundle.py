@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.options import AsJson, print_json
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import build_bundle
 
 __all__ = ["bundle"]

@@ -103,7 +103,7 @@ def show(
     --------
     fedkd file show question.fedkd --key server.pub
     """
-    from fedkd_flwr.report.terminal import one_line
+    from fedkd_flwr.report.formatting import one_line
     from fedkd_flwr.silo.letters import public_key, read_letter
 
     letter = read_letter(file, {key.stem: public_key(key)} if key else None)

@@ -15,7 +15,7 @@ import typer
 from fedkd_flwr.cli.exit_codes import NOT_READY
 from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.report.terminal import one_line
+from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
 from fedkd_flwr.silo.cli.options import Insecure, Key, NodeWords, RootCertificates, node_options
 

@@ -12,8 +12,15 @@ from grid import InProcessGrid
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient
-from fedkd_flwr.clients.answer import Answer, DumpedModel, Finished
-from fedkd_flwr.clients.packing import pack_answer, pack_finished, unpack_answer, unpack_finished
+from fedkd_flwr.clients.answer import (
+    Answer,
+    DumpedModel,
+    Finished,
+    pack_answer,
+    pack_finished,
+    unpack_answer,
+    unpack_finished,
+)
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier

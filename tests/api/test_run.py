@@ -1,0 +1,40 @@
+"""A run in this process is the command line's, to the last digit."""
+
+import pytest
+from hospital import figures, hospital_rows
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import fedkd_flwr as fk
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.simulation.watch import Simulation, jobs
+
+TREE = DecisionTreeClassifier(max_depth=3)
+
+
+@pytest.mark.slow
+def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tmp_path):
+    rows = hospital_rows()
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    settings = {"algorithm": "fedct", "num_rounds": 2, "seed": 3, "output_dir": str(tmp_path)}
+    here = fk.simulate(
+        rows, label="outcome", parties="hospital", model={"north": "knn", "south": GaussianNB(), "west": TREE},
+        progress=False, **settings,
+    )  # fmt: skip
+    specs = "mixed:knn,sklearn.naive_bayes:GaussianNB,trees:shallow"
+    (tmp_path / "trees.py").write_text(
+        "from sklearn.tree import DecisionTreeClassifier\n"
+        "def shallow(seed): return DecisionTreeClassifier(max_depth=3, random_state=seed)\n"
+    )
+    words = {"dataset": "table", "table": str(tmp_path / "rows.csv"), "label": "outcome", "model": specs}
+    words |= {"partition-column": "hospital", **{key.replace("_", "-"): value for key, value in settings.items()}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        simulation = Simulation()
+    try:
+        simulation.begin(jobs(words), processes=2)
+        ended = simulation.watch(lambda text: None)
+    finally:
+        simulation.end()
+    assert ended[0].status == "completed", ended[0].reason
+    assert figures(RunRecord.load(ended[0].record)) == figures(here.record)

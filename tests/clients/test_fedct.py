@@ -1,0 +1,53 @@
+"""FedCT at a party: what it learns alone, and the state that it goes on from."""
+
+import pytest
+from federation import Means, fedct_grid, model, parties, party, public_set, rows, run_fedct
+
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.record.notes import Note
+from fedkd_flwr.strategies import FedCT, FedCTConfig
+
+
+def test_one_party_alone_is_local_training():
+    alone = party("only", *rows(30, seed=3))
+    config = FedCTConfig(seed=1, nodes_stable_s=1e-6)
+    strategy = FedCT(min_train_nodes=1, config=config, public=public_set())
+    strategy.start(fedct_grid([alone]), num_rounds=2)
+    own = strategy.record.parties[0]
+    assert own.solo == own.federated
+    local = strategy.exchange.consensus
+    assert (local == alone_labels(alone)).all()
+
+
+def alone_labels(alone):
+    from fedkd_flwr.seeds import derive_seed
+
+    seed = derive_seed(derive_seed(1, alone.name), "model")
+    return alone.model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
+
+
+def test_gradient_learners_continue_from_the_state_they_kept(tmp_path):
+    pytest.importorskip("torch")
+
+    def net(*, seed):
+        return model(seed=seed, name="mlp", hidden=[8], lr=0.01)
+
+    kept, _, _ = run_fedct(parties(3, state=tmp_path, model=net, keep_model=True), rounds=2)
+    lost, _, _ = run_fedct(parties(3, model=net), rounds=2)
+    assert kept.record.rounds[0].accuracy == lost.record.rounds[0].accuracy
+    assert all(p.notes == [] for p in kept.record.parties)
+    assert all(p.notes == [Note("state-lost")] for p in lost.record.parties)
+    assert sorted(f.suffix for f in (tmp_path / "runs" / "1" / "parties").iterdir()) == [".model"] * 6 + [".npz"] * 3
+
+
+def test_a_user_s_own_learner_that_continues_is_read_back_from_its_party_s_state(tmp_path):
+    """skops knows no user types: a party trusts those of its own estimator in its own file, and no others."""
+
+    def own(*, seed):
+        return Classifier(Means(), num_classes=3)
+
+    strategy, _, _ = run_fedct(
+        parties(3, state=tmp_path, model=own, keep_model=True), rounds=2, stop_when_converged=False
+    )
+    assert [len(r.answered) for r in strategy.record.rounds] == [3, 3]
+    assert all(p.notes == [] for p in strategy.record.parties)

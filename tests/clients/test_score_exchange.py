@@ -1,0 +1,200 @@
+"""A party that answers with scores: its one subset for ever, what it refuses, and what its changes refer to."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from federation import held_by_server, model
+from score_runs import members, run
+
+from fedkd_flwr.clients import FedMDClient
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.strategies import FedMDConfig
+from fedkd_flwr.wire.envelope import digest
+from fedkd_flwr.wire.records import open_instruction
+from fedkd_flwr.wire.row_codec import encode_rows
+
+
+def test_a_learner_without_logits_refuses_to_share_them(caplog):
+    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(Exception, match="wrong-config"):
+        run(members(make=model), answer_form="logits")
+    assert "model must be a torch net to share logits" in caplog.text
+
+
+def test_nfdp_learns_from_one_subset_for_ever_and_is_charged_once(tmp_path):
+    pytest.importorskip("torch")
+    held = members(state=tmp_path, ledger=True)
+    strategy, _ = run(held, subset_rows=5, rounds=3, party_rows=[20, 20])
+    expected = Subsampling(num_rows=20, subset_rows=5, replacement=True)
+    for member in held:
+        entries = [entry for entry in member.ledger.load().entries if entry.server_round]
+        kinds = [entry.events[0][0]["kind"] for entry in entries]
+        assert kinds == ["approximate", "no-op", "no-op"]
+        assert member.ledger.load().spent(expected.delta) == pytest.approx(expected.epsilon)
+        assert entries[0].neighbouring_relation == "add, remove or replace one record"
+        assert entries[1].mechanism.endswith("charged before")
+    (claim,) = strategy.claims
+    assert (claim.epsilon, claim.delta, claim.unit) == (expected.epsilon, expected.delta, "record")
+    assert any("at least 1 in 20" in note for note in claim.notes)
+    # another run, from the same folder: nothing is drawn or charged again
+    drawn = [SubsetStore(m.ledger).stored().tolist() for m in held]
+    again = [_at_run(m, tmp_path, "2") for m in held]
+    run(again, subset_rows=5, rounds=1)
+    assert [SubsetStore(m.ledger).stored().tolist() for m in again] == drawn
+    assert [m.ledger.load().entries[4].events[0][0]["kind"] for m in again] == ["no-op"] * 2
+
+
+def _at_run(member, state, run_id):
+    return replace(member, run_id=run_id, state=PartyState(state, run_id=run_id, party=member.name))
+
+
+class SeesRows(FedMDClient):
+    seen: set[bytes]
+
+    def begin(self, model, X, y, instruction):
+        SeesRows.seen |= {row.tobytes() for row in X}
+        super().begin(model, X, y, instruction)
+
+    def improve(self, model, X, y, lesson, instruction):
+        SeesRows.seen |= {row.tobytes() for row in X}
+        super().improve(model, X, y, lesson, instruction)
+
+
+def test_nfdp_shows_the_net_no_other_row(tmp_path):
+    pytest.importorskip("torch")
+    SeesRows.seen = set()
+    held = members(2, state=tmp_path, ledger=True)
+    run(held, subset_rows=4, rounds=2, client=SeesRows)
+    drawn = {m.X[i].tobytes() for m in held for i in SubsetStore(m.ledger).stored()}
+    assert SeesRows.seen == drawn
+    assert len(drawn) <= 8
+
+
+def _asked(member, server_round, **settings):
+    """Let a server ask one party whatever it likes."""
+    config = {
+        **FedMDConfig(initial_epochs=3, distillation_epochs=1, distillation_loss="cross-entropy").told(),
+        "algorithm": "fedmd",
+        "privacy": "party",
+        "fingerprint": member.public.fingerprint,
+        "payload": "indices",
+        "wire-version": 1,
+        "last-round": 0,
+        "server-round": server_round,
+    }
+    rows = encode_rows(np.arange(member.public.num_rows), num_public=member.public.num_rows)
+    return SeesRows(member).fit([rows], {**config, **settings})
+
+
+def test_a_net_that_learnt_all_rows_under_noise_is_not_continued_under_nfdp(tmp_path, caplog):
+    """Else a server has a net trained on everything for next to nothing, and then its answers without noise."""
+    pytest.importorskip("torch")
+    member = members(1, state=tmp_path, ledger=True)[0]
+    SeesRows.seen = set()
+    _asked(member, 1, **{"score-noise": "gaussian", "score-scale": 1e6})
+    assert len(SeesRows.seen) == 20
+    with caplog.at_level(logging.WARNING, logger="flwr.party"):
+        after_noise = _asked(member, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
+    assert "the kept model learnt from other rows than random subset of 1 of 20 rows" in caplog.text
+    fresh = _at_run(member, tmp_path, "2")
+    from_nothing = _asked(fresh, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
+    assert after_noise.tobytes() == from_nothing.tobytes()
+
+
+def test_a_subset_is_not_taken_of_rows_that_a_run_s_seed_put_in_order(tmp_path, caplog):
+    """Else the same row numbers mean other rows in every run, and the ledger is charged once."""
+    member = replace(members(1, state=tmp_path, ledger=True, make=model)[0], whole=False)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        arrays, _, metrics = _asked(member, 1, **{"subset-rows": 5, "subset-replacement": True})
+    assert (arrays, metrics["code"]) == ([], "bad-instruction")
+    assert "subset-rows must come with the same key in the run config" in caplog.text
+    assert SubsetStore(member.ledger).stored() is None
+
+
+def test_beside_nfdp_no_metric_leaves_a_silo_and_the_others_rows_are_its_own_test(tmp_path, caplog):
+    held = members(state=tmp_path, ledger=True, make=model, tests={})
+    with caplog.at_level(logging.INFO, logger="flwr.party"):
+        strategy, _ = run(held, subset_rows=5)
+    assert all(p.solo == p.federated == {} for p in strategy.record.parties)
+    assert all(r.accuracy == {} for r in strategy.record.rounds)
+    assert "own test rows: accuracy" in caplog.text
+    assert "epsilon 0.2440" in caplog.text.replace("0.244,", "0.2440,")
+
+
+def test_a_party_whose_subset_is_gone_refuses_to_draw_again(tmp_path, caplog):
+    held = members(3, state=tmp_path, ledger=True, make=model)
+    run(held, subset_rows=5, rounds=1)
+    with sqlite3.connect(held[0].ledger.path) as db:
+        db.execute("DELETE FROM parts WHERE name = 'draw'")
+    again = [_at_run(m, tmp_path, "2") for m in held]
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        strategy, _ = run(again, subset_rows=5, rounds=1)
+    assert [(r.party, r.code) for r in strategy.record.rounds[0].rejected] == [("party-000", "ledger-lost")]
+    assert "Restore" in caplog.text
+
+
+@pytest.mark.parametrize("other", [{"subset_rows": 6}, {"subset_rows": 5, "subset_replacement": False}])
+def test_a_party_that_drew_one_subset_refuses_another(tmp_path, caplog, other):
+    held = members(state=tmp_path, ledger=True, make=model)
+    run(held, subset_rows=5, rounds=1)
+    again = [_at_run(m, tmp_path, "2") for m in held]
+    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(Exception, match="subset-fixed"):
+        run(again, rounds=1, **other)
+    assert "Ask for subset-rows 5 and paper.subset-replacement true" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "code", "text"),
+    [
+        (
+            {"subset_rows": 21, "subset_replacement": False},
+            {"require_privacy": True},
+            "privacy-required",
+            "got all of the 21 that it is known to hold. Ask for fewer rows, or let this party say rows-at-least",
+        ),
+        ({"subset_rows": 5}, {"ledger": False}, "wrong-config", "Give this party a ledger"),
+        (
+            {"subset_rows": 20, "subset_replacement": False},
+            {"require_privacy": True},
+            "privacy-required",
+            "subset-rows must protect anybody at party-000",
+        ),
+        ({"subset_rows": 5}, {"budget": Budget(epsilon=1.0)}, "budget-exceeded", "privacy budget of party-000"),
+    ],
+)
+def test_a_subset_that_protects_nobody_or_is_not_remembered_is_refused(tmp_path, caplog, settings, changes, code, text):
+    held = members(state=tmp_path, make=model, **{"ledger": True, **changes})
+    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(Exception, match=code):
+        run(held, rounds=1, **settings)
+    assert text in caplog.text
+
+
+def test_a_budget_with_room_for_its_delta_lets_a_subset_pass(tmp_path):
+    held = members(state=tmp_path, ledger=True, make=model, budget=Budget(epsilon=1.0, delta=0.5))
+    strategy, _ = run(held, subset_rows=5, rounds=2)
+    assert [len(r.answered) for r in strategy.record.rounds] == [2, 2]
+
+
+def test_changes_refer_to_an_answer_only_where_it_was_paid_for_and_left(tmp_path):
+    """Else a server finds out what a refused answer was: by whether its guess is met with changes or with all."""
+    asked = members(state=tmp_path / "others", ledger=True, make=model)
+    _, network = run(asked, rounds=1, subset_rows=5, score_bits=4, send_changes=True)
+    arrays, config = open_instruction(network.sent[0].content)
+    member = members(state=tmp_path, ledger=True, make=model)[0]
+    FedMDClient(member).fit(arrays, config)
+    kept = member.state.load()
+    config |= {"server-round": 2, "last-round": 1, "base": digest(kept.arrays["kept.answered"]).hex()}
+
+    def refers(ledger):
+        return set(held_by_server(FedMDClient(replace(member, ledger=ledger)), arrays, config))
+
+    assert refers(member.ledger) == {"answered"}
+    assert refers(LedgerStore(tmp_path / "refused", party=member.name, data_digest="0" * 64)) == set()
