@@ -15,7 +15,7 @@ LIMITS = {
     "api": 1_054,
     "app": 3_740,
     "audit": 833,
-    "baselines": 1_980,
+    "baselines": 1_965,
     "checks": 176,
     "cli": 1_447,
     "clients": 3_448,

@@ -53,25 +53,9 @@ class SCAFFOLDConfig(LocalEpochsConfig):
 class FedDFConfig(LocalEpochsConfig):
     """Settings of FedDF."""
 
-    section: ClassVar[str] = "feddf"
-
-    server_epochs: int = setting(20, ge=1, le=10_000, section=PAPER)
-    """FedDF: passes of the server over all public rows in each round, with the net's own optimiser, started afresh."""
-
 
 class PFNMConfig(LocalEpochsConfig):
     """Settings of PFNM."""
-
-    section: ClassVar[str] = "pfnm"
-
-    gamma_0: float = setting(1.0, gt=0, le=1e6, section=PAPER)
-    """PFNM's gamma_0: larger gives the server's net more hidden units."""
-    variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
-    """PFNM's sigma^2: the variance of a party's weights around those of the server's unit."""
-    prior_variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
-    """PFNM's sigma_0^2: the variance of the weights of the server's units around zero."""
-    passes: int = setting(5, ge=1, le=1000, section=PAPER)
-    """PFNM: how often each party's units are matched anew."""
 
 
 class FedXGBBaggingConfig(ExchangeConfig):

@@ -110,7 +110,7 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
     keys = {key for key in keys if doubtful.search(key)}
     assert {"fedkt.level", "paper.gamma", "epsilon", "label-mechanism"} <= keys
     # PrivateKT, DP-FedAvg and noisy sums have no run without noise; drawn public rows are those of every run of a sweep
-    always = {"privatekt.round-epsilon", "paper.noise-multiplier", "paper.gamma-0"}
+    always = {"privatekt.round-epsilon", "paper.noise-multiplier"}
     assert keys - script.noise_keys() == {*always, "draw-public-epsilon"}
     others = {"seed", "model", "paper.ties", "consensus", "fedct.quorum", "answer-form", "score-bits"}
     assert not script.noise_keys() & others
