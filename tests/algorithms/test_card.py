@@ -279,7 +279,7 @@ def _made(config, **values):
 CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 
-PROBABILITIES_ALONE = {"answer_form": ("logits",), "distillation_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
+PROBABILITIES_ALONE = {"answer_form": ("logits",)}
 LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
 NO_NOISE = (
     "level",
@@ -369,7 +369,7 @@ def test_these_conditions_are_those_that_there_are():
         ("FedCTConfig", "quorum"),
         *(("FedKTConfig", name) for name in ("gamma", "sigma", "threshold", "sigma_threshold", "num_queries")),
         *(("PATEConfig", name) for name in ("max_answers", "learn_from")),
-        *(("FedMDConfig", name) for name in ("score_noise", "score_scale", "logit_bound")),
+        *(("FedMDConfig", name) for name in ("score_noise", "score_scale")),
         ("DDConfig", "score_scale"),
     } <= found
 

@@ -84,7 +84,6 @@ def test_half_of_each_party_s_rows_are_members_and_density_ratios_come_with_labe
         ({}, 5, "shadows must be even"),
         ({}, 2, "shadows must be a whole number >= 4"),
         ({"num-parties": 0}, 4, "simulation with num-parties"),
-        ({"algorithm": "fedmd", "send-changes": True, "score-bits": 8}, 4, "send-changes must be false"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(tmp_path, settings, shadows, match):

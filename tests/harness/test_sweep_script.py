@@ -79,13 +79,7 @@ NOISY = [
     {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "paper.sigma": 4.0, "fedkt.students-per-party": 2},
     {"algorithm": "fedct", "label-mechanism": "xor", "epsilon": 5.0},
     {"algorithm": "fedct", "label-mechanism": "auto", "paper.label-epsilon": 2.0},
-    {
-        "algorithm": "fedmd",
-        "score-noise": "laplace",
-        "paper.score-scale": 1.0,
-        "answer-form": "logits",
-        "paper.logit-bound": 5.0,
-    },
+    {"algorithm": "fedmd", "score-noise": "laplace", "paper.score-scale": 1.0, "answer-form": "logits"},
     {"algorithm": "fedmd", "subset-rows": 20, "paper.subset-replacement": False, "delta": 1e-4},
     {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "answer-form": "argmax"},
 ]

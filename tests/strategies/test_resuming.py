@@ -49,7 +49,7 @@ RUNS = {
     "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "consensus": "majority", **ON},
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
-    "fedmd": {**SCORES, "send-changes": True, "answer-form": "softmax", "score-bits": 8},
+    "fedmd": {**SCORES, "answer-form": "softmax", "score-bits": 8},
     "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
