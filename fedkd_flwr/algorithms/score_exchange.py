@@ -34,7 +34,6 @@ LOGIT_BOUND = 10.0
 """Under noise, logits are clipped to plus or minus this."""
 DISTILLATION_BATCH = 64
 """Rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
-_ANY_NOISE = ("laplace", "gaussian")
 Mechanism = RandomizedResponse | ScoreMechanism | NoNoise
 
 
@@ -64,9 +63,6 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
     """Noise that a party puts on the logits or probabilities it sends."""
-    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto", section=PAPER)
-    """Scale (Laplace) or standard deviation (Gaussian) of score-noise, in place of epsilon. auto: found from
-    epsilon."""
 
     @property
     def privacy(self) -> Privacy:
@@ -118,7 +114,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         if self.score_bits <= 8 and (self.answer_form == "logits" or self.score_noise != "none"):
             rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
             raise ConfigError(explain(keys["score_bits"], rule, self.score_bits, way_out))
-        self.check_one("score_scale", "label_epsilon", "epsilon")
+        self.check_given()
         if self.noisy and self.subset_rows:
             way_out = "Use noise, or a subset without noise."
             raise ConfigError(explain(keys["subset_rows"], "be 0 with noise", self.subset_rows, way_out))
@@ -149,8 +145,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         def make(scale: float) -> ScoreMechanism:
             return score_mechanism(noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
 
-        if self.score_scale:
-            return make(self.score_scale)
+        if self.noise_strength:
+            return make(self.noise_strength)
         from fedkd_flwr.privacy.cost.calibration import calibrate
 
         return calibrate(make, count=num_answers, epsilon=self.epsilon, delta=self.delta)
@@ -160,9 +156,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         found = self.mechanism(num_classes=num_classes, num_answers=self.batch(num_public) * num_rounds)
         if isinstance(found, NoNoise):
             return self
-        if isinstance(found, RandomizedResponse):
-            return self.changed(epsilon=0.0, label_epsilon=found.epsilon)
-        return self.changed(epsilon=0.0, score_scale=found.scale)
+        strength = found.epsilon if isinstance(found, RandomizedResponse) else found.scale
+        return self.changed(epsilon=0.0, noise_strength=strength)
 
 
 class DigestConfig(ScoreExchangeConfig):

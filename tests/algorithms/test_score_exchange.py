@@ -91,7 +91,7 @@ def test_an_answer_s_labels():
 
 
 def test_randomised_labels_are_averaged_without_their_bias():
-    settings = {**RESPONSE, "label_epsilon": 1.0}
+    settings = {**RESPONSE, "noise_strength": 1.0}
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
     reports = _labels(*[[0]] * 50, *[[1]] * 30, *[[2]] * 20)
     average, facts = _mean(reports, **settings)
@@ -103,7 +103,7 @@ def test_randomised_labels_are_averaged_without_their_bias():
 
 
 def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_probabilities():
-    config = ScoreExchangeConfig(score_noise="laplace", score_scale=0.5)
+    config = ScoreExchangeConfig(score_noise="laplace", noise_strength=0.5)
     rng, truth = np.random.default_rng(3), np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
     mechanism = config.mechanism(num_classes=3)
     noisy = [mechanism.privatize(truth, rng=rng).astype(np.float32) for _ in range(1000)]
@@ -118,7 +118,7 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
 
 def test_noisy_logits_stay_logits():
     answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
-    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", score_scale=1.0)
+    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", noise_strength=1.0)
     assert average.tolist() == [[10.0, -4.0, 0.5]]
 
 
@@ -155,12 +155,12 @@ def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, seed, sha
         ({}, "none", False, "probs", "probs", "cross-entropy"),
         ({"answer_form": "logits"}, "none", False, "logits", "logits", "l1-logits"),
         ({"answer_form": "argmax"}, "none", False, "probs", "labels", "cross-entropy"),
-        ({"score_noise": "laplace", "score_scale": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
+        ({"score_noise": "laplace", "noise_strength": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
         (
-            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 1.0},
+            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 1.0},
             *("party", True, "logits", "logits", "l1-logits"),
         ),
-        ({**RESPONSE, "label_epsilon": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
+        ({**RESPONSE, "noise_strength": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
         ({"subset_rows": 5}, "party", False, "probs", "probs", "cross-entropy"),
     ],
 )
@@ -192,17 +192,17 @@ def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
     [
         ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        ({"score_noise": "laplace", "score_scale": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
-        ({"score_noise": "gaussian", "score_scale": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
+        ({"score_noise": "laplace", "noise_strength": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
+        ({"score_noise": "gaussian", "noise_strength": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
         (
-            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.5},
+            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
             LaplaceScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
         (
-            {"answer_form": "logits", "score_noise": "gaussian", "score_scale": 0.5},
+            {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
             GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
-        ({**RESPONSE, "label_epsilon": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
+        ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],
 )
 def test_noise_is_as_given(settings, mechanism):
@@ -227,13 +227,7 @@ def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
     assert mechanism == config.mechanism(num_classes=3, num_answers=9)
     assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
     assert told.epsilon == 0.0
-    assert bool(told.label_epsilon) == ("label_mechanism" in settings)
-    assert bool(told.score_scale) == ("score_noise" in settings)
-    assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0) == config
-
-
-NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
+    assert told.changed(epsilon=4.0, noise_strength=0.0) == config
 
 
 # ------------------------------------------------------------------------------------------------ pooled rows
@@ -258,30 +252,30 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
     assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))
 
 
-NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
+NOISE = {"score_noise": "laplace", "noise_strength": 1.0}
+ALONE = "epsilon must be none beside paper.noise-strength"
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (
-            {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
+            {"label_mechanism": "randomized-response", "noise_strength": 1.0},
             "label-mechanism must be none for answer-form 'softmax', got 'randomized-response'. Use score-noise",
         ),
         (
-            {**RESPONSE, "label_mechanism": "xor", "label_epsilon": 1.0},
+            {**RESPONSE, "label_mechanism": "xor", "noise_strength": 1.0},
             "randomized-response where scores are averaged",
         ),
         ({"answer_form": "logits", "score_bits": 8}, "score-bits must be 16 or 32 for logits and noisy scores, got 8"),
         ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
-        ({"score_noise": "laplace"}, f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 0, epsilon 0. epsilon"),
-        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got paper.score-scale 1, paper.label-epsilon 0, epsilon 2"),
+        ({"score_noise": "laplace"}, "epsilon or paper.noise-strength must be given with noise, got 'none'. Epsilon"),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got 2.0"),
         (
-            {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
-            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 1.5",
+            {**RESPONSE, "noise_strength": 1.5, "epsilon": 2.0},
+            f"{ALONE}, got 2.0",
         ),
-        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
+        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be none without noise, got 1.0"),
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         ({"subset_replacement": False}, "paper.subset-replacement must be true without a subset, got False. It would"),
     ],

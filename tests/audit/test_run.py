@@ -24,7 +24,7 @@ def _config(tmp_path, **settings):
 def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     words = ["dev", "audit", "dataset=synthetic", "model=decision-tree", f"output-dir={tmp_path}", "partitioner=iid"]
     words += ["num-public=60", "num-private=120", "num-test=20", "dataset=synthetic(rows=200)", "num-rounds=1"]
-    words += ["label-mechanism=randomized-response", "paper.label-epsilon=0.01", "--parties", "2", "--shadows", "4"]
+    words += ["label-mechanism=randomized-response", "paper.noise-strength=0.01", "--parties", "2", "--shadows", "4"]
     with pytest.raises(SystemExit, match=r"^0$"):
         main([*words, "--output", str(tmp_path / "found.json")])
     printed = capsys.readouterr()

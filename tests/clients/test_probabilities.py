@@ -60,7 +60,7 @@ def test_they_leave_in_place_of_labels_where_they_are_asked_for_and_allowed(name
     assert "allow-vote-rules does not name probabilities: labels alone leave" in caplog.text
 
 
-@pytest.mark.parametrize("noise", [{"privacy": "server"}, {"label-mechanism": "xor", "label-epsilon": 1.0}])
+@pytest.mark.parametrize("noise", [{"privacy": "server"}, {"label-mechanism": "xor", "noise-strength": 1.0}])
 def test_a_server_that_asks_for_them_beside_noise_is_refused(noise):
     assert answer("fedct", member(), **noise) == ("", "bad-instruction", {})
 

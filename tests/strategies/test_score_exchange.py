@@ -230,7 +230,7 @@ def test_a_net_that_learnt_all_rows_under_noise_is_not_continued_under_nfdp(tmp_
     pytest.importorskip("torch")
     member = _members(1, state=tmp_path, ledger=True)[0]
     SeesRows.seen = set()
-    _asked(member, 1, **{"score-noise": "gaussian", "score-scale": 1e6})
+    _asked(member, 1, **{"score-noise": "gaussian", "noise-strength": 1e6})
     assert len(SeesRows.seen) == 20
     with caplog.at_level(logging.WARNING, logger="flwr.party"):
         after_noise = _asked(member, 2, **{"subset-rows": 1, "subset-replacement": True})[0][0]
@@ -320,9 +320,9 @@ def test_a_budget_with_room_for_its_delta_lets_a_subset_pass(tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"answer_form": "softmax", "score_noise": "gaussian", "score_scale": 0.01},
-        {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.01},
-        {"answer_form": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 20.0},
+        {"answer_form": "softmax", "score_noise": "gaussian", "noise_strength": 0.01},
+        {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.01},
+        {"answer_form": "argmax", "label_mechanism": "randomized-response", "noise_strength": 20.0},
     ],
 )
 def test_a_little_noise_changes_little_and_is_charged_for_every_row_and_round(tmp_path, settings):
@@ -354,7 +354,7 @@ def test_noise_for_a_target_keeps_to_it_over_all_rounds(tmp_path):
 
 def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_path):
     for settings, name in (
-        ({"score_noise": "laplace", "score_scale": 1.0}, "scores"),
+        ({"score_noise": "laplace", "noise_strength": 1.0}, "scores"),
         ({"subset_rows": 5}, "probs"),
     ):
         folder = tmp_path / name
