@@ -228,7 +228,7 @@ def fedkt_l2(canaries: int, *, client: Any = FedKTClient, teacher: Any = None, g
     public, coins = _public(2), _coins(canaries)
     made = {"teacher": lambda *, seed: teacher(Largest(), num_classes=2)} if teacher else {}
     clients = [client(_party(i, [0, int(coin)], public), **made) for i, coin in enumerate(coins)]
-    settings = {"level": "L2", "noise": "laplace", "gamma": gamma, "teachers_per_student": 2, "num_queries": 1}
+    settings = {"level": "L2", "noise": "laplace", "noise_strength": gamma, "teachers_per_student": 2, "num_queries": 1}
     strategy = FedKT(config=FedKTConfig(**QUICK, **settings), public=public, final_model=clients[0].party.model)
     said = _run(strategy, clients)
     epsilon, delta = _claim(strategy, "record")
@@ -257,14 +257,14 @@ def _whole_party(
 
 def fedct_response(canaries: int) -> Audited:
     """DP-FedCT by randomised response: two labels, in one round."""
-    settings = {"label_mechanism": "randomized-response", "label_epsilon": 1.0, "stop_when_converged": False}
+    settings = {"label_mechanism": "randomized-response", "noise_strength": 1.0, "stop_when_converged": False}
     strategy = FedCT(config=FedCTConfig(**QUICK, **settings), public=_public(3))
     return _whole_party(strategy, FedCTClient, canaries, lambda total: _apart(total, 2))
 
 
 def fedct_bits(canaries: int) -> Audited:
     """DP-FedCT by bit flips: two labels of two bits each, in one round."""
-    settings = {"label_mechanism": "xor", "label_epsilon": 1.0, "stop_when_converged": False}
+    settings = {"label_mechanism": "xor", "noise_strength": 1.0, "stop_when_converged": False}
     strategy = FedCT(config=FedCTConfig(**QUICK, **settings), public=_public(3))
     return _whole_party(strategy, FedCTClient, canaries, lambda total: _apart(total, 2))
 
@@ -275,7 +275,7 @@ def fedct_rounds(canaries: int) -> Audited:
     At a small delta a composed claim rests on events too rare for so few canaries; at delta 0.1 the same accounting can
     be tried.
     """
-    settings = {"label_mechanism": "randomized-response", "label_epsilon": 0.5, "stop_when_converged": False}
+    settings = {"label_mechanism": "randomized-response", "noise_strength": 0.5, "stop_when_converged": False}
     settings |= {"delta": 0.1}
     strategy = FedCT(config=FedCTConfig(**QUICK, **settings), public=_public(3))
     return _whole_party(strategy, FedCTClient, canaries, lambda t: int(_apart(t, 2) > 0), rounds=4, repeated=True)
@@ -304,7 +304,7 @@ def _as(kind: Any, made: Classifier) -> Classifier:
 
 def fedmd_laplace(canaries: int) -> Audited:
     """FedMD with Laplace noise on probabilities: one row asked."""
-    config = FedMDConfig(**QUICK, score_noise="laplace", score_scale=2.0, public_rows_per_round=1)
+    config = FedMDConfig(**QUICK, score_noise="laplace", noise_strength=2.0, public_rows_per_round=1)
 
     def guess(total: NDArray[np.float64]) -> int:
         zeros, ones = total.sum(axis=0)  # of one row: the others are 0
@@ -316,7 +316,7 @@ def fedmd_laplace(canaries: int) -> Audited:
 
 def dd_gaussian(canaries: int) -> Audited:
     """DD with Gaussian noise on probabilities: one row asked, and claimed at a large delta as in `fedct_rounds`."""
-    config = DDConfig(**QUICK, score_noise="gaussian", score_scale=2.0, public_rows_per_round=1, delta=0.1)
+    config = DDConfig(**QUICK, score_noise="gaussian", noise_strength=2.0, public_rows_per_round=1, delta=0.1)
     strategy = DD(config=config, public=_public(2))
     return _whole_party(strategy, DDClient, canaries, lambda total: int(_apart(total, 0.4) > 0), repeated=True)
 
@@ -374,7 +374,7 @@ def _at_the_server(
 
 def fedkt_l1(canaries: int, *, students: int = 1, gamma: float = 1.0) -> Audited:
     """FedKT L1, noisy counts released: beyond both counts the loss of Laplace noise is all there is."""
-    settings = {"level": "L1", "noise": "laplace", "gamma": gamma, "num_queries": 1, "learn_from": "counts"}
+    settings = {"level": "L1", "noise": "laplace", "noise_strength": gamma, "num_queries": 1, "learn_from": "counts"}
     settings |= {"students_per_party": students, "teachers_per_student": 1, "one_class_voters": "count"}
 
     def guess(released: Any) -> int:
@@ -388,7 +388,7 @@ def fedkt_l1(canaries: int, *, students: int = 1, gamma: float = 1.0) -> Audited
 
 def pate(canaries: int) -> Audited:
     """PATE, labels released: the canary agrees with the other teacher, or makes it a tie."""
-    settings = {"noise": "laplace", "gamma": 1.0, "num_queries": 1, "one_class_voters": "count"}
+    settings = {"noise": "laplace", "noise_strength": 1.0, "num_queries": 1, "one_class_voters": "count"}
     config = PATEConfig(**QUICK, **settings)
     return _at_the_server(PATE, PATEClient, config, [0], canaries, lambda released: int(released.labels[0] == 1))
 

@@ -61,7 +61,7 @@ SETTINGS: dict[str, dict[str, Config]] = {
             **FASHION,
             **EXCHANGES["fedct"],
             "label-mechanism": "randomized-response",
-            "paper.label-epsilon": 1.0,
+            "paper.noise-strength": 1.0,
         }
     },
 }

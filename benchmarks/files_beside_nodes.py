@@ -32,7 +32,7 @@ from fedkd_flwr.stores.saved_model import load  # noqa: E402
 
 SILOS = ("silo-1", "silo-2", "silo-3")
 L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3, "num-parties": 3}
-LEVELS = {"L0": L0, "L2": {**L0, "fedkt.level": "L2", "noise": "laplace", "paper.gamma": 0.1}}
+LEVELS = {"L0": L0, "L2": {**L0, "fedkt.level": "L2", "noise": "laplace", "paper.noise-strength": 0.1}}
 
 
 def by_nodes(net: Devnet, settings: dict[str, Any]) -> RunRecord:

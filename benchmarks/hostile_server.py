@@ -78,9 +78,9 @@ def _privatekt(rng: np.random.Generator) -> dict[str, Any]:
 def _noisy_scores(rng: np.random.Generator) -> dict[str, Any]:
     quick = {"initial_epochs": 1, "distillation_epochs": 1}
     if rng.integers(2):
-        return {"answer_form": "argmax", **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
+        return {"answer_form": "argmax", **quick, "label_mechanism": "randomized-response", "noise_strength": 1e-9}
     noise = str(rng.choice(["laplace", "gaussian"]))
-    return {"answer_form": "softmax", **quick, "score_noise": noise, "score_scale": 1e9}
+    return {"answer_form": "softmax", **quick, "score_noise": noise, "noise_strength": 1e9}
 
 
 def _subset(rng: np.random.Generator) -> dict[str, Any]:

@@ -52,7 +52,7 @@ CONFIG = {
     "num_parties": PARTIES,
     "centralised": False,
     "label_mechanism": "randomized-response",
-    "label_epsilon": EPSILON,
+    "noise_strength": EPSILON,
     "tracking": "jsonl",
 }
 WAYS = {

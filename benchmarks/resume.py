@@ -59,7 +59,7 @@ RUNS: dict[str, dict[str, Any]] = {
         "model": "decision-tree",
         "num-rounds": 8,
         "label-mechanism": "randomized-response",
-        "paper.label-epsilon": 0.5,
+        "paper.noise-strength": 0.5,
     },
     "fedkt-l2": {
         "algorithm": "fedkt",

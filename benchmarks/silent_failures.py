@@ -349,9 +349,9 @@ def noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
     """Return settings of noise that FedKT adds to votes."""
     noise = str(rng.choice(["laplace", "gaussian", "confident-gaussian"]))
     strength: dict[str, dict[str, Any]] = {
-        "laplace": {"gamma": 1e-9},
-        "gaussian": {"sigma": 1e9},
-        "confident-gaussian": {"threshold": 2.0, "sigma_threshold": 1e9, "sigma": 1e9},
+        "laplace": {"noise_strength": 1e-9},
+        "gaussian": {"noise_strength": 1e9},
+        "confident-gaussian": {"threshold": 2.0, "noise_strength": 1e9},
     }
     release = str(rng.choice(["labels", "counts"])) if noise != "confident-gaussian" else "labels"
     return {"noise": noise, "learn_from": release, **strength[noise]}
@@ -360,7 +360,7 @@ def noise_of_votes(rng: np.random.Generator) -> dict[str, Any]:
 def dp_fedct(rng: np.random.Generator) -> dict[str, Any]:
     """Return settings of FedCT with noise."""
     kind = str(rng.choice(["randomized-response", "xor"]))
-    return {"label_mechanism": kind, "label_epsilon": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
+    return {"label_mechanism": kind, "noise_strength": 1e-9, "steps_per_round": int(rng.integers(1, 6))}
 
 
 def privatekt(rng: np.random.Generator, most_rows: int = 3) -> dict[str, Any]:
@@ -379,7 +379,6 @@ def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
             "num_queries": int(rng.integers(1, PUBLIC_ROWS + 1)),
             "students_per_party": int(rng.integers(1, 3)),
             "teachers_per_student": int(rng.choice([1, 2, 3, 5, 25], p=[0.2, 0.3, 0.2, 0.2, 0.1])),
-            "unanswered_rows": str(rng.choice(["unused", "self-training"])),
             "party_models": bool(rng.integers(2)),
         }
     if name == "fedct":
@@ -392,9 +391,9 @@ def settings_of(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
         subset = {"subset_rows": int(rng.integers(1, 12)), "subset_replacement": bool(rng.integers(2))}
         return name, {"answer_form": share, **quick, **subset}
     if share == "argmax":
-        return name, {"answer_form": share, **quick, "label_mechanism": "randomized-response", "label_epsilon": 1e-9}
+        return name, {"answer_form": share, **quick, "label_mechanism": "randomized-response", "noise_strength": 1e-9}
     noise = str(rng.choice(["laplace", "gaussian"]))
-    return name, {"answer_form": share, **quick, "score_noise": noise, "score_scale": 1e9}
+    return name, {"answer_form": share, **quick, "score_noise": noise, "noise_strength": 1e9}
 
 
 def _told(name: str, settings: Mapping[str, Any], public: PublicSet) -> dict[str, Any]:

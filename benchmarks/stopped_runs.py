@@ -43,7 +43,7 @@ RUN = {
     "model": "decision-tree",
     "num-parties": SILOS,
     "label-mechanism": "randomized-response",
-    "paper.label-epsilon": 1.0,
+    "paper.noise-strength": 1.0,
     "round-timeout-s": 120.0,
 }
 

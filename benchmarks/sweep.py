@@ -34,9 +34,9 @@ from fedkd_flwr.report.claims import claim_of
 
 Runner = Callable[[dict[str, Any]], RunRecord]
 
-# Settings of noise that no card declares as such: the budget is a general setting, rows without an answer are mostly
-# those that a run with noise did not ask, and how a subset is drawn has no meaning without a subset.
-_FURTHER = ("server-epsilon-budget", "paper.unanswered-rows", "paper.subset-replacement")
+# Settings of noise that no card declares as such: the budget is a general setting, and how a subset is drawn has no
+# meaning without a subset.
+_FURTHER = ("server-epsilon-budget", "paper.subset-replacement")
 
 
 def noise_keys() -> frozenset[str]:
@@ -45,7 +45,7 @@ def noise_keys() -> frozenset[str]:
     They are the settings on which an algorithm's ``privacy`` depends, those of claims and of label noise, and those
     that may only be set beside another of them.
 
-    >>> {"epsilon", "fedkt.level", "paper.sigma", "paper.label-epsilon"} <= noise_keys()
+    >>> {"epsilon", "fedkt.level", "paper.noise-strength"} <= noise_keys()
     True
     """
     configs = [card.config for card in cards().values()]

@@ -28,11 +28,11 @@ SCHEMA = Schema(
 )
 NAMES = ("north", "south", "west")
 L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3}
-L1 = {**L0, "fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1}
+L1 = {**L0, "fedkt.level": "L1", "noise": "laplace", "paper.noise-strength": 0.1}
 PATE = {"algorithm": "pate", "model": "decision-tree", "seed": 3}
-NOISY_PATE = {**PATE, "noise": "laplace", "paper.gamma": 0.1}
+NOISY_PATE = {**PATE, "noise": "laplace", "paper.noise-strength": 0.1}
 FEDCT = {"algorithm": "fedct", "model": "decision-tree", "seed": 3, "num-rounds": 3, "consensus": "majority"}
-L2 = {**L0, "fedkt.level": "L2", "noise": "laplace", "paper.gamma": 0.1}
+L2 = {**L0, "fedkt.level": "L2", "noise": "laplace", "paper.noise-strength": 0.1}
 
 
 def make_key(name, folder):

@@ -18,7 +18,7 @@ CONFIG = {**FedCTConfig(steps_per_round=5).told(), **WIRE, "algorithm": "fedct"}
 KT = {**FedKTConfig(students_per_party=2, teachers_per_student=5).told(), **WIRE, "algorithm": "fedkt"}
 
 
-RESPONSE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0, steps_per_round=2).told()
+RESPONSE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0, steps_per_round=2).told()
 
 
 NFDP = FedMDConfig(subset_rows=8, initial_epochs=1, distillation_epochs=1, answer_form="argmax").told()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from fedkd_flwr.privacy.noise.labels import LabelNoise, label_mechanism
 from fedkd_flwr.privacy.noise.none import NoNoise
 
 __all__ = [
-    "LABEL_MECHANISMS",
     "ClaimConfig",
     "EpsilonConfig",
     "LabelNoiseConfig",
@@ -46,8 +45,6 @@ __all__ = [
 ]
 
 LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
-LABEL_MECHANISMS = get_args(LabelMechanism)[1:]
-"""Those that do something to a label."""
 _DROP_IT = "It would be ignored: drop it, or choose a noise."
 
 
@@ -153,14 +150,32 @@ class EpsilonConfig(ClaimConfig):
     """Noise that is found from what it may cost."""
 
     epsilon: float = setting(0.0, ge=0, first=True, zero="none")
-    """What the noise of the whole run may cost: its strength is found from this. none: no noise, or a strength in
-    [paper]."""
+    """What the noise of the whole run may cost: its strength is found from this. none: no noise, or
+    paper.noise-strength."""
+    noise_strength: float = setting(0.0, ge=0, told=True, zero="auto", section=PAPER)
+    """The noise in place of epsilon. On labels: epsilon of one label. On votes: gamma of Laplace noise, whose scale is
+    1 / gamma votes, or a standard deviation in votes. On scores: scale or standard deviation. In DP-FedAvg and noisy
+    sums: standard deviation, in clipping norms or in what one record moves. auto: found from epsilon; without one 1 in
+    DP-FedAvg, and that of epsilon 1 in noisy sums."""
 
     def check(self) -> None:
-        """Refuse an epsilon of no noise."""
+        """Refuse a strength of no noise, and two of one noise."""
         super().check()
-        if self.epsilon and not self.noisy:
-            raise ConfigError(explain(self.keys()["epsilon"], "be 0 without noise", self.epsilon, _DROP_IT))
+        keys = self.keys()
+        for name in ("epsilon", "noise_strength"):
+            if (seen := getattr(self, name)) and not self.noisy:
+                rule = f"be {self.zeros()[keys[name]]} without noise"
+                raise ConfigError(explain(keys[name], rule, seen, _DROP_IT))
+        if self.epsilon and self.noise_strength:
+            rule, way_out = f"be none beside {keys['noise_strength']}", "Give one: epsilon is for the whole run."
+            raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, way_out))
+
+    def check_given(self) -> None:
+        """Refuse a noise without a strength."""
+        if self.noisy and not (self.epsilon or self.noise_strength):
+            rule, way_out = "be given with noise", "Epsilon is for the whole run; the strength is found from it."
+            keys = self.keys()
+            raise ConfigError(explain(f"{keys['epsilon']} or {keys['noise_strength']}", rule, "none", way_out))
 
 
 class LabelNoiseConfig(EpsilonConfig):
@@ -169,20 +184,16 @@ class LabelNoiseConfig(EpsilonConfig):
     label_mechanism: LabelMechanism = setting("none", told=True, first=True)
     """Noise that a party puts on each label before it leaves; auto takes what leaves less noise in the votes. Where
     scores are exchanged: randomized-response alone, with answer-form argmax."""
-    label_epsilon: float = setting(
-        0.0, ge=0, told=True, only={"label_mechanism": LABEL_MECHANISMS}, zero="none", section=PAPER
-    )
-    """Epsilon of one label's noise, in place of epsilon, the whole run's. none: found from epsilon."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
-        """Return what is done to each label; found from ``epsilon`` where no epsilon of a label is given.
+        """Return what is done to each label; found from ``epsilon`` where no strength is given.
 
         ``num_labels`` are those that ``epsilon`` covers together: of all rounds.
         """
         if self.label_mechanism == "none":
             return NoNoise()
-        if self.label_epsilon:
-            return label_mechanism(self.label_mechanism, epsilon=self.label_epsilon, num_classes=num_classes)
+        if self.noise_strength:
+            return label_mechanism(self.label_mechanism, epsilon=self.noise_strength, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
         found: LabelNoise = calibrate_labels(
@@ -193,16 +204,6 @@ class LabelNoiseConfig(EpsilonConfig):
             num_classes=num_classes,
         )
         return found
-
-    def check_one(self, *strengths: str) -> None:
-        """Refuse a noise with no strength, or with two."""
-        given = [name for name in strengths if getattr(self, name)]
-        if self.noisy and len(given) != 1:
-            keys = self.keys()
-            seen = ", ".join(f"{keys[name]} {getattr(self, name):g}" for name in strengths)
-            way_out = "epsilon is for the whole run, the others for one answer."
-            rule = "be given, exactly one of them, with noise"
-            raise ConfigError(explain(" or ".join(keys[name] for name in strengths), rule, seen, way_out))
 
 
 class StepsConfig(ExchangeConfig):

@@ -58,7 +58,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     def check(self) -> None:
         """Refuse a noise without a strength, and a rule that needs labels where noise makes bits of them."""
         super().check()
-        self.check_one("label_epsilon", "epsilon")
+        self.check_given()
         if RULES[self.consensus].reads_labels and self.label_mechanism not in ("none", "randomized-response"):
             way_out = 'Use label-mechanism "randomized-response" with it, or another consensus.'
             raise ConfigError(explain("consensus", f"work with {self.label_mechanism}", self.consensus, way_out))
@@ -73,7 +73,7 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
         if isinstance(found, NoNoise):
             return self
         name = "xor" if isinstance(found, BitFlip) else "randomized-response"
-        return self.changed(label_mechanism=name, label_epsilon=found.epsilon, epsilon=0.0)
+        return self.changed(label_mechanism=name, noise_strength=found.epsilon, epsilon=0.0)
 
 
 def aggregate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, Self
 
 from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
-from fedkd_flwr.algorithms.one_shot_vote import STRENGTHS, OneShotVoteConfig, fit_pooled
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
 
@@ -85,8 +85,8 @@ class FedKTConfig(OneShotVoteConfig):
         plan = self.party_plan(num_public, num_classes)
         if not plan.adds_noise:
             return self.changed(**self.quiet(), **counts, level="L0")
-        found = {name: getattr(plan.mechanism, name, 0.0) for name in STRENGTHS}
-        return self.changed(**counts, **found, epsilon=0.0, num_queries=plan.num_queries)
+        strength = getattr(plan.mechanism, "gamma" if self.noise == "laplace" else "sigma")
+        return self.changed(**counts, noise_strength=strength, epsilon=0.0, num_queries=plan.num_queries)
 
 
 CARD = Card(

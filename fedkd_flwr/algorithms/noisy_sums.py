@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig
-from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 
@@ -42,9 +41,6 @@ class NoisySumsConfig(EpsilonConfig):
 
     section: ClassVar[str] = "noisy-sums"
 
-    noise_multiplier: float = setting(0.0, ge=0, le=1e6, told=True, zero="auto", section=PAPER)
-    """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
-    auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""
     bins: int = setting(10, ge=2, le=100, told=True)
     """Noisy sums: bins of a numeric column whose bins the schema does not say; public rows fill them equally."""
     learn: Literal["auto", "naive-bayes", "public-rows"] = setting("auto")
@@ -58,22 +54,14 @@ class NoisySumsConfig(EpsilonConfig):
         """Noise is always added, by each party to its own counts."""
         return "party"
 
-    def check(self) -> None:
-        """Refuse a noise that is given twice."""
-        super().check()
-        if self.epsilon and self.noise_multiplier:
-            keys = self.keys()
-            rule = f"be 0 beside {keys['noise_multiplier']}"
-            raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, "Give one of them."))
-
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: the noise is found."""
-        found = self.noise_multiplier or _calibrated(self.epsilon or _USUAL_EPSILON, self.delta)
-        return self.changed(noise_multiplier=found, epsilon=0.0)
+        found = self.noise_strength or _calibrated(self.epsilon or _USUAL_EPSILON, self.delta)
+        return self.changed(noise_strength=found, epsilon=0.0)
 
     def mechanism(self, columns: int) -> NoisyCounts:
         """Return the noise on the counts of so many columns, once it is found."""
-        return NoisyCounts(sigma=self.noise_multiplier * math.sqrt(2 * columns), tables=columns)
+        return NoisyCounts(sigma=self.noise_strength * math.sqrt(2 * columns), tables=columns)
 
 
 @lru_cache(maxsize=16)
@@ -109,7 +97,7 @@ def aggregate(
     ``public_cells``, (num_public, num_columns), the cells that the public rows are in; ``noises`` how often noise was
     added to what is summed up here.
 
-    >>> answers, config = [np.array([[90, 10], [20, 80]])], NoisySumsConfig(noise_multiplier=0.001, learn="naive-bayes")
+    >>> answers, config = [np.array([[90, 10], [20, 80]])], NoisySumsConfig(noise_strength=0.001, learn="naive-bayes")
     >>> _, scores, prior, _ = aggregate(answers, config=config, sizes=[2], public_cells=np.array([[0], [1]]), noises=1)
     >>> (scores + prior).argmax(axis=1).tolist()
     [0, 1]

@@ -14,15 +14,7 @@ from fedkd_flwr.labels.rules import LastRuleName
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.noise.plan import NOISES, NoisyAnswers, NoisyVotes, QuietVotes, make_noise
 
-__all__ = ["STRENGTHS", "OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept"]
-
-STRENGTHS = ("gamma", "sigma", "threshold", "sigma_threshold")
-_TAKES = {
-    "none": (),
-    "laplace": ("gamma",),
-    "gaussian": ("sigma",),
-    "confident-gaussian": ("threshold", "sigma_threshold", "sigma"),
-}
+__all__ = ["OneShotVoteConfig", "aggregate", "fit_as_long", "fit_pooled", "kept"]
 
 
 class OneShotVoteConfig(VotersConfig, EpsilonConfig):
@@ -39,29 +31,14 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     alone."""
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)
     """Noise on the counts of votes: in FedKT and PATE."""
-    gamma: float = setting(0.0, ge=0, told=True, only={"noise": ("laplace",)}, zero="auto", section=PAPER)
-    """Laplace noise on vote counts: its scale is 1 / gamma votes, in place of epsilon. auto: found from epsilon."""
-    sigma: float = setting(
-        0.0, ge=0, told=True, only={"noise": ("gaussian", "confident-gaussian")}, zero="auto", section=PAPER
-    )
-    """Gaussian noise on vote counts: its standard deviation in votes, in place of epsilon. auto: found from epsilon."""
     threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="none")
-    """With confident-gaussian noise: a public row gets a label where its largest count, plus noise, reaches so many
-    votes."""
-    sigma_threshold: float = setting(
-        0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="auto", section=PAPER
-    )
-    """With confident-gaussian noise: its standard deviation, in votes, on the count that threshold judges. auto: three
-    times that of other counts, found from epsilon."""
+    """With confident-gaussian noise: a public row gets a label where its largest count, plus noise of three times
+    that on the counts, reaches so many votes."""
     num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
     """With noise on votes: how many public rows are asked, drawn before any vote is seen. all: each one."""
-    max_answers: int = setting(0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="all", section=PAPER)
-    """With confident-gaussian noise: asking ends after so many answers. all: no end before num-queries."""
     learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
     """With noise on votes: learn from the noisy winners (labels) or from the noisy counts, which tell more. They cost
     the same, but for Laplace noise on two classes, where winners cost less."""
-    unanswered_rows: Literal["unused", "self-training"] = setting("unused", told=True, section=PAPER)
-    """Public rows to which a noisy vote gave no answer: not used, or labelled by a first model for a second one."""
 
     @property
     def votes_per_party(self) -> int:
@@ -69,22 +46,13 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         return 1
 
     def check(self) -> None:
-        """Refuse a noise without a strength, or with two."""
+        """Refuse a noise without a strength, or without the threshold it takes."""
         super().check()
-        keys = self.keys()
-        takes = _TAKES[self.noise]
-        found = [name for name in takes if name != "threshold"]  # a threshold is a choice, not a noise
-        if self.epsilon:
-            if any(getattr(self, name) for name in found):
-                rule = f"be given without {', '.join(keys[name] for name in found)}"
-                raise ConfigError(explain(keys["epsilon"], rule, self.epsilon, "Give one."))
-            if "threshold" in takes and not self.threshold:
-                way_out = "Give the votes a class must have to be answered, say 0.6 of all."
-                raise ConfigError(explain(keys["threshold"], f"be > 0 with noise {self.noise!r}", 0.0, way_out))
-        elif not all(getattr(self, name) for name in takes):
-            way_out = "Give epsilon instead to have the noise found."
-            name = " and ".join(keys[name] for name in takes)
-            raise ConfigError(explain(name, f"be > 0 with noise {self.noise!r}", 0.0, way_out))
+        if self.noise == "confident-gaussian" and not self.threshold:
+            way_out = "Give the votes a class must have to be answered, say 0.6 of all."
+            raise ConfigError(explain(self.keys()["threshold"], f"be > 0 with noise {self.noise!r}", 0.0, way_out))
+        if self.noise != "none":  # an algorithm says itself where it lacks one
+            self.check_given()
 
     def plan(self, *, votes: int, num_public: int, num_classes: int, times: int = 1, unit: int = 1) -> NoisyVotes:
         """Return the noisy vote these settings ask for, where one neighbouring change moves ``votes`` votes.
@@ -96,20 +64,17 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
         if not queries <= num_public:
             way_out = f"Lower num-queries to at most {num_public}."
             raise ConfigError(explain("num-queries", f"be at most {num_public} (public rows)", queries, way_out))
-        counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit}
+        counted: dict[str, Any] = {"votes": votes, "counts_per_vote": unit, "threshold": self.threshold}
         if self.noise == "laplace":
             counted["winner_of_two"] = num_classes == 2 and self.learn_from == "labels"
-        strength = {name: getattr(self, name) for name in STRENGTHS}
-        if all(strength[name] for name in _TAKES[self.noise]):  # always so at a party, which is told no epsilon
-            mechanism: Any = make_noise(self.noise, **counted, **strength)
+        if self.noise_strength:  # always so at a party, which is told no epsilon
+            mechanism: Any = make_noise(self.noise, strength=self.noise_strength, **counted)
         else:
             from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 
-            counted |= {"epsilon": self.epsilon, "delta": self.delta, "threshold": self.threshold}
+            counted |= {"epsilon": self.epsilon, "delta": self.delta}
             mechanism = calibrate_votes(self.noise, num_queries=queries * times, **counted)
-        return NoisyVotes(
-            mechanism=mechanism, num_queries=queries, max_answers=self.max_answers, release=self.learn_from
-        )
+        return NoisyVotes(mechanism=mechanism, num_queries=queries, release=self.learn_from)
 
     def server_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
         """Return what the server does to the parties' votes."""
@@ -119,7 +84,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
 
     def quiet(self) -> dict[str, Any]:
         """Return the default of every setting that speaks of noise."""
-        names = ("noise", *STRENGTHS, "num_queries", "max_answers", "learn_from", "epsilon", "delta")
+        names = ("noise", "noise_strength", "threshold", "num_queries", "learn_from", "epsilon", "delta")
         return {name: self.default(name) for name in names}
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:

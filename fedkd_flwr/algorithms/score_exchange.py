@@ -12,25 +12,28 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import PAPER, Privacy, setting
 from fedkd_flwr.algorithms.exchange import LabelNoiseConfig
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.party_weights import WEIGHTINGS, WeightingName
-from fedkd_flwr.labels.scores import onto_simplex, quantise
+from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
 
 __all__ = [
+    "DISTILLATION_BATCH",
+    "LOGIT_BOUND",
     "DigestConfig",
     "ScoreExchangeConfig",
     "ScoreFacts",
     "aggregate",
     "as_labels",
     "passes_on_pooled",
-    "with_answers",
 ]
 
 USUAL_BATCH = 5000
-_ANY_NOISE = ("laplace", "gaussian")
+LOGIT_BOUND = 10.0
+"""Under noise, logits are clipped to plus or minus this."""
+DISTILLATION_BATCH = 64
+"""Rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
 Mechanism = RandomizedResponse | ScoreMechanism | NoNoise
 
 
@@ -46,22 +49,9 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     public_rows_per_round: int = setting(0, ge=0, zero="auto")
     """How many public rows a round of scores asks for, drawn from the seed. auto: 5,000, or all where there are
     fewer."""
-    distillation_loss: Literal["auto", "cross-entropy", "l1-logits", "mse-probs"] = setting(
-        "auto", told=True, section=PAPER
-    )
-    """How nets compare their answers with the averages. auto: logits by L1 distance where they are shared; else
-    cross-entropy, and in DD the squared difference of probabilities."""
-    aggregation_weights: WeightingName = setting("equal", section=PAPER)
-    """How much each party counts in averages of scores: equally, as published; by its agreement with the majority; or
-    by how probable its labels are."""
     score_bits: Literal[32, 16, 8, 4, 2, 1] = setting(32, told=True)
     """Precision of the scores that parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits
     (CFD)."""
-    average_bits: Literal[0, 32, 16, 8, 4, 2, 1] = setting(0, told=True, section=PAPER, zero="auto")
-    """Precision of the averages of scores that go down. auto: that of score-bits; 16 where labels are averaged."""
-    send_changes: bool = setting(False, told=True, only={"score_bits": (8, 4, 2, 1), "answer_form": ("softmax",)})
-    """With score-bits of 8 or fewer: send what changed since a row was last answered (CFD), where both ends hold that
-    answer."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True, section=PAPER)
     """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: it starts at
     random."""
@@ -73,13 +63,6 @@ class ScoreExchangeConfig(LabelNoiseConfig):
         "none", told=True, only={"answer_form": ("logits", "softmax")}
     )
     """Noise that a party puts on the logits or probabilities it sends."""
-    score_scale: float = setting(0.0, ge=0, told=True, only={"score_noise": _ANY_NOISE}, zero="auto", section=PAPER)
-    """Scale (Laplace) or standard deviation (Gaussian) of score-noise, in place of epsilon. auto: found from
-    epsilon."""
-    logit_bound: float = setting(
-        10.0, gt=0, told=True, only={"answer_form": ("logits",), "score_noise": _ANY_NOISE}, section=PAPER
-    )
-    """With score-noise, logits are clipped to plus or minus this."""
 
     @property
     def privacy(self) -> Privacy:
@@ -106,26 +89,17 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     @property
     def bits_down(self) -> int:
         """The precision of the averages."""
-        return self.average_bits or (16 if self.answer_form == "argmax" else self.score_bits)
+        return 16 if self.answer_form == "argmax" else self.score_bits
 
     @property
     def loss(self) -> str:
         """The loss with which nets learn averages."""
-        if self.distillation_loss != "auto":
-            return self.distillation_loss
         return "l1-logits" if self.answer_form == "logits" else self.usual_loss
 
     def check(self) -> None:
-        """Refuse noises and losses that do not fit what is shared."""
+        """Refuse noises that do not fit what is shared."""
         super().check()
         keys = self.keys()
-        if self.distillation_loss == "l1-logits" and self.answer_form != "logits":
-            way_out = 'Use answer-form "logits" with it, or another loss.'
-            raise ConfigError(
-                explain(
-                    keys["distillation_loss"], f"fit answer-form {self.answer_form!r}", self.distillation_loss, way_out
-                )
-            )
         if self.sharpens and self.answer_form == "logits":
             rule = "be softmax or argmax where averages are sharpened"
             raise ConfigError(explain(keys["answer_form"], rule, self.answer_form, "Use fedmd for logits."))
@@ -137,21 +111,16 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             way_out = "A party answers too few rows a round for bits to pay."
             rule = "be none or randomized-response where scores are averaged"
             raise ConfigError(explain(keys["label_mechanism"], rule, self.label_mechanism, way_out))
-        for name in ("score_bits", "average_bits"):
-            if 0 < getattr(self, name) <= 8 and (self.answer_form == "logits" or self.score_noise != "none"):
-                rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
-                raise ConfigError(explain(keys[name], rule, getattr(self, name), way_out))
-        self.check_one("score_scale", "label_epsilon", "epsilon")
+        if self.score_bits <= 8 and (self.answer_form == "logits" or self.score_noise != "none"):
+            rule, way_out = "be 16 or 32 for logits and noisy scores", "Only probabilities come in fewer bits."
+            raise ConfigError(explain(keys["score_bits"], rule, self.score_bits, way_out))
+        self.check_given()
         if self.noisy and self.subset_rows:
             way_out = "Use noise, or a subset without noise."
             raise ConfigError(explain(keys["subset_rows"], "be 0 with noise", self.subset_rows, way_out))
         if not self.subset_rows and not self.subset_replacement:
             way_out = f"It would be ignored: drop it, or set {keys['subset_rows']}."
             raise ConfigError(explain(keys["subset_replacement"], "be true without a subset", False, way_out))
-        if self.noisy and self.aggregation_weights != "equal":
-            way_out = "Noisy answers say little about who is right."
-            rule = "be equal with noise"
-            raise ConfigError(explain(keys["aggregation_weights"], rule, self.aggregation_weights, way_out))
 
     def batch(self, num_public: int) -> int:
         """Return how many public rows a round asks; raise `ConfigError` if there are fewer."""
@@ -171,44 +140,38 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             return found if isinstance(found, RandomizedResponse) else NoNoise()
         if self.score_noise == "none":
             return NoNoise()
-        noise, bound = self.score_noise, self.logit_bound if self.answer_form == "logits" else 0.0
+        noise, bound = self.score_noise, LOGIT_BOUND if self.answer_form == "logits" else 0.0
 
         def make(scale: float) -> ScoreMechanism:
             return score_mechanism(noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
 
-        if self.score_scale:
-            return make(self.score_scale)
+        if self.noise_strength:
+            return make(self.noise_strength)
         from fedkd_flwr.privacy.cost.calibration import calibrate
 
         return calibrate(make, count=num_answers, epsilon=self.epsilon, delta=self.delta)
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
-        """Return these settings with the noise and the loss found: what parties are told."""
+        """Return these settings with the noise found: what parties are told."""
         found = self.mechanism(num_classes=num_classes, num_answers=self.batch(num_public) * num_rounds)
         if isinstance(found, NoNoise):
-            return self.changed(distillation_loss=self.loss)
-        if isinstance(found, RandomizedResponse):
-            return self.changed(distillation_loss=self.loss, epsilon=0.0, label_epsilon=found.epsilon)
-        return self.changed(distillation_loss=self.loss, epsilon=0.0, score_scale=found.scale)
+            return self
+        strength = found.epsilon if isinstance(found, RandomizedResponse) else found.scale
+        return self.changed(epsilon=0.0, noise_strength=strength)
 
 
 class DigestConfig(ScoreExchangeConfig):
-    """How parties learn the averages by themselves, before or after their own rows: FedMD's way."""
+    """How parties learn the averages by themselves, before their own rows: FedMD's way."""
 
     initial_epochs: int = setting(20, ge=1, le=1000, told=True, section=PAPER)
     """FedMD's T1: passes over its own rows with which a party starts."""
     distillation_epochs: int = setting(2, ge=1, le=1000, told=True, section=PAPER)
     """FedMD's T2: passes over the last round's public rows and averages."""
-    distillation_batch: int = setting(64, ge=1, le=100_000, told=True, section=PAPER)
-    """FedMD: rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
     own_rows_epochs: int = setting(1, ge=0, le=1000, told=True, section=PAPER)
     """FedMD's T3: passes over its own rows after those over the averages. 0: none."""
     final_own_rows: bool = setting(True, told=True, section=PAPER)
     """FedMD: whether passes over own rows follow the very last averages too, as published; else parties end with what
     all agree on."""
-    distillation_order: Literal["digest-first", "revisit-first"] = setting("digest-first", told=True, section=PAPER)
-    """FedMD: a party learns the averages and then its own rows, as published, or the other way round, as a port
-    does."""
 
     def revisited(self, rounds: int) -> int:
         """Return the passes over its own rows that a party makes after digesting in a run of so many rounds."""
@@ -221,20 +184,6 @@ class ScoreFacts:
 
     agreement: float  # mean share of rows on which a party gives the class of the largest average
     kept_share: float | None = None  # expected share of labels that noise left as they were; None for scores
-
-
-def with_answers(
-    base: NDArray[np.uint8] | None, rows: NDArray[np.int64], probs: NDArray[Any], *, bits: int, num_public: int
-) -> NDArray[np.uint8]:
-    """Return a party's last answer on each public row, in steps of 1 to 8 bits, after one more round.
-
-    What changes refer to: (num_public, num_classes) uint8. ``base`` are the answers before it, None where there are
-    none or the other end does not hold them; ``rows``, (num_rows,), are answered now by ``probs``, (num_rows,
-    num_classes).
-    """
-    steps = np.zeros((num_public, probs.shape[1]), dtype=np.uint8) if base is None else base.copy()
-    steps[rows] = quantise(probs, bits)
-    return steps
 
 
 def as_labels(answer: NDArray[Any]) -> Labels:
@@ -263,10 +212,10 @@ def aggregate(
     [[1.0, 0.0], [0.25, 0.75]]
     """
     matrix = np.stack([as_labels(answer) for answer in answers])
-    weights = WEIGHTINGS[config.aggregation_weights](matrix, num_classes=num_classes)
+    weight = 1 / len(answers)  # every party counts alike, as published
     total = np.zeros((matrix.shape[1], num_classes))
     rows = np.arange(matrix.shape[1])
-    for answer, weight in zip(answers, weights, strict=True):
+    for answer in answers:
         if answer.ndim == 1:
             total[rows, answer] += weight
         else:

@@ -62,8 +62,6 @@ def audit(config: RunConfig, *, shadows: int = 16, progress: Callable[[str], Non
     if config.public_path or not config.num_parties:
         way_out = "Give --parties; a real silo's rows are not this process's to attack."
         raise ConfigError(explain("run", "be a simulation with num-parties", config.num_parties, way_out))
-    if config.setting("send_changes", False):
-        raise ConfigError(explain("send-changes", "be false in an audit", True, "It changes bytes, not words."))
     config = config.model_copy(update={"party_test_fraction": 0.0, "centralised": False})
     run_id = time.time_ns()
     folder = output_root(config.output_dir) / "runs" / str(run_id)

@@ -53,25 +53,9 @@ class SCAFFOLDConfig(LocalEpochsConfig):
 class FedDFConfig(LocalEpochsConfig):
     """Settings of FedDF."""
 
-    section: ClassVar[str] = "feddf"
-
-    server_epochs: int = setting(20, ge=1, le=10_000, section=PAPER)
-    """FedDF: passes of the server over all public rows in each round, with the net's own optimiser, started afresh."""
-
 
 class PFNMConfig(LocalEpochsConfig):
     """Settings of PFNM."""
-
-    section: ClassVar[str] = "pfnm"
-
-    gamma_0: float = setting(1.0, gt=0, le=1e6, section=PAPER)
-    """PFNM's gamma_0: larger gives the server's net more hidden units."""
-    variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
-    """PFNM's sigma^2: the variance of a party's weights around those of the server's unit."""
-    prior_variance: float = setting(1.0, ge=1e-6, le=1e6, section=PAPER)
-    """PFNM's sigma_0^2: the variance of the weights of the server's units around zero."""
-    passes: int = setting(5, ge=1, le=1000, section=PAPER)
-    """PFNM: how often each party's units are matched anew."""
 
 
 class FedXGBBaggingConfig(ExchangeConfig):
@@ -96,26 +80,21 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
     clip: float = setting(1.0, ge=1e-6, le=1e6)
     """L2 norm to which DP-FedAvg's server scales a party's update (its weights minus those it got) down, if it is
     longer."""
-    noise_multiplier: float = setting(0.0, ge=0, le=1e6, zero="auto", section=PAPER)
-    """DP-FedAvg and noisy sums: the noise's standard deviation, in clipping norms or in units of what one record moves.
-    auto: found from epsilon; without one 1 in DP-FedAvg, and that of epsilon 1 in noisy sums."""
-
-    def check(self) -> None:
-        """Refuse a noise that is given twice."""
-        super().check()
-        if self.epsilon and self.noise_multiplier:
-            rule, way_out = f"be auto where epsilon is {self.epsilon!r}", "Drop one: epsilon finds the noise."
-            raise ConfigError(explain(self.keys()["noise_multiplier"], rule, self.noise_multiplier, way_out))
 
     @property
     def privacy(self) -> Privacy:
         """The server adds the noise, always."""
         return "server"
 
+    def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
+        """Return these settings as parties are told them: the noise is the server's own affair."""
+        found = super().resolved(num_public=num_public, num_classes=num_classes, num_rounds=num_rounds)
+        return found.changed(noise_strength=0.0)
+
     def mechanism(self, num_rounds: int) -> ClippedSum:
         """Return the noise of one round; found from ``epsilon``, where that is given, for a party asked in all."""
         if not self.epsilon:
-            return ClippedSum(clip=self.clip, noise_multiplier=self.noise_multiplier or 1.0)
+            return ClippedSum(clip=self.clip, noise_multiplier=self.noise_strength or 1.0)
         return _calibrated(self.clip, num_rounds, self.epsilon, self.delta)
 
 

@@ -8,8 +8,8 @@ Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole
              softmax(mean of the parties' logits)                                   -> w_t+1
 
 Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
-the server, which has no labels, takes ``paper.server-epochs`` passes with the net's own optimiser. All nets have one
-architecture. The arithmetic is `fedkd_flwr.baselines.feddf`.
+the server, which has no labels, takes 20 passes with the net's own optimiser, started afresh. All nets have one
+architecture.
 
 The server needs the parties' weights, which leave without noise, and there is no claim.
 """
@@ -23,13 +23,15 @@ from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.baselines.cards import FEDDF as CARD
-from fedkd_flwr.baselines.cards import FedDFConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 
 __all__ = ["FedDF", "FedDFClient", "FedDFExchange", "aggregate"]
+
+_SERVER_EPOCHS = 20
+"""Of the server over all public rows in each round."""
 
 
 def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
@@ -60,7 +62,6 @@ class FedDFExchange(FlowerMean):
     """FedAvg with distillation at the server. Parameters as in `WeightExchange`."""
 
     card = CARD
-    config: FedDFConfig
     rows_tried = None  # the mean is taught what each net says of them
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyWeights], this: RoundRecord) -> ArrayRecord:
@@ -77,7 +78,7 @@ class FedDFExchange(FlowerMean):
         # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
         student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
         student.set_arrays(self.model.arrays())
-        student.digest(X, probs, epochs=self.config.server_epochs, loss="cross-entropy")
+        student.digest(X, probs, epochs=_SERVER_EPOCHS, loss="cross-entropy")
         return self.take_up(student.arrays())
 
 

@@ -24,7 +24,6 @@ from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.baselines.cards import PFNM as CARD
-from fedkd_flwr.baselines.cards import PFNMConfig
 from fedkd_flwr.baselines.weight_exchange import MAX_ROWS, PartyWeights, WeightClient, WeightExchange
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
@@ -38,6 +37,10 @@ from fedkd_flwr.wire.records import Reply, numbered
 
 __all__ = ["PFNM", "PFNMClient", "PFNMExchange", "aggregate", "match_units"]
 
+_PRIOR = 1.0  # 1 / sigma_0^2: the variance of the weights of the server's units around zero
+_GAMMA = 1.0  # gamma_0
+_PASSES = 5
+# 1 / sigma^2, of a party's weights around those of the server's unit, is 1 too
 
 Floats = NDArray[np.float64]
 
@@ -57,8 +60,9 @@ def match_units(
     3): a linear assignment. Two units of one party never share a centre.
 
     ``units`` (num_units_j, num_weights): of each party. ``precisions`` (num_weights,): 1 / sigma^2 of each of a party's
-    weights; >= 0. ``prior``: 1 / sigma_0^2, > 0. The prior mean is zero. ``gamma``, ``passes``: as in `PFNMConfig`.
-    ``rng``: draws the order of the parties in each pass.
+    weights; >= 0. ``prior``: 1 / sigma_0^2, > 0. The prior mean is zero. ``gamma``: gamma_0, larger gives more
+    centres. ``passes``: how often each party is matched anew, at most. ``rng``: draws the order of the parties in each
+    pass.
 
     Returns ``centres`` (num_centres, num_weights), float64: the most probable weights of each centre. Returns
     ``owners`` (num_units_j,), int64: the number of each unit's centre.
@@ -133,8 +137,8 @@ def aggregate(
     nets: Sequence[Sequence[NDArray[np.floating]]],
     class_counts: NDArray[np.integer],
     *,
-    config: PFNMConfig,
     rng: np.random.Generator,
+    prior: float = _PRIOR,
 ) -> list[NDArray[np.float32]]:
     """Return the weights of the server's net, whose hidden layers are as wide as the matching made them.
 
@@ -143,8 +147,8 @@ def aggregate(
     share of the class's rows, as in the published code; the paper leaves it open.
 
     ``nets``: of each party: W of shape (outputs, inputs), as torch has them; n >= 2. ``class_counts`` (num_parties,
-    num_classes): rows of each class at each party, >= 0. ``config``, ``rng``: settings, and where the order of the
-    parties comes from.
+    num_classes): rows of each class at each party, >= 0. ``rng``: where the order of the parties comes from;
+    ``prior``: 1 / sigma_0^2.
 
     Returns ``arrays``: W_1, b_1, ..., W_n, b_n.
 
@@ -152,13 +156,12 @@ def aggregate(
 
     >>> one = [np.array([[5.0], [-5.0]]), np.array([1.0, 2.0]), np.array([[4.0, 0.0], [0.0, 4.0]]), np.zeros(2)]
     >>> other = [one[0][::-1], one[1][::-1], one[2][:, ::-1], one[3]]
-    >>> config, rng = PFNMConfig(prior_variance=1e6), np.random.default_rng(1)
-    >>> [array.round(2).tolist() for array in aggregate([one, other], np.ones((2, 2), int), config=config, rng=rng)]
+    >>> rng = np.random.default_rng(1)
+    >>> [array.round(2).tolist() for array in aggregate([one, other], np.ones((2, 2), int), prior=1e-6, rng=rng)]
     [[[5.0], [-5.0]], [1.0, 2.0], [[4.0, 0.0], [0.0, 4.0]], [0.0, 0.0]]
     """
-    sure, prior = 1 / config.variance, 1 / config.prior_variance
     totals = class_counts.sum(axis=0)
-    shares = np.where(totals > 0, class_counts / np.maximum(totals, 1), 1 / len(nets)) * sure
+    shares = np.where(totals > 0, class_counts / np.maximum(totals, 1), 1 / len(nets))
     bias = np.sum([share * net[-1] for share, net in zip(shares, nets, strict=True)], axis=0)
     made = [bias / (prior + shares.sum(axis=0))]
     above = [np.asarray(net[-2], dtype=np.float64) for net in nets]  # (outputs, units) of each party
@@ -169,10 +172,8 @@ def aggregate(
         units, precisions = [], []
         for net, W, out, known in zip(nets, inputs, above, above_precisions, strict=True):
             units.append(np.hstack([W[:, :width], np.asarray(net[2 * layer + 1])[:, None], out.T]))
-            precisions.append(np.concatenate([np.full(width + 1, sure), known]))
-        centres, owned = match_units(
-            units, precisions, prior=prior, gamma=config.gamma_0, passes=config.passes, rng=rng
-        )
+            precisions.append(np.concatenate([np.ones(width + 1), known]))
+        centres, owned = match_units(units, precisions, prior=prior, gamma=_GAMMA, passes=_PASSES, rng=rng)
         made = [centres[:, width], centres[:, width + 1 :].T, *made]
         if layer == 0:
             made = [centres[:, :width], *made]
@@ -181,7 +182,7 @@ def aggregate(
             full = np.zeros((len(centres), W.shape[1]))
             full[own] = W
             above.append(full)
-        above_precisions = [np.full(len(centres), sure)] * len(nets)
+        above_precisions = [np.ones(len(centres))] * len(nets)
     return [np.ascontiguousarray(array, dtype=np.float32) for array in made]
 
 
@@ -192,7 +193,6 @@ class PFNMExchange(WeightExchange):
     """
 
     card = CARD
-    config: PFNMConfig
     warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "class-rows"})
 
     def __init__(self, **keywords: Any) -> None:
@@ -219,7 +219,7 @@ class PFNMExchange(WeightExchange):
         """Match the units, and make the net of what they have in common."""
         counts = np.array([answer.parts["class-counts"][0] for answer in answers])
         nets = [answer.parts["model"] for answer in answers]
-        arrays = aggregate(nets, counts, config=self.config, rng=self.rng("order", server_round))
+        arrays = aggregate(nets, counts, rng=self.rng("order", server_round))
         widths = self._widths(arrays)
         self.note(Note(NoteCode.WIDTHS, {"found": widths, "own": self._widths(self._spare_arrays)}))
         self.model = self.model.with_widths(widths)

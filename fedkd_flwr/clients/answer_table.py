@@ -64,8 +64,9 @@ def answer_columns(
         columns |= {f"bit of {name}": each[:, i].tolist() for i, name in enumerate(classes)}
     for kind in KINDS:
         if kind in arrays:
-            answered = base.get("answered", base.get(kind))
-            scores = decode_scores(arrays[kind], public=public, server_round=server_round, kind=kind, base=answered)
+            scores = decode_scores(
+                arrays[kind], public=public, server_round=server_round, kind=kind, base=base.get(kind)
+            )
             columns |= {f"{kind} of {name}": scores[:, i].tolist() for i, name in enumerate(classes)}
     if "class-counts" in arrays and columns:
         told = zip(classes, arrays["class-counts"].tolist(), strict=True)

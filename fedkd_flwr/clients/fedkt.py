@@ -170,14 +170,8 @@ class FedKTClient(OneShotVoteClient):
         seed = instruction.seed("student", student)
 
         def learnt() -> NDArray[np.int16]:
-            return teach(
-                lambda: self.student(seed=seed),
-                public.X,
-                rows,
-                answers.labels,
-                answers.counts,
-                self_training=config.unanswered_rows == "self-training",
-            ).predict(public.X)
+            model = teach(lambda: self.student(seed=seed), public.X, rows, answers.labels, answers.counts)
+            return model.predict(public.X)
 
         return self._labels(f"student {student}", learnt, instruction, pieces=config.students, count=public.num_rows)
 

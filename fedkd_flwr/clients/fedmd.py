@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedmd import CARD
-from fedkd_flwr.algorithms.score_exchange import DigestConfig
+from fedkd_flwr.algorithms.score_exchange import DISTILLATION_BATCH, DigestConfig
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.score_exchange import ScoreClient
 from fedkd_flwr.clients.targets import Lesson, nothing_more
@@ -20,7 +20,7 @@ __all__ = ["DigestClient", "FedMDClient"]
 
 
 class DigestClient(ScoreClient):
-    """A party that learns the averages by themselves, before or after its own rows. Parameters as in `ScoreClient`."""
+    """A party that learns the averages by themselves, before its own rows. Parameters as in `ScoreClient`."""
 
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
         """Train for T1 epochs."""
@@ -29,15 +29,13 @@ class DigestClient(ScoreClient):
     def improve(
         self, model: Classifier, X: NDArray[Any], y: NDArray[Any], lesson: Lesson, instruction: Instruction
     ) -> None:
-        """Digest for T2 epochs and revisit for T3, in the order the run says; at the end, digest at least."""
+        """Digest for T2 epochs and revisit for T3; at the end, digest at least."""
         config: DigestConfig = instruction.config
         last = nothing_more(instruction) and not config.final_own_rows
         revisit = 0 if last else config.own_rows_epochs
-        if revisit and config.distillation_order == "revisit-first":
-            model.train_epochs(X, y, epochs=revisit)
-        digest, batch = config.distillation_epochs, config.distillation_batch
+        digest, batch = config.distillation_epochs, DISTILLATION_BATCH
         model.digest(lesson.X, lesson.targets, epochs=digest, loss=lesson.loss, batch_size=batch)
-        if revisit and config.distillation_order == "digest-first":
+        if revisit:
             model.train_epochs(X, y, epochs=revisit)
 
     def practise(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import ScoreExchangeConfig, with_answers
+from fedkd_flwr.algorithms.score_exchange import ScoreExchangeConfig
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
@@ -29,7 +29,6 @@ from fedkd_flwr.models.pretraining import pretrain
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.row_codec import decode_rows
 from fedkd_flwr.wire.score_codec import encode_scores
@@ -70,7 +69,7 @@ class ScoreClient(PartyClient):
     Parameters as in `PartyClient`.
     """
 
-    heard = frozenset({"answered", "cached", "cache"})
+    heard = frozenset({"cached", "cache"})
 
     @abstractmethod
     def begin(self, model: Classifier, X: NDArray[Any], y: NDArray[Any], instruction: Instruction) -> None:
@@ -130,8 +129,8 @@ class ScoreClient(PartyClient):
 
     def _answer(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> Answer:
         """Return values with what is kept beside them, which no private row decides in any other way."""
-        kept = self.memory(instruction) | self._answered(values, instruction)
-        return Answer(values=values, kept=kept, meta={"learnt-from": learnt_from(self.party, instruction.config)})
+        meta = {"learnt-from": learnt_from(self.party, instruction.config)}
+        return Answer(values=values, kept=self.memory(instruction), meta=meta)
 
     def finish(self, instruction: Instruction) -> Finished:
         """Learn from the final averages; SOLO sees the party's own rows for as long."""
@@ -222,33 +221,13 @@ class ScoreClient(PartyClient):
     def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return labels packed, and scores at the run's precision."""
         spec, at = self.party.spec.rows(self.num_rows(instruction)), instruction.server_round
-        bits, held = instruction.config.score_bits, instruction.held
+        bits = instruction.config.score_bits
         return {
             name: encode_labels(array, public=spec, server_round=at)
             if name == "labels"
-            else encode_scores(
-                array,
-                public=spec,
-                server_round=at,
-                kind=name,  # type: ignore[arg-type]
-                bits=bits,
-                base=held["answered"][self.asked_rows(instruction)] if held else None,
-            )
+            else encode_scores(array, public=spec, server_round=at, kind=name, bits=bits)  # type: ignore[arg-type]
             for name, array in values.items()
         }
-
-    def referable(self, saved: Saved, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Return this party's last answer on each public row, where changes alone are sent."""
-        kept = saved.arrays.get("kept.answered") if instruction.config.send_changes else None
-        return {} if kept is None else {"answered": kept}
-
-    def _answered(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return what later answers may refer to, with this round's answers."""
-        if not instruction.config.send_changes:
-            return {}
-        base, total = instruction.held.get("answered"), self.party.public.num_rows
-        bits, rows = instruction.config.score_bits, self.asked_rows(instruction)
-        return {"answered": with_answers(base, rows, values["probs"], bits=bits, num_public=total)}
 
     # ---------------------------------------------------------------- what it costs
 

@@ -78,7 +78,6 @@ class FedKTExchange(OneShotVote):
                 teachers=self.config.teachers,
                 partitions=self.config.students * self.roster.asked.most,
                 num_parties=len(self.roster.times_asked),
-                max_answers=plan.max_answers,
                 released=plan.release,
             )
         )

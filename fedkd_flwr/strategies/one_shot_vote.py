@@ -218,14 +218,7 @@ class OneShotVote(LabelExchange):
 
     def _taught(self, rows: NDArray[np.int64], answered: NoisyAnswers, *stream: str | int) -> Classifier:
         seed = int(self.rng(*stream).integers(2**31))
-        return teach(
-            lambda: self.final_model(seed=seed),
-            self.public.X,
-            rows,
-            answered.labels,
-            answered.counts,
-            self_training=self.config.unanswered_rows == "self-training",
-        )
+        return teach(lambda: self.final_model(seed=seed), self.public.X, rows, answered.labels, answered.counts)
 
     def _note_shares(self, model: Classifier) -> None:
         """Write the class shares of what it learnt from into the final model: those of the answers, and no more."""
@@ -265,7 +258,6 @@ class OneShotVote(LabelExchange):
                 delta=self.config.delta,
                 num_parties=len(self.roster.times_asked),
                 counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
-                max_answers=plan.max_answers,
                 released=plan.release,
                 seeded=self.noise_rng is not None,
             )

@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate, with_answers
+from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
@@ -29,7 +29,7 @@ from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores, is_of_changes
+from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
 __all__ = ["PartyScores", "ScoreExchange"]
 
@@ -116,22 +116,9 @@ class ScoreExchange(Exchange[PartyScores]):
             if (scores == ABSTAIN).any():
                 raise PayloadError(explain("labels", "name a class in every row", ABSTAIN), reason="class-out-of-range")
         else:
-            known = self.held.get(reply.party, {}).get("answered")  # its last answer on each row, in steps
-            base = None if known is None else known[rows]
-            scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name, base=base)
+            scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name)
             if (largest := float(np.abs(scores).max())) > _LARGEST:
                 raise PayloadError(explain(name, f"be within +-{_LARGEST:g}", largest), reason="not-a-number")
-            if self.config.send_changes:
-                # a full answer comes from a party that holds no base, and both ends begin anew
-                changes = known is not None and is_of_changes(reply.arrays[name])
-                answered = with_answers(
-                    known if changes else None,
-                    rows,
-                    scores,
-                    bits=self.config.score_bits,
-                    num_public=self.spec.num_public,
-                )
-                self.held[reply.party] = {"answered": answered}
         return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:

@@ -25,7 +25,7 @@ from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.wire import envelope
 from fedkd_flwr.wire.envelope import PublicSpec
 
-__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores", "is_of_changes"]
+__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores"]
 
 SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
@@ -142,8 +142,3 @@ def decode_scores(
         values = np.maximum(values, 0)
         values = values / values.sum(axis=1, keepdims=True)
     return values
-
-
-def is_of_changes(payload: NDArray[np.uint8]) -> bool:
-    """Tell whether a payload that `decode_scores` has accepted holds changes to a base."""
-    return bool(payload[3] & _DELTA)

@@ -226,21 +226,21 @@ def test_a_word_that_is_missing_or_breaks_a_rule_is_a_payload_error():
 
 HELPERS = (
     {},
-    {"noise": "laplace", "gamma": 0.5},
-    {"noise": "gaussian", "sigma": 2.0},
-    {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
-    {"noise": "gaussian", "sigma": 2.0, "level": "L2"},
-    {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0, "level": "L2"},
-    {"noise": "laplace", "gamma": 0.5, "level": "L2"},
+    {"noise": "laplace", "noise_strength": 0.5},
+    {"noise": "gaussian", "noise_strength": 2.0},
+    {"noise": "confident-gaussian", "threshold": 3.0, "noise_strength": 2.0},
+    {"noise": "gaussian", "noise_strength": 2.0, "level": "L2"},
+    {"noise": "confident-gaussian", "threshold": 3.0, "noise_strength": 2.0, "level": "L2"},
+    {"noise": "laplace", "noise_strength": 0.5, "level": "L2"},
     {"noise": "gaussian", "epsilon": 3.0},
     {"noise": "gaussian", "epsilon": 3.0, "level": "L2"},
-    {"label_mechanism": "xor", "label_epsilon": 2.0},
+    {"label_mechanism": "xor", "noise_strength": 2.0},
     {"label_mechanism": "randomized-response", "epsilon": 3.0},
-    {"answer_form": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 2.0},
+    {"answer_form": "argmax", "label_mechanism": "randomized-response", "noise_strength": 2.0},
     {"answer_form": "argmax", "label_mechanism": "randomized-response", "epsilon": 3.0},
     {"answer_form": "logits"},
-    {"answer_form": "logits", "score_noise": "gaussian", "score_scale": 0.5},
-    {"answer_form": "softmax", "score_noise": "laplace", "score_scale": 0.5},
+    {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
+    {"answer_form": "softmax", "score_noise": "laplace", "noise_strength": 0.5},
     {"answer_form": "softmax", "score_noise": "gaussian", "epsilon": 3.0},
     {"answer_form": "softmax", "score_bits": 8},
     {"subset_rows": 5},
@@ -279,17 +279,14 @@ def _made(config, **values):
 CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 
-PROBABILITIES_ALONE = {"answer_form": ("logits",), "distillation_loss": ("l1-logits",), "logit_bound": (11.0, 5.0)}
+PROBABILITIES_ALONE = {"answer_form": ("logits",)}
 LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
 NO_NOISE = (
     "level",
     "noise",
-    "gamma",
-    "sigma",
+    "noise_strength",
     "threshold",
-    "sigma_threshold",
     "num_queries",
-    "max_answers",
     "learn_from",
 )
 NEVER = {
@@ -367,10 +364,9 @@ def test_these_conditions_are_those_that_there_are():
     found = {(param.values[0].__name__, param.values[1]) for param in _conditions()}
     assert {
         ("FedCTConfig", "quorum"),
-        *(("FedKTConfig", name) for name in ("gamma", "sigma", "threshold", "sigma_threshold", "num_queries")),
-        *(("PATEConfig", name) for name in ("max_answers", "learn_from")),
-        *(("FedMDConfig", name) for name in ("score_noise", "score_scale", "logit_bound")),
-        ("DDConfig", "score_scale"),
+        *(("FedKTConfig", name) for name in ("threshold", "num_queries")),
+        ("PATEConfig", "learn_from"),
+        ("FedMDConfig", "score_noise"),
     } <= found
 
 

@@ -13,10 +13,8 @@ from fedkd_flwr.algorithms.dd import DDConfig
         ({}, "mse-probs"),
         ({"answer_form": "argmax"}, "mse-probs"),
         ({"answer_form": "logits"}, "l1-logits"),
-        ({"distillation_loss": "cross-entropy"}, "cross-entropy"),
     ],
 )
 def test_its_usual_distance_is_the_squared_one_of_probabilities(settings, loss):
-    config = DDConfig(**settings)
-    assert config.loss == loss
-    assert config.resolved(num_public=60, num_classes=3, num_rounds=2).distillation_loss == loss
+    assert DDConfig(**settings).loss == loss
+    assert DDConfig.from_told(DDConfig(**settings).told()).loss == loss

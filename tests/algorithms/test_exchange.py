@@ -87,7 +87,7 @@ def test_a_delta_of_no_claim_is_refused():
 )
 def test_the_noise_of_a_label_is_as_given(name, expected):
     assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
-    config = Noisy(label_mechanism=name, label_epsilon=1.5)
+    config = Noisy(label_mechanism=name, noise_strength=1.5)
     assert config.label_noise(num_classes=3, num_labels=60) == expected
 
 
@@ -101,33 +101,28 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
 
 
 def test_a_strength_is_given_once_where_there_is_noise():
-    both = "label_epsilon", "epsilon"
-    Noisy(label_mechanism="xor", label_epsilon=1.0).check_one(*both)
-    Noisy().check_one(*both)
-    rule = (
-        r"paper.label-epsilon or epsilon must be given, exactly one of them, with noise, got "
-        r"paper.label-epsilon 0, epsilon 0\. epsilon is for the whole"
-    )
+    Noisy(label_mechanism="xor", noise_strength=1.0).check_given()
+    Noisy().check_given()
+    rule = r"^epsilon or paper.noise-strength must be given with noise, got 'none'\. Epsilon is for the whole run; the"
     with pytest.raises(ConfigError, match=rule):
-        Noisy(label_mechanism="xor").check_one(*both)
-    with pytest.raises(ConfigError, match=r"with noise, got paper.label-epsilon 1\.5, epsilon 2\. epsilon"):
-        Noisy(label_mechanism="xor", label_epsilon=1.5, epsilon=2.0).check_one(*both)
+        Noisy(label_mechanism="xor").check_given()
+    rule = r"^epsilon must be none beside paper.noise-strength, got 2\.0\. Give one: epsilon is for the whole run\.$"
+    with pytest.raises(ConfigError, match=rule):
+        Noisy(label_mechanism="xor", noise_strength=1.5, epsilon=2.0)
 
 
 def test_a_strength_without_noise_is_refused():
-    rule = r"^epsilon must be 0 without noise, got 2\.0\. It would be ignored: drop it, or choose a noise\.$"
+    rule = r"^epsilon must be none without noise, got 2\.0\. It would be ignored: drop it, or choose a noise\.$"
     with pytest.raises(ConfigError, match=rule):
         Noisy(epsilon=2.0)
-    with pytest.raises(
-        ConfigError, match=r"^paper.label-epsilon must keep its default \(0\.0\) where label-mechanism is 'none'"
-    ):
-        Noisy(label_epsilon=2.0)
+    with pytest.raises(ConfigError, match=r"^paper.noise-strength must be auto without noise, got 2\.0\. It would be"):
+        Noisy(noise_strength=2.0)
 
 
 NOISY = [
-    (FedCTConfig, {"label_mechanism": "xor", "label_epsilon": 1.0}),
-    (FedKTConfig, {"level": "L1", "noise": "laplace", "gamma": 0.1}),
-    (FedKTConfig, {"level": "L2", "noise": "gaussian", "sigma": 4.0}),
+    (FedCTConfig, {"label_mechanism": "xor", "noise_strength": 1.0}),
+    (FedKTConfig, {"level": "L1", "noise": "laplace", "noise_strength": 0.1}),
+    (FedKTConfig, {"level": "L2", "noise": "gaussian", "noise_strength": 4.0}),
     (PATEConfig, {"noise": "gaussian", "epsilon": 2.0}),
 ]
 

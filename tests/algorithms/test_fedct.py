@@ -127,7 +127,7 @@ def test_a_row_as_probable_as_the_confidence_asks_is_labelled():
 
 
 def _response(**settings):
-    return {"label_mechanism": "randomized-response", "label_epsilon": CLEAR, **settings}
+    return {"label_mechanism": "randomized-response", "noise_strength": CLEAR, **settings}
 
 
 def test_with_hardly_any_noise_the_vote_is_the_vote_and_every_party_counts():
@@ -143,7 +143,7 @@ def test_with_hardly_any_noise_the_vote_is_the_vote_and_every_party_counts():
 
 def test_bits_are_counted_as_labels_are():
     bits = [np.eye(2, dtype=np.int16)[row].reshape(-1) for row in PARTIES]
-    settings = {"label_mechanism": "xor", "label_epsilon": CLEAR}
+    settings = {"label_mechanism": "xor", "noise_strength": CLEAR}
     consensus, facts = _consensus(bits, **settings)
     assert consensus.tolist() == [0, 1, 1, 0]
     assert (facts.discounted, facts.class_voters) == (0, None)
@@ -154,14 +154,14 @@ def test_bits_are_counted_as_labels_are():
 
 def test_bits_belong_to_their_row_and_their_class():
     one = np.array([[0, 0, 1], [1, 0, 0]], dtype=np.int16).reshape(-1)
-    settings = {"label_mechanism": "xor", "label_epsilon": CLEAR}
+    settings = {"label_mechanism": "xor", "noise_strength": CLEAR}
     assert _consensus([one], num_classes=3, **settings)[0].tolist() == [2, 0]
 
 
 def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_most_bits():
     """Twenty parties answered with strong noise; few bits are set, fewer than noise alone sets on average."""
     answers = [np.array(bits, dtype=np.int16) for bits in [[1, 0]] * 7 + [[0, 1]] * 5 + [[0, 0]] * 8]
-    settings = {"label_mechanism": "xor", "label_epsilon": 0.1}
+    settings = {"label_mechanism": "xor", "noise_strength": 0.1}
     assert (BitFlip(epsilon=0.1, num_classes=2).debias(np.array([[7, 5]]), 20) < 0).all()
     assert _consensus(answers, consensus="majority", **settings)[0].tolist() == [0]
     assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
@@ -169,7 +169,7 @@ def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_mo
 
 def test_the_bias_of_noise_is_taken_out_before_the_quorum_is_asked():
     """Ten of twelve reports agree; without the bias of so strong a noise that is more than all of them."""
-    settings = {"label_epsilon": 2.0, "consensus": "qualified-majority", "quorum": 1.0}
+    settings = {"noise_strength": 2.0, "consensus": "qualified-majority", "quorum": 1.0}
     answers = _labels(*[[0]] * 10, [1], [1])
     assert RandomizedResponse(epsilon=2.0, num_classes=2).debias(np.array([[10, 2]]), 12)[0, 0] > 10
     loud, _ = _consensus(answers, label_mechanism="randomized-response", **{**settings, "quorum": 0.9})
@@ -233,7 +233,7 @@ def test_noise_is_found_for_all_labels_of_all_rounds():
 
 def test_noise_as_given_needs_no_numbers():
     assert FedCTConfig().mechanism(num_classes=3) == NoNoise()
-    config = FedCTConfig(label_mechanism="xor", label_epsilon=2.0)
+    config = FedCTConfig(label_mechanism="xor", noise_strength=2.0)
     assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3)
     assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
 
@@ -247,10 +247,10 @@ def test_parties_are_told_the_noise_that_was_found():
         found = config.resolved(**sizes)
         assert (found.label_mechanism, found.epsilon, found.seed) == (name, 0.0, 3)
         assert found.mechanism(num_classes=3) == config.mechanism(**sizes)
-    auto = FedCTConfig(label_mechanism="auto", label_epsilon=2.0).resolved(**sizes)
-    assert (auto.label_mechanism, auto.label_epsilon) == ("randomized-response", 2.0)
-    many = FedCTConfig(label_mechanism="auto", label_epsilon=0.1).resolved(**{**sizes, "num_classes": 50})
-    assert (many.label_mechanism, many.label_epsilon) == ("xor", 0.1)
+    auto = FedCTConfig(label_mechanism="auto", noise_strength=2.0).resolved(**sizes)
+    assert (auto.label_mechanism, auto.noise_strength) == ("randomized-response", 2.0)
+    many = FedCTConfig(label_mechanism="auto", noise_strength=0.1).resolved(**{**sizes, "num_classes": 50})
+    assert (many.label_mechanism, many.noise_strength) == ("xor", 0.1)
 
 
 def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_parties_of_nearly_one_class():
@@ -309,6 +309,6 @@ def test_alone_a_learner_trains_for_as_long_as_in_the_federation(takes_steps, co
 @pytest.mark.parametrize("mechanism", ["xor", "auto"])
 def test_a_rule_that_reads_labels_is_refused_where_noise_may_make_bits_of_them(mechanism):
     with pytest.raises(ConfigError, match=f"consensus must work with {mechanism}, got 'dawid-skene'"):
-        FedCTConfig(label_mechanism=mechanism, label_epsilon=1.0, consensus="dawid-skene")
-    with pytest.raises(ConfigError, match="label-epsilon or epsilon must be given, exactly one of them"):
+        FedCTConfig(label_mechanism=mechanism, noise_strength=1.0, consensus="dawid-skene")
+    with pytest.raises(ConfigError, match=r"epsilon or paper.noise-strength must be given with noise"):
         FedCTConfig(label_mechanism=mechanism)

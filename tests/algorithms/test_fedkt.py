@@ -11,8 +11,8 @@ from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
 SIZES = {"num_public": 60, "num_classes": 3, "num_rounds": 1}
-L1 = {"level": "L1", "noise": "laplace", "gamma": 0.5}
-L2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0}
+L1 = {"level": "L1", "noise": "laplace", "noise_strength": 0.5}
+L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
-        (L2, {"sigma": 2.0}),
-        ({"level": "L2", "noise": "laplace", "gamma": 0.5}, {"gamma": 0.5}),
+        (L2, {"noise_strength": 2.0}),
+        ({"level": "L2", "noise": "laplace", "noise_strength": 0.5}, {"noise_strength": 0.5}),
         (
-            {"level": "L2", "noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
-            {"threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0},
+            {"level": "L2", "noise": "confident-gaussian", "threshold": 3.0, "noise_strength": 2.0},
+            {"threshold": 3.0, "noise_strength": 2.0},
         ),
     ],
 )
 def test_at_level_l2_parties_are_told_the_noise(settings, found):
     told = FedKTConfig(**settings, learn_from="labels").resolved(**SIZES)
-    strengths = {"gamma": 0.0, "sigma": 0.0, "threshold": 0.0, "sigma_threshold": 0.0, **found}
+    strengths = {"threshold": 0.0, **found}
     assert {name: getattr(told, name) for name in strengths} == strengths
     assert (told.level, told.num_queries, told.epsilon, told.students, told.teachers) == ("L2", 60, 0.0, 1, 25)
     assert told.students_per_party == 1
@@ -125,7 +125,7 @@ def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
             {"noise": "gaussian", "epsilon": 4.0},
             "noise must fit level L0, got 'gaussian'. Noise needs fedkt.level=L1 or L2",
         ),
-        ({"noise": "laplace", "gamma": 1.0}, "noise must fit level L0, got 'laplace'"),
+        ({"noise": "laplace", "noise_strength": 1.0}, "noise must fit level L0, got 'laplace'"),
         (
             {**L1, "voting": "plain", "students_per_party": 2},
             "paper.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",

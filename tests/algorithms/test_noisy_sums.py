@@ -42,7 +42,7 @@ BINS = Bins.of(PUBLIC, most=10)
 X, Y = PUBLIC.features(table(4000, 1)[0]), table(4000, 1)[1]
 X_TEST, Y_TEST = PUBLIC.features(table(4000, 2)[0]), table(4000, 2)[1]
 SUMS = BINS.counts(X, Y, num_classes=2)
-CLEAR = NoisySumsConfig(noise_multiplier=0.001)
+CLEAR = NoisySumsConfig(noise_strength=0.001)
 
 
 class Learnt:
@@ -75,8 +75,8 @@ def test_the_noise_that_is_found_costs_what_was_asked_for_and_no_more(given, eps
 
 
 def test_a_noise_given_twice_is_refused():
-    with pytest.raises(ConfigError, match=r"epsilon must be 0 beside paper.noise-multiplier, got 1"):
-        NoisySumsConfig(epsilon=1.0, noise_multiplier=2.0)
+    with pytest.raises(ConfigError, match=r"epsilon must be none beside paper.noise-strength, got 1"):
+        NoisySumsConfig(epsilon=1.0, noise_strength=2.0)
 
 
 def test_a_model_by_public_rows_is_the_logistic_regression_of_the_rows_themselves():
@@ -117,7 +117,7 @@ def test_parties_add_up_however_uneven_they_are():
 
 
 def test_noise_drowns_the_sums_and_the_model_answers_all_the_same():
-    noisy = NoisySumsConfig(noise_multiplier=1e6).mechanism(3).privatize(SUMS, rng=np.random.default_rng(1))
+    noisy = NoisySumsConfig(noise_strength=1e6).mechanism(3).privatize(SUMS, rng=np.random.default_rng(1))
     for learn in ("naive-bayes", "public-rows"):
         model = Learnt(CLEAR.changed(learn=learn), answers=[noisy])
         assert np.isfinite(model.predict_proba(X_TEST)).all()

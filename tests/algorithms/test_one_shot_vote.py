@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fedkd_flwr.algorithms import fedkt, pate
 from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.one_shot_vote import (
-    STRENGTHS,
     OneShotVoteConfig,
     aggregate,
     fit_as_long,
@@ -27,7 +26,7 @@ from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
-CONFIDENT = {"noise": "confident-gaussian", "threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0}
+CONFIDENT = {"noise": "confident-gaussian", "threshold": 3.0, "noise_strength": 2.0}
 
 
 def _arrays(*parties):
@@ -81,7 +80,7 @@ def test_where_nobody_tells_classes_apart_everybody_counts_unless_noise_protects
     votes, facts = _tally(blind, **leave_out)
     assert votes.tolist() == [[1, 2], [1, 2]]
     assert facts.discounted == 3
-    noisy, facts = _tally(blind, config=PATEConfig, noise="laplace", gamma=1.0, **leave_out)
+    noisy, facts = _tally(blind, config=PATEConfig, noise="laplace", noise_strength=1.0, **leave_out)
     assert noisy.tolist() == [[0, 0], [0, 0]]
     assert facts.discounted == 3
     assert facts.class_voters.tolist() == [0, 0]
@@ -141,10 +140,10 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"noise": "laplace", "gamma": 0.5},
-        {"noise": "gaussian", "sigma": 1.5},
-        {"noise": "gaussian", "sigma": 1.5, "learn_from": "counts"},
-        {"noise": "laplace", "gamma": 0.5, "one_class_voters": "leave-out"},
+        {"noise": "laplace", "noise_strength": 0.5},
+        {"noise": "gaussian", "noise_strength": 1.5},
+        {"noise": "gaussian", "noise_strength": 1.5, "learn_from": "counts"},
+        {"noise": "laplace", "noise_strength": 0.5, "one_class_voters": "leave-out"},
         CONFIDENT,
     ],
 )
@@ -163,7 +162,7 @@ def test_noise_is_the_plan_s_on_the_asked_rows(settings):
 
 def test_all_rows_are_asked_where_none_are_named_and_with_hardly_any_noise_the_winners_win():
     votes = np.repeat(np.array([[0, 6, 2], [8, 0, 0]], dtype=np.int32), 50, axis=0)
-    config = PATEConfig(noise="laplace", gamma=200.0)
+    config = PATEConfig(noise="laplace", noise_strength=200.0)
     assert aggregate(votes, config=config, rng=None).labels.tolist() == [1] * 50 + [0] * 50
 
 
@@ -188,21 +187,21 @@ def test_the_share_of_winners_that_noise_left_as_they_were():
 @pytest.mark.parametrize(
     ("settings", "kind", "strength"),
     [
-        ({"noise": "laplace", "gamma": 0.5}, LaplaceMax, {"gamma": 0.5}),
-        ({"noise": "gaussian", "sigma": 2.0}, GaussianMax, {"sigma": 2.0}),
-        (CONFIDENT, ConfidentGaussianMax, {"threshold": 3.0, "sigma_threshold": 4.0, "sigma": 2.0}),
+        ({"noise": "laplace", "noise_strength": 0.5}, LaplaceMax, {"gamma": 0.5}),
+        ({"noise": "gaussian", "noise_strength": 2.0}, GaussianMax, {"sigma": 2.0}),
+        (CONFIDENT, ConfidentGaussianMax, {"threshold": 3.0, "sigma_threshold": 6.0, "sigma": 2.0}),
     ],
 )
 def test_a_plan_is_in_votes_also_where_halves_are_counted(settings, kind, strength, unit):
-    plan = OneShotVoteConfig(**settings).plan(votes=3, num_public=60, num_classes=3, unit=unit)
+    plan = PATEConfig(**settings).plan(votes=3, num_public=60, num_classes=3, unit=unit)
     assert plan.mechanism == kind(**strength, votes=3, counts_per_vote=unit)
-    assert (plan.num_queries, plan.max_answers, plan.release) == (60, 0, "labels")
+    assert (plan.num_queries, plan.release) == (60, "labels")
 
 
 def test_a_plan_asks_as_many_rows_as_the_run_says():
-    plan = OneShotVoteConfig(**CONFIDENT, num_queries=30, max_answers=20).plan(votes=1, num_public=60, num_classes=3)
-    assert (plan.num_queries, plan.max_answers) == (30, 20)
-    counts = OneShotVoteConfig(noise="gaussian", sigma=1.0, learn_from="counts", num_queries=60)
+    plan = PATEConfig(**CONFIDENT, num_queries=30).plan(votes=1, num_public=60, num_classes=3)
+    assert plan.num_queries == 30
+    counts = PATEConfig(noise="gaussian", noise_strength=1.0, learn_from="counts", num_queries=60)
     plan = counts.plan(votes=1, num_public=60, num_classes=3)
     assert (plan.release, plan.num_queries) == ("counts", 60)
     with pytest.raises(
@@ -232,9 +231,9 @@ def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(setting
 @pytest.mark.parametrize(
     ("settings", "num_classes", "winner_of_two"),
     [
-        ({"noise": "laplace", "gamma": 0.5}, 2, True),
-        ({"noise": "laplace", "gamma": 0.5}, 3, False),
-        ({"noise": "laplace", "gamma": 0.5, "learn_from": "counts"}, 2, False),
+        ({"noise": "laplace", "noise_strength": 0.5}, 2, True),
+        ({"noise": "laplace", "noise_strength": 0.5}, 3, False),
+        ({"noise": "laplace", "noise_strength": 0.5, "learn_from": "counts"}, 2, False),
         ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5}, 2, True),
         ({"noise": "laplace", "epsilon": 2.0, "num_queries": 5, "learn_from": "counts"}, 2, False),
     ],
@@ -250,11 +249,10 @@ def test_labels_of_two_classes_alone_have_the_cheaper_event(settings, num_classe
 
 
 def test_noise_is_at_the_server_where_the_algorithm_says_so():
-    assert not OneShotVoteConfig(noise="laplace", gamma=1.0).server_plan(60, 3).adds_noise  # this one says nowhere
     assert not PATEConfig().server_plan(60, 3).adds_noise
-    halves = PATEConfig(noise="laplace", gamma=1.0, num_queries=7).server_plan(60, 3)
+    halves = PATEConfig(noise="laplace", noise_strength=1.0, num_queries=7).server_plan(60, 3)
     assert (halves.mechanism, halves.num_queries) == (LaplaceMax(gamma=1.0, votes=1, counts_per_vote=2), 7)
-    whole = PATEConfig(noise="laplace", gamma=1.0, one_class_voters="leave-out").server_plan(60, 3)
+    whole = PATEConfig(noise="laplace", noise_strength=1.0, one_class_voters="leave-out").server_plan(60, 3)
     assert (whole.mechanism, whole.num_queries) == (LaplaceMax(gamma=1.0, votes=1), 60)
 
 
@@ -263,12 +261,12 @@ def test_noise_is_at_the_server_where_the_algorithm_says_so():
 
 def test_noise_at_the_server_is_nothing_that_parties_are_told():
     config = PATEConfig(
-        noise="gaussian", sigma=1.0, num_queries=7, learn_from="counts", delta=1e-3, seed=4, ties="lowest",
-        unanswered_rows="self-training", party_models=False,
+        noise="gaussian", noise_strength=1.0, num_queries=7, learn_from="counts", delta=1e-3, seed=4, ties="lowest",
+        party_models=False,
     )  # fmt: skip
     told = config.resolved(num_public=60, num_classes=3, num_rounds=1)
-    assert told == PATEConfig(seed=4, ties="lowest", unanswered_rows="self-training", party_models=False)
-    names = {"noise", *STRENGTHS, "num_queries", "max_answers", "learn_from", "epsilon", "delta"}
+    assert told == PATEConfig(seed=4, ties="lowest", party_models=False)
+    names = {"noise", "noise_strength", "threshold", "num_queries", "learn_from", "epsilon", "delta"}
     assert set(config.quiet()) == names
     assert all(value == PATEConfig.default(name) for name, value in config.quiet().items())
 
@@ -299,7 +297,7 @@ def test_liars_that_evade_the_rule_on_uninformative_voters_no_longer_win():
 
 def test_beside_noise_no_vote_depends_on_what_others_say():
     answers, _ = _with_liars()
-    noisy = {"noise": "gaussian", "sigma": 2.0}
+    noisy = {"noise": "gaussian", "noise_strength": 2.0}
     found, facts = tally(answers, config=PATEConfig(**noisy), num_classes=3)
     plain, _ = tally(answers, config=PATEConfig(**noisy, distrust="none"), num_classes=3)
     assert facts.trusts is None
@@ -362,19 +360,16 @@ def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise": "laplace"}, "gamma must be > 0 with noise 'laplace', got 0.0. Give epsilon instead"),
+        ({"noise": "laplace"}, "epsilon or paper.noise-strength must be given with noise, got 'none'"),
+        ({**CONFIDENT, "noise_strength": 0.0}, "epsilon or paper.noise-strength must be given with noise"),
+        ({**CONFIDENT, "threshold": 0.0}, "threshold must be > 0 with noise 'confident-gaussian', got 0.0"),
         (
-            {**CONFIDENT, "sigma": 0.0},
-            "threshold and paper.sigma-threshold and paper.sigma must be > 0 with noise",
+            {"noise": "gaussian", "noise_strength": 1.0, "epsilon": 2.0},
+            "epsilon must be none beside paper.noise-strength, got 2.0",
         ),
-        ({**CONFIDENT, "threshold": 0.0}, "sigma must be > 0 with noise 'confident-gaussian'"),
-        (
-            {"noise": "gaussian", "sigma": 1.0, "epsilon": 2.0},
-            "epsilon must be given without paper.sigma, got 2.0",
-        ),
-        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be given without paper.sigma-threshold, paper.sigma, got 1.0"),
+        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be none beside paper.noise-strength, got 1.0"),
         ({"noise": "confident-gaussian", "epsilon": 1.0}, "got 0.0. Give the votes a class must have"),
-        ({"epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0. It would be ignored: drop it, or choose a"),
+        ({"epsilon": 1.0}, "epsilon must be none without noise, got 1.0. It would be ignored: drop it, or choose a"),
     ],
 )
 def test_a_noise_without_a_strength_or_with_two_is_refused(settings, message):

@@ -15,7 +15,6 @@ from fedkd_flwr.algorithms.score_exchange import (
     aggregate,
     as_labels,
     passes_on_pooled,
-    with_answers,
 )
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.scores import onto_simplex
@@ -69,17 +68,6 @@ def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
     assert facts.agreement == pytest.approx(2 / 3)
 
 
-def test_the_weights_are_the_weighting_s():
-    answers = _labels([0, 1, 2], [0, 1, 2], [1, 0, 0])
-    assert _mean(answers, answer_form="argmax", aggregation_weights="agreement")[0].tolist() == np.eye(3).tolist()
-    assert _mean(answers, answer_form="argmax", aggregation_weights="dawid-skene")[0] == pytest.approx(np.eye(3))
-    equal, _ = _mean(answers, answer_form="argmax")
-    assert equal[0] == pytest.approx([2 / 3, 1 / 3, 0])
-    probs = _probs([[0.8, 0.2], [0.1, 0.9]], [[0.6, 0.4], [0.3, 0.7]], [[0.2, 0.8], [1.0, 0.0]])
-    weighted, _ = _mean(probs, aggregation_weights="agreement", num_classes=2)
-    assert weighted == pytest.approx(np.array([[0.7, 0.3], [0.2, 0.8]]))
-
-
 def test_one_party_s_average_is_its_own_answer():
     for share, answer in (
         ("argmax", np.array([0, 2, 1], dtype=np.int16)),
@@ -103,7 +91,7 @@ def test_an_answer_s_labels():
 
 
 def test_randomised_labels_are_averaged_without_their_bias():
-    settings = {**RESPONSE, "label_epsilon": 1.0}
+    settings = {**RESPONSE, "noise_strength": 1.0}
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=3)
     reports = _labels(*[[0]] * 50, *[[1]] * 30, *[[2]] * 20)
     average, facts = _mean(reports, **settings)
@@ -115,7 +103,7 @@ def test_randomised_labels_are_averaged_without_their_bias():
 
 
 def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_probabilities():
-    config = ScoreExchangeConfig(score_noise="laplace", score_scale=0.5)
+    config = ScoreExchangeConfig(score_noise="laplace", noise_strength=0.5)
     rng, truth = np.random.default_rng(3), np.array([[0.7, 0.2, 0.1], [0.0, 0.5, 0.5]])
     mechanism = config.mechanism(num_classes=3)
     noisy = [mechanism.privatize(truth, rng=rng).astype(np.float32) for _ in range(1000)]
@@ -130,14 +118,13 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
 
 def test_noisy_logits_stay_logits():
     answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
-    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", score_scale=1.0)
+    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", noise_strength=1.0)
     assert average.tolist() == [[10.0, -4.0, 0.5]]
 
 
 # ------------------------------------------------------------------------------------------------ invariants
 
 label_rows = st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6)
-weightings = st.sampled_from(["equal", "agreement", "dawid-skene"])
 
 
 def _as_scores(rows, seed):
@@ -146,34 +133,17 @@ def _as_scores(rows, seed):
     return [(one / one.sum(axis=1, keepdims=True)).astype(np.float32) for one in scores]
 
 
-@given(rows=label_rows, weighting=weightings, seed=st.integers(0, 50), share=st.sampled_from(["argmax", "softmax"]))
-def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, weighting, seed, share):
+@given(rows=label_rows, seed=st.integers(0, 50), share=st.sampled_from(["argmax", "softmax"]))
+def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, seed, share):
     answers = _labels(*rows) if share == "argmax" else _as_scores(rows, seed)
     order = np.random.default_rng(seed).permutation(len(rows))
-    settings = {"answer_form": share, "aggregation_weights": weighting}
-    one, facts = _mean(answers, **settings)
-    other, same = _mean([answers[i] for i in order], **settings)
+    one, facts = _mean(answers, answer_form=share)
+    other, same = _mean([answers[i] for i in order], answer_form=share)
     assert one == pytest.approx(other, abs=1e-9)
     assert one.sum(axis=1) == pytest.approx(np.ones(4))
     tops = np.sort(one, axis=1)
     if (tops[:, -1] - tops[:, -2] > 1e-9).all():
         assert facts.agreement == same.agreement
-
-
-# ------------------------------------------------------------------------------------------------ earlier answers
-
-
-def test_the_last_answer_on_each_row_is_kept_in_steps():
-    probs = np.array([[1.0, 0.0], [0.0, 1.0]])
-    first = with_answers(None, np.array([3, 1]), probs, bits=2, num_public=4)
-    assert (first.shape, first.dtype) == ((4, 2), np.uint8)
-    assert first[[0, 2]].tolist() == [[0, 0], [0, 0]]
-    assert first[3].tolist() == first[1, ::-1].tolist()
-    assert first[3, 0] > first[3, 1]
-    before = first.copy()
-    second = with_answers(first, np.array([1]), np.array([[1.0, 0.0]]), bits=2, num_public=4)
-    assert (first == before).all()
-    assert second[1].tolist() == second[3].tolist() == first[3].tolist()
 
 
 # ------------------------------------------------------------------------------------------------ what settings mean
@@ -185,14 +155,13 @@ def test_the_last_answer_on_each_row_is_kept_in_steps():
         ({}, "none", False, "probs", "probs", "cross-entropy"),
         ({"answer_form": "logits"}, "none", False, "logits", "logits", "l1-logits"),
         ({"answer_form": "argmax"}, "none", False, "probs", "labels", "cross-entropy"),
-        ({"score_noise": "laplace", "score_scale": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
+        ({"score_noise": "laplace", "noise_strength": 1.0}, "party", True, "probs", "scores", "cross-entropy"),
         (
-            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 1.0},
+            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 1.0},
             *("party", True, "logits", "logits", "l1-logits"),
         ),
-        ({**RESPONSE, "label_epsilon": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
+        ({**RESPONSE, "noise_strength": 1.0}, "party", True, "probs", "labels", "cross-entropy"),
         ({"subset_rows": 5}, "party", False, "probs", "probs", "cross-entropy"),
-        ({"answer_form": "logits", "distillation_loss": "mse-probs"}, "none", False, "logits", "logits", "mse-probs"),
     ],
 )
 def test_what_settings_amount_to(settings, privacy, noisy, kind, payload, loss):
@@ -212,12 +181,10 @@ def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer()
         ScoreExchangeConfig(public_rows_per_round=7).batch(6)
 
 
-def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
+def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
     assert ScoreExchangeConfig().bits_down == 32
     assert ScoreExchangeConfig(score_bits=16).bits_down == 16
     assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
-    assert ScoreExchangeConfig(score_bits=4, average_bits=2).bits_down == 2
-    assert ScoreExchangeConfig(answer_form="argmax", average_bits=32).bits_down == 32
 
 
 @pytest.mark.parametrize(
@@ -225,24 +192,23 @@ def test_averages_travel_as_answers_do_unless_the_run_says_otherwise():
     [
         ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        ({"score_noise": "laplace", "score_scale": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
-        ({"score_noise": "gaussian", "score_scale": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
+        ({"score_noise": "laplace", "noise_strength": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
+        ({"score_noise": "gaussian", "noise_strength": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
         (
-            {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.5},
+            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
             LaplaceScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
         (
-            {"answer_form": "logits", "score_noise": "gaussian", "score_scale": 0.5, "logit_bound": 4.0},
-            GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=4.0),
+            {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
+            GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
-        ({**RESPONSE, "label_epsilon": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
+        ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],
 )
 def test_noise_is_as_given(settings, mechanism):
     config = ScoreExchangeConfig(**settings)
     assert config.mechanism(num_classes=3) == config.mechanism(num_classes=3, num_answers=9) == mechanism
-    told = config.resolved(**SIZES, num_rounds=2)
-    assert told == config.changed(distillation_loss=config.loss)
+    assert config.resolved(**SIZES, num_rounds=2) == config
 
 
 @pytest.mark.parametrize(
@@ -250,7 +216,7 @@ def test_noise_is_as_given(settings, mechanism):
     [
         {"score_noise": "laplace"},
         {"score_noise": "gaussian"},
-        {"answer_form": "logits", "score_noise": "gaussian", "logit_bound": 4.0},
+        {"answer_form": "logits", "score_noise": "gaussian"},
         RESPONSE,
     ],
 )
@@ -260,14 +226,8 @@ def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
     mechanism = told.mechanism(num_classes=3)
     assert mechanism == config.mechanism(num_classes=3, num_answers=9)
     assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
-    assert (told.epsilon, told.distillation_loss) == (0.0, config.loss)
-    assert bool(told.label_epsilon) == ("label_mechanism" in settings)
-    assert bool(told.score_scale) == ("score_noise" in settings)
-    assert told.changed(epsilon=4.0, label_epsilon=0.0, score_scale=0.0, distillation_loss="auto") == config
-
-
-NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
+    assert told.epsilon == 0.0
+    assert told.changed(epsilon=4.0, noise_strength=0.0) == config
 
 
 # ------------------------------------------------------------------------------------------------ pooled rows
@@ -292,38 +252,32 @@ def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_ro
     assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))
 
 
-NOISE = {"score_noise": "laplace", "score_scale": 1.0}
-ALONE = "paper.score-scale or paper.label-epsilon or epsilon must be given, exactly one of them, with noise"
+NOISE = {"score_noise": "laplace", "noise_strength": 1.0}
+ALONE = "epsilon must be none beside paper.noise-strength"
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"distillation_loss": "l1-logits"}, "distillation-loss must fit answer-form 'softmax', got 'l1-logits'. Use"),
         (
-            {"label_mechanism": "randomized-response", "label_epsilon": 1.0},
+            {"label_mechanism": "randomized-response", "noise_strength": 1.0},
             "label-mechanism must be none for answer-form 'softmax', got 'randomized-response'. Use score-noise",
         ),
         (
-            {**RESPONSE, "label_mechanism": "xor", "label_epsilon": 1.0},
+            {**RESPONSE, "label_mechanism": "xor", "noise_strength": 1.0},
             "randomized-response where scores are averaged",
         ),
         ({"answer_form": "logits", "score_bits": 8}, "score-bits must be 16 or 32 for logits and noisy scores, got 8"),
         ({**NOISE, "score_bits": 1}, "score-bits must be 16 or 32 for logits and noisy scores, got 1"),
-        ({"answer_form": "logits", "average_bits": 4}, "paper.average-bits must be 16 or 32 for logits"),
-        ({"score_noise": "laplace"}, f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 0, epsilon 0. epsilon"),
-        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got paper.score-scale 1, paper.label-epsilon 0, epsilon 2"),
+        ({"score_noise": "laplace"}, "epsilon or paper.noise-strength must be given with noise, got 'none'. Epsilon"),
+        ({**NOISE, "epsilon": 2.0}, f"{ALONE}, got 2.0"),
         (
-            {**RESPONSE, "label_epsilon": 1.5, "epsilon": 2.0},
-            f"{ALONE}, got paper.score-scale 0, paper.label-epsilon 1.5",
+            {**RESPONSE, "noise_strength": 1.5, "epsilon": 2.0},
+            f"{ALONE}, got 2.0",
         ),
-        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be 0 without noise, got 1.0"),
+        ({"subset_rows": 5, "epsilon": 1.0}, "epsilon must be none without noise, got 1.0"),
         ({**NOISE, "subset_rows": 5}, "subset-rows must be 0 with noise, got 5. Use noise, or a subset without noise."),
         ({"subset_replacement": False}, "paper.subset-replacement must be true without a subset, got False. It would"),
-        (
-            {**NOISE, "aggregation_weights": "agreement"},
-            "aggregation-weights must be equal with noise",
-        ),
     ],
 )
 def test_what_does_not_fit_together_is_refused(settings, message):
@@ -339,6 +293,5 @@ def test_logits_are_not_sharpened(config):
 
 
 def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
-    assert DigestConfig(subset_rows=5, subset_replacement=False, aggregation_weights="agreement").privacy == "party"
-    assert DigestConfig(**NOISE, score_bits=16, average_bits=16).bits_down == 16
-    assert DigestConfig(answer_form="argmax", average_bits=2).bits_down == 2
+    assert DigestConfig(subset_rows=5, subset_replacement=False).privacy == "party"
+    assert DigestConfig(**NOISE, score_bits=16).bits_down == 16

@@ -33,7 +33,7 @@ def done(tmp_path_factory):
 
 
 def test_claims_are_shown_in_words_where_noise_was_added(tmp_path):
-    noise = {"algorithm": "fedct", "label_mechanism": "randomized-response", "label_epsilon": 1.0, "num_rounds": 1}
+    noise = {"algorithm": "fedct", "label_mechanism": "randomized-response", "noise_strength": 1.0, "num_rounds": 1}
     noisy = _simulated(tmp_path, centralised=False, **noise)
     assert len(noisy.claims) == len(noisy.record.claims) > 0
     assert "epsilon" in " ".join(noisy.claims.columns).lower()

@@ -88,7 +88,7 @@ def test_the_owner_of_a_silo_may_name_any_parameter_and_a_simulation_too(silo):
         ("fedkt", "fedkt.students-per-party"),
         ("fedkt", "fedkt.teachers-per-student"),
         *(("fedmd", key) for key in ("paper.initial-epochs", "paper.distillation-epochs", "paper.own-rows-epochs")),
-        ("fedmd", "paper.distillation-batch"),
+        ("fedmd", "paper.distillation-epochs"),
         ("fedmd", "paper.pretrain-epochs"),
     ],
 )

@@ -127,7 +127,7 @@ def test_fedkt_leaves_the_same_model_and_flower_s_history_holds_its_accuracy(mon
 
 
 def test_claims_are_those_of_the_present_api(monkeypatch):
-    make = partial(fedct, label_mechanism="randomized-response", label_epsilon=2.0, stop_when_converged=False)
+    make = partial(fedct, label_mechanism="randomized-response", noise_strength=2.0, stop_when_converged=False)
     members = partial(parties, simulated=True)
     expected = _present(monkeypatch, make, members(), fedct_grid, 2)
     strategy = make()
@@ -253,7 +253,7 @@ def test_a_client_that_fails_is_left_out_with_a_reason_and_the_run_goes_on(spoil
 
 def test_too_few_replies_fail_the_run_which_still_claims_what_was_released():
     done = []
-    strategy = fedct(label_mechanism="randomized-response", label_epsilon=2.0)
+    strategy = fedct(label_mechanism="randomized-response", noise_strength=2.0)
     with pytest.raises(TooFewPartiesError, match=r"valid replies in round 1 must be >= 2, got 1\. Left out: node"):
         fed(
             strategy,

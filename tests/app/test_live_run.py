@@ -208,7 +208,7 @@ def test_a_killed_process_leaves_a_record_that_is_true(tmp_path):
     assert "This run was killed in round 2" in page
 
 
-RESPONSE = {"label_mechanism": "randomized-response", "label_epsilon": 0.5}
+RESPONSE = {"label_mechanism": "randomized-response", "noise_strength": 0.5}
 
 
 def _noisy():
@@ -217,13 +217,15 @@ def _noisy():
     def net(*, seed):
         return make_model("mlp", num_classes=3, num_features=2, seed=seed, params={"hidden": [4]})
 
-    l2 = {"level": "L2", "noise": "gaussian", "sigma": 2.0, "teachers_per_student": 4, "num_queries": 30}
+    l2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0, "teachers_per_student": 4, "num_queries": 30}
     return {
         "FedCT": lambda **k: FedCT(config=FedCTConfig(**RESPONSE, **QUICK), **k),
-        "FedMD": lambda **k: FedMD(config=FedMDConfig(score_noise="laplace", score_scale=5.0, **QUICK), **k),
+        "FedMD": lambda **k: FedMD(config=FedMDConfig(score_noise="laplace", noise_strength=5.0, **QUICK), **k),
         "NFDP": lambda **k: FedMD(party_rows=[20] * 3, config=FedMDConfig(subset_rows=5, **QUICK), **k),
         "FedKT L2": lambda **k: FedKT(final_model=net, config=FedKTConfig(**l2, **QUICK), **k),
-        "PATE": lambda **k: PATE(final_model=net, config=PATEConfig(noise="gaussian", sigma=5.0, **QUICK), **k),
+        "PATE": lambda **k: PATE(
+            final_model=net, config=PATEConfig(noise="gaussian", noise_strength=5.0, **QUICK), **k
+        ),
         "PrivateKT": lambda **k: PrivateKT(global_model=net, config=PrivateKTConfig(**QUICK), **k),
     }
 

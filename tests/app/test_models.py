@@ -24,7 +24,7 @@ def test_a_node_that_demands_privacy_takes_no_teachers_and_students_from_the_run
             "teacher-model": "knn",
             "fedkt.level": "L2",
             "noise": "gaussian",
-            "paper.sigma": 1.0,
+            "paper.noise-strength": 1.0,
         }
     )
     assert party_roles(run, node, None, 0) == {}

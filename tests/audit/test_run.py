@@ -24,7 +24,7 @@ def _config(tmp_path, **settings):
 def test_the_command_leaves_figures_a_record_and_a_page(tmp_path, capsys):
     words = ["dev", "audit", "dataset=synthetic", "model=decision-tree", f"output-dir={tmp_path}", "partitioner=iid"]
     words += ["num-public=60", "num-private=120", "num-test=20", "dataset=synthetic(rows=200)", "num-rounds=1"]
-    words += ["label-mechanism=randomized-response", "paper.label-epsilon=0.01", "--parties", "2", "--shadows", "4"]
+    words += ["label-mechanism=randomized-response", "paper.noise-strength=0.01", "--parties", "2", "--shadows", "4"]
     with pytest.raises(SystemExit, match=r"^0$"):
         main([*words, "--output", str(tmp_path / "found.json")])
     printed = capsys.readouterr()
@@ -84,7 +84,6 @@ def test_half_of_each_party_s_rows_are_members_and_density_ratios_come_with_labe
         ({}, 5, "shadows must be even"),
         ({}, 2, "shadows must be a whole number >= 4"),
         ({"num-parties": 0}, 4, "simulation with num-parties"),
-        ({"algorithm": "fedmd", "send-changes": True, "score-bits": 8}, 4, "send-changes must be false"),
     ],
 )
 def test_what_cannot_be_audited_is_refused(tmp_path, settings, shadows, match):

@@ -22,7 +22,7 @@ from fedkd_flwr.stores.plans import Plans
 
 pytest.importorskip("torch")
 
-QUIET = {"noise_multiplier": 1e-3}
+QUIET = {"noise_strength": 1e-3}
 
 
 def moved(strategy):
@@ -31,7 +31,7 @@ def moved(strategy):
 
 
 def test_hardly_clipped_and_hardly_noisy_it_is_the_mean_of_equal_parties():
-    strategy, _ = run("dp-fedavg", rounds=1, clip=1.0e2, noise_multiplier=1e-3,
+    strategy, _ = run("dp-fedavg", rounds=1, clip=1.0e2, noise_strength=1e-3,
                       given={"noise_rng": np.random.default_rng(1)})  # fmt: skip
     fedavg, _ = run("fedavg", rounds=1)
     for one, other in zip(strategy.exchange.model.arrays(), fedavg.model.arrays(), strict=True):
@@ -69,7 +69,7 @@ def test_rows_that_cannot_be_used_change_neither_who_is_asked_nor_whether_there_
     asked, finals = [], []
     for held in (members(4, "dp-fedavg"), _unusable()):
         grid = grid_of(held, "dp-fedavg")
-        strategy = make("dp-fedavg", fraction=fraction, minimum=2, names=names, noise_multiplier=100.0)
+        strategy = make("dp-fedavg", fraction=fraction, minimum=2, names=names, noise_strength=100.0)
         strategy.roster.fewest = 4 if fraction == 1.0 else 2
         strategy.start(grid, num_rounds=2)
         asked.append(dict(strategy.roster.times_asked))
@@ -79,7 +79,7 @@ def test_rows_that_cannot_be_used_change_neither_who_is_asked_nor_whether_there_
 
 
 def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
-    strategy, _ = run("dp-fedavg", rounds=1, held=_unusable()[3:] * 2, noise_multiplier=100.0)
+    strategy, _ = run("dp-fedavg", rounds=1, held=_unusable()[3:] * 2, noise_strength=100.0)
     assert strategy.record.rounds[0].answered == []
     assert moved(strategy) > 10
     assert [n.values["valid"] for n in strategy.record.notes if n.code == NoteCode.FEW_ANSWERS][:1] == [0]
@@ -96,7 +96,7 @@ def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
 
 
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():
-    strategy, _ = run("dp-fedavg", rounds=3, delta=1e-6, noise_multiplier=4.0)
+    strategy, _ = run("dp-fedavg", rounds=3, delta=1e-6, noise_strength=4.0)
     (claim,) = strategy.claims
     event = ClippedSum(clip=1.0, noise_multiplier=4.0).dp_event()
     assert claim.epsilon == Accountant().compose(event, 3).epsilon(1e-6)
@@ -139,14 +139,14 @@ def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds
     def given(run_id):
         return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
 
-    strategy = make("dp-fedavg", given=given("1"), noise_multiplier=4.0)
+    strategy = make("dp-fedavg", given=given("1"), noise_strength=4.0)
     strategy.exchange.num_rounds = 20
     strategy.exchange.check_budget(1)
     with ledger.looked_at() as book:
         assert Plans(book.parts["plans"]).of("1").rounds == 20
     strategy.conclude(KeyboardInterrupt())
     held = members(2, "dp-fedavg")
-    other, _ = run("dp-fedavg", rounds=1, held=held, noise_multiplier=0.8, given=given("2"))
+    other, _ = run("dp-fedavg", rounds=1, held=held, noise_strength=0.8, given=given("2"))
     assert other.record.status == "completed"
 
 
@@ -171,18 +171,19 @@ def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
 
 
 def test_noise_is_not_given_twice():
-    with pytest.raises(ConfigError, match=r"paper.noise-multiplier must be auto where epsilon is 2\.0"):
-        DPFedAvgConfig(epsilon=2.0, noise_multiplier=3.0)
+    with pytest.raises(ConfigError, match=r"epsilon must be none beside paper.noise-strength, got 2\.0"):
+        DPFedAvgConfig(epsilon=2.0, noise_strength=3.0)
 
 
 def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():
     assert DPFedAvgConfig().privacy == "server"
     assert CARD.noise == ("server",)
-    assert set(DPFedAvgConfig().told()) == {"seed", "local-epochs", "solo-epochs"}
+    told = DPFedAvgConfig(noise_strength=2.0).resolved(num_public=60, num_classes=3, num_rounds=2).told()
+    assert (set(told), told["noise-strength"]) == ({"seed", "local-epochs", "solo-epochs", "noise-strength"}, 0.0)
 
 
 def test_noise_that_is_given_is_that_of_every_round_with_the_clipping_norm_that_is_given():
     for rounds in (1, 30):
-        assert DPFedAvgConfig(clip=0.25, noise_multiplier=3.0).mechanism(rounds) == ClippedSum(
+        assert DPFedAvgConfig(clip=0.25, noise_strength=3.0).mechanism(rounds) == ClippedSum(
             clip=0.25, noise_multiplier=3.0
         )

@@ -158,11 +158,11 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
     ("settings", "message"),
     [
         (
-            {"level": "L1", "noise": "laplace", "gamma": 0.1},
+            {"level": "L1", "noise": "laplace", "noise_strength": 0.1},
             "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Drop it, or use fedkt.",
         ),
         (
-            {"level": "L2", "noise": "gaussian", "sigma": 1.0},
+            {"level": "L2", "noise": "gaussian", "noise_strength": 1.0},
             "fedkt.level must be L0: FedProx's weights carry no noise",
         ),
         (
@@ -170,7 +170,7 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
         ),
         (
-            {"noise": "laplace", "gamma": 0.1},
+            {"noise": "laplace", "noise_strength": 0.1},
             "noise must be none: FedProx's weights carry no noise, got 'laplace'",
         ),
         ({"proximal_mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from weights import TEST, codes, make, members, net, run
 
-from fedkd_flwr.baselines.cards import PFNMConfig
 from fedkd_flwr.baselines.pfnm import aggregate, match_units
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -32,9 +31,10 @@ def test_the_matched_net_beats_guessing_and_every_party_gets_it():
 
 
 def test_a_larger_gamma_gives_more_units():
-    few, _ = run("pfnm", rounds=1, gamma_0=1e-6)
-    many, _ = run("pfnm", rounds=1, gamma_0=1e6)
-    assert len(few.model.arrays()[1]) < len(many.model.arrays()[1]) <= 4 * 8
+    units = [np.random.default_rng(seed).normal(size=(8, 3)) for seed in range(4)]
+    rng = np.random.default_rng(0)
+    found = [match_units(units, [np.ones(3)] * 4, prior=1.0, gamma=g, passes=5, rng=rng)[0] for g in (1e-6, 1e6)]
+    assert len(found[0]) < len(found[1]) <= 4 * 8
 
 
 def test_another_net_is_refused_by_name():
@@ -67,7 +67,7 @@ def test_widths_are_those_that_were_asked_for():
 # ----------------------------------------------------------------------------------------------------------- arithmetic
 
 
-VAGUE = PFNMConfig(prior_variance=1e6)
+VAGUE = 1e-6
 
 
 def net_of(rng, widths):
@@ -99,7 +99,7 @@ def test_permuted_copies_of_one_net_are_that_net_again(seed, widths, copies):
     one = net_of(rng, widths)
     nets = [permuted(one, rng) for _ in range(copies)]
     counts = rng.integers(1, 9, (copies, widths[-1]))
-    found = aggregate(nets, counts, config=VAGUE, rng=rng)
+    found = aggregate(nets, counts, prior=VAGUE, rng=rng)
     assert [array.shape for array in found] == [array.shape for array in one]
     X = rng.normal(size=(20, widths[0]))
     assert np.allclose(answers(found, X), answers(one, X), rtol=1e-3, atol=1e-2)
@@ -125,7 +125,7 @@ def test_a_party_without_rows_of_a_class_says_nothing_of_it():
     one = net_of(rng, (2, 3, 2))
     other = [array.copy() for array in one]
     other[2][1], other[3][1] = -40.0, -40.0  # it never saw class 1
-    found = aggregate([one, other], np.array([[5, 5], [5, 0]]), config=VAGUE, rng=rng)
+    found = aggregate([one, other], np.array([[5, 5], [5, 0]]), prior=VAGUE, rng=rng)
     assert found[3] == pytest.approx(one[3], rel=1e-3)
     X = rng.normal(size=(5, 2))
     assert np.allclose(answers(found, X)[:, 1], answers(one, X)[:, 1], rtol=1e-3, atol=1e-2)

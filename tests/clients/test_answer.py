@@ -112,7 +112,7 @@ def test_fedkt_apart_is_fedkt_here(level):
     for apart in (None, ANY):
         members = parties(2, apart=apart)
         clients = [FedKTClient(one, noise_rng=np.random.default_rng(i)) for i, one in enumerate(members)]
-        noise = {"noise": "laplace", "gamma": 1.0} if level == "L2" else {}
+        noise = {"noise": "laplace", "noise_strength": 1.0} if level == "L2" else {}
         config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
         strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
         found.append(_ran(strategy, InProcessGrid(handler(clients), [{}] * 2), 1))
@@ -124,7 +124,7 @@ def test_at_l2_each_teacher_and_student_is_a_piece_with_its_own_time_and_elsewhe
         apart = Counting()
         members = parties(2, apart=None)
         members[0] = replace(members[0], apart=apart)
-        noise = {"noise": "laplace", "gamma": 1.0} if level == "L2" else {}
+        noise = {"noise": "laplace", "noise_strength": 1.0} if level == "L2" else {}
         config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
         strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
         strategy.start(fedkt_grid(members), num_rounds=1)
@@ -159,7 +159,7 @@ def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run
 def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
     members = parties(2, apart=Limits(seconds=0.3, memory=0))
     stuck = [replace(one, model=lambda *, seed: Classifier(Hangs(), num_classes=3)) for one in members]
-    config = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
+    config = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
     strategy = FedCT(config=config, public=members[0].public, min_available_nodes=2)
     strategy.start(fedct_grid(stuck), num_rounds=1)
     assert [(r.answered, r.rejected) for r in strategy.record.rounds] == [([one.name for one in members], [])]
@@ -182,7 +182,7 @@ def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
     one = party("party-000", X, y, apart=Limits(seconds=36.0, memory=0))  # 3 s for a teacher
     client = FedKTClient(one, teacher=lambda *, seed: Classifier(HangsOnOne(), num_classes=3))
     members = [client, FedKTClient(party("party-001", *rows(24, seed=2)))]
-    config = FedKTConfig(level="L2", teachers_per_student=6, students_per_party=1, noise="laplace", gamma=1.0)
+    config = FedKTConfig(level="L2", teachers_per_student=6, students_per_party=1, noise="laplace", noise_strength=1.0)
     strategy = FedKT(config=config, public=one.public, final_model=model, min_available_nodes=2)
     strategy.start(InProcessGrid(handler(members), [{}] * 2), num_rounds=1)
     assert strategy.record.rounds[0].answered == ["party-000", "party-001"]
@@ -193,7 +193,9 @@ def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
 def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is_started(monkeypatch, caplog):
     """Each is ended in time, and starting 100,000 of them would keep the node from every other run all the same."""
     monkeypatch.setattr(FedKTClient, "learn", None)
-    config = FedKTConfig(level="L2", teachers_per_student=1000, students_per_party=100, noise="laplace", gamma=1.0)
+    config = FedKTConfig(
+        level="L2", teachers_per_student=1000, students_per_party=100, noise="laplace", noise_strength=1.0
+    )
     told = config.resolved(num_public=60, num_classes=3, num_rounds=1).told()
     wire = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
     for said in ("party", "none"):

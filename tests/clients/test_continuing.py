@@ -17,7 +17,7 @@ from fedkd_flwr.stores.nothing import NO_LEDGER
 from fedkd_flwr.stores.party_state import PartyState, runs_gone_on_from
 
 WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
-NOISE = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0)
+NOISE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
 FIRST = Lineage.new("7")
 AGAIN = FIRST.then("8")
 
@@ -76,7 +76,7 @@ def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, sim
         },  # or brings a secret of its own
         {"run-proof": ""},
         {"run-seal": ""},
-        {"label-epsilon": 9.0},  # the right server, with other settings
+        {"noise-strength": 9.0},  # the right server, with other settings
         {"seed": 5},
     ],
 )
@@ -115,7 +115,7 @@ def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_th
     """Else what was drawn under the first settings would be sent as the answer to others."""
     (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
     member = _member(tmp_path, "9")
-    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"label-epsilon": 9.0}))
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"noise-strength": 9.0}))
     assert not np.array_equal(first, other)
     assert "went-on-from" not in said
     (before, _), (after, _) = _charges(member)
@@ -179,7 +179,7 @@ def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
     def mark(seal="a", algorithm="fedct", fingerprint="ab", config=NOISE):
         return mark_of({"run-seal": seal}, config, algorithm=algorithm, fingerprint=fingerprint)
 
-    other = FedCTConfig(label_mechanism="randomized-response", label_epsilon=2.0)
+    other = FedCTConfig(label_mechanism="randomized-response", noise_strength=2.0)
     assert len({mark(), mark("b"), mark(algorithm="fedkt"), mark(fingerprint="cd"), mark(config=other)}) == 5
     assert mark(seal="") == ""
 
@@ -242,7 +242,7 @@ def test_of_several_earlier_runs_the_latest_that_reached_the_party_is_gone_on_fr
 def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_path):
     """Else whoever knows a run's id would choose its noise before it comes, and learn what proves the node in it."""
     other = Lineage(runs=("9", "8"), secret="00" * 32)
-    loud = FedCTConfig(label_mechanism="randomized-response", label_epsilon=50.0)
+    loud = FedCTConfig(label_mechanism="randomized-response", noise_strength=50.0)
     before, _, said = FedCTClient(_member(tmp_path, "8", secret=b"x" * 32)).fit([], _asked(other, loud))
     member = _member(tmp_path, "9", secret=b"x" * 32)
     after, _, shown = FedCTClient(member).fit([], _asked(Lineage.new("9")))

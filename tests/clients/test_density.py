@@ -63,8 +63,8 @@ def test_by_default_no_party_sends_them():
     [
         {"privacy": "server"},
         {"privacy": "party"},
-        {"label-mechanism": "randomized-response", "label-epsilon": 1.0},
-        {"privacy": "party", "label-mechanism": "randomized-response", "label-epsilon": 1.0},
+        {"label-mechanism": "randomized-response", "noise-strength": 1.0},
+        {"privacy": "party", "label-mechanism": "randomized-response", "noise-strength": 1.0},
     ],
 )
 def test_a_server_that_asks_for_ratios_beside_noise_is_refused(noise):

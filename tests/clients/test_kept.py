@@ -32,7 +32,7 @@ def test_a_repeated_request_gets_the_same_reply_also_where_only_changes_were_sen
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_data_file_that_changes_between_rounds_does_not_show_in_the_form_of_a_reply(tmp_path, changed):
     public = public_set(3000)
-    asked = {**RESPONSE, "label-epsilon": 20.0, "privacy": "party"}
+    asked = {**RESPONSE, "noise-strength": 20.0, "privacy": "party"}
     X, y = rows(20, seed=0)
     ((first,), _, _) = fit(of_run(tmp_path, X, y, public=public, model=model), **asked)
     spec = of_run(tmp_path, X, y, public=public).spec
@@ -66,7 +66,7 @@ def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_f
 def test_a_guess_at_an_answer_that_another_process_s_answer_came_before_does_not_show(tmp_path):
     X, y = rows(20, seed=0)
     public = public_set(3000)
-    asked = {**RESPONSE, "label-epsilon": 20.0, "privacy": "party"}
+    asked = {**RESPONSE, "noise-strength": 20.0, "privacy": "party"}
     member = of_run(tmp_path, X, y, public=public)
     fit(member, **asked)
     saved = member.state.load()

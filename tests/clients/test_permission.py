@@ -26,7 +26,7 @@ def test_a_party_that_requires_privacy_sends_no_bare_labels(rule, tmp_path):
     assert code(fit(member)) == Code.PRIVACY_REQUIRED
 
 
-SPENDING = FedCTConfig(label_mechanism="randomized-response", label_epsilon=0.1).told()
+SPENDING = FedCTConfig(label_mechanism="randomized-response", noise_strength=0.1).told()
 """60 labels a round: a budget of 5 pays two of them, one of 6.5 pays four."""
 
 

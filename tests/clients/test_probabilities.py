@@ -8,13 +8,13 @@ from federation import model, parties, party, public_set, rows
 from sklearn.linear_model import LogisticRegression
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
+from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels.probabilities import Probabilities, home_labels, likelihood_steps
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
 from fedkd_flwr.wire.answer_codec import decode_answer
 from fedkd_flwr.wire.envelope import PublicSpec, digests
 from fedkd_flwr.wire.records import WIRE_VERSION
-from fedkd_flwr.wire.score_codec import is_of_changes
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "probabilities"})
 CLIENTS = {
@@ -60,7 +60,7 @@ def test_they_leave_in_place_of_labels_where_they_are_asked_for_and_allowed(name
     assert "allow-vote-rules does not name probabilities: labels alone leave" in caplog.text
 
 
-@pytest.mark.parametrize("noise", [{"privacy": "server"}, {"label-mechanism": "xor", "label-epsilon": 1.0}])
+@pytest.mark.parametrize("noise", [{"privacy": "server"}, {"label-mechanism": "xor", "noise-strength": 1.0}])
 def test_a_server_that_asks_for_them_beside_noise_is_refused(noise):
     assert answer("fedct", member(), **noise) == ("", "bad-instruction", {})
 
@@ -106,6 +106,7 @@ def test_models_that_are_fitted_anew_say_once_and_for_all_what_own_rows_taught_t
     held = opened(first)
     base = digests(held.values())
     again = answer("fedct", kept, **{"server-round": 2, "last-round": 1, "base": base})[2]
-    assert is_of_changes(again["probs"])  # to what the server holds
+    with pytest.raises(PayloadError, match="payload base must be answers that the receiver holds"):
+        decode_answer(again, public=SPEC, server_round=2, base={}, rule=Probabilities())  # changes to what it holds
     said = decode_answer(again, public=SPEC, server_round=2, base=held, rule=Probabilities())
     assert all(np.array_equal(said[name], held[name]) for name in held)

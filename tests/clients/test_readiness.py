@@ -15,7 +15,7 @@ def test_a_rehearsal_tells_of_a_limit_that_private_rows_may_have_passed_only_whe
     def too_much(work, *, parts=1):  # the process that tries the model is a copy of this one, with all private rows
         raise LimitError("memory")
 
-    noise = {"label_mechanism": mechanism, "label_epsilon": 1.0} if mechanism != "none" else {}
+    noise = {"label_mechanism": mechanism, "noise_strength": 1.0} if mechanism != "none" else {}
     told = {**CONFIG, **FedCTConfig(**noise).told()}
     usual = FedCTClient(party("a", *rows(20, seed=0))).rehearse(told)
     arrays, count, said = FedCTClient(party("a", *rows(20, seed=0), apart=too_much)).rehearse(told)

@@ -18,9 +18,9 @@ from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.stores.ledger import LedgerStore
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "silent_failures.py"
-L2 = {"level": "L2", "noise": "gaussian", "sigma": 1e9, "num_queries": 5, "teachers_per_student": 4}
+L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 1e9, "num_queries": 5, "teachers_per_student": 4}
 NFDP = {"answer_form": "argmax", "initial_epochs": 1, "distillation_epochs": 1, "subset_replacement": False}
-RESPONSE = {"label_mechanism": "randomized-response", "label_epsilon": 1e-9, "steps_per_round": 2}
+RESPONSE = {"label_mechanism": "randomized-response", "noise_strength": 1e-9, "steps_per_round": 2}
 TREE = {"party": "a", "model": "decision-tree", "require-privacy": True}
 
 

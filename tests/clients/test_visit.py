@@ -22,7 +22,7 @@ def test_beside_noise_an_error_becomes_privatised_labels_whatever_privacy_the_se
             raise ValueError("row 12 holds 3.14")
 
     member = party("a", *rows(20, seed=0))
-    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=20.0).told()
+    noisy = FedCTConfig(label_mechanism="randomized-response", noise_strength=20.0).told()
     asked = {**CONFIG, **noisy, "privacy": said}
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         arrays, count, metrics = Broken(member).fit([], asked)
@@ -34,7 +34,7 @@ def test_beside_noise_an_error_becomes_privatised_labels_whatever_privacy_the_se
 
 def test_noise_comes_with_its_charge_whatever_privacy_the_server_says_there_is(tmp_path):
     ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
-    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    noisy = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0).told()
     member = party("a", *rows(20, seed=0), ledger=ledger, run_id="1", share_metrics=NAMES)
     arrays, _, metrics = fit(member, **noisy, privacy="none")
     assert len(arrays) == len(ledger.load().entries) == 1
@@ -49,13 +49,13 @@ def test_replies_without_noise_are_in_the_ledger_once_a_run_before_they_leave(tm
     (entry,) = ledger.load().entries
     assert (entry.run_id, entry.server_round, entry.events[0][0]["kind"]) == ("1", 0, "non-private")
     again = party("a", *rows(20, seed=0), ledger=ledger, run_id="2", budget=Budget(epsilon=100.0))
-    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    noisy = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0).told()
     assert code(fit(again, **noisy, privacy="party")) == Code.BUDGET_EXCEEDED
 
 
 def test_a_party_s_ledger_follows_its_arrays_whatever_digest_it_was_given(tmp_path):
     X, y = rows(20, seed=0)
-    noisy = FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0).told()
+    noisy = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0).told()
     spent = []
     for run_id, named, order in (("1", "ab" * 32, slice(None)), ("2", "cd" * 32, slice(None, None, -1))):
         ledger = LedgerStore(tmp_path, party="a", data_digest=named)

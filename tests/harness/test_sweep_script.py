@@ -66,7 +66,9 @@ def test_the_runs_without_noise_keep_everything_else(script):
     swept(script, run=run, seeds=[3])
     counts = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 5}
     assert asked[-1] == {"algorithm": "fedkt", "seed": 3, **counts}
-    assert script.without_noise({"algorithm": "pate", "noise": "laplace", "paper.gamma": 0.1, "model": "mlp"}) == {
+    assert script.without_noise(
+        {"algorithm": "pate", "noise": "laplace", "paper.noise-strength": 0.1, "model": "mlp"}
+    ) == {
         "algorithm": "pate",
         "model": "mlp",
     }
@@ -74,18 +76,24 @@ def test_the_runs_without_noise_keep_everything_else(script):
 
 NOISY = [
     {"algorithm": "pate", "noise": "gaussian", "epsilon": 2.0, "delta": 1e-6, "num-queries": 9, "learn-from": "counts"},
-    {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0, "paper.max-answers": 5},
-    {"algorithm": "fedkt", "fedkt.level": "L1", "noise": "laplace", "paper.gamma": 0.1, "server-epsilon-budget": 3.0},
-    {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "paper.sigma": 4.0, "fedkt.students-per-party": 2},
-    {"algorithm": "fedct", "label-mechanism": "xor", "epsilon": 5.0},
-    {"algorithm": "fedct", "label-mechanism": "auto", "paper.label-epsilon": 2.0},
+    {"algorithm": "pate", "noise": "confident-gaussian", "epsilon": 2.0, "threshold": 3.0},
     {
-        "algorithm": "fedmd",
-        "score-noise": "laplace",
-        "paper.score-scale": 1.0,
-        "answer-form": "logits",
-        "paper.logit-bound": 5.0,
+        "algorithm": "fedkt",
+        "fedkt.level": "L1",
+        "noise": "laplace",
+        "paper.noise-strength": 0.1,
+        "server-epsilon-budget": 3.0,
     },
+    {
+        "algorithm": "fedkt",
+        "fedkt.level": "L2",
+        "noise": "gaussian",
+        "paper.noise-strength": 4.0,
+        "fedkt.students-per-party": 2,
+    },
+    {"algorithm": "fedct", "label-mechanism": "xor", "epsilon": 5.0},
+    {"algorithm": "fedct", "label-mechanism": "auto", "paper.noise-strength": 2.0},
+    {"algorithm": "fedmd", "score-noise": "laplace", "paper.noise-strength": 1.0, "answer-form": "logits"},
     {"algorithm": "fedmd", "subset-rows": 20, "paper.subset-replacement": False, "delta": 1e-4},
     {"algorithm": "dd", "label-mechanism": "randomized-response", "epsilon": 4.0, "answer-form": "argmax"},
 ]
@@ -104,14 +112,11 @@ def test_what_is_left_without_noise_can_run_and_claims_nothing(script, config):
 def test_every_setting_that_adds_noise_is_known_to_it(script):
     # No setting of the noise may remain in a run that is drawn as "without noise".
     keys = {key for card in cards().values() for key in card.config.keys().values()} | set(RunConfig.keys().values())
-    doubtful = re.compile(
-        r"noise|gamma|sigma|threshold|epsilon|delta$|label-mech|sensitiv|calibration|level|release|quer"
-    )
+    doubtful = re.compile(r"noise|threshold|epsilon|delta$|label-mech|sensitiv|calibration|level|release|quer")
     keys = {key for key in keys if doubtful.search(key)}
-    assert {"fedkt.level", "paper.gamma", "epsilon", "label-mechanism"} <= keys
-    # PrivateKT, DP-FedAvg and noisy sums have no run without noise; drawn public rows are those of every run of a sweep
-    always = {"privatekt.round-epsilon", "paper.noise-multiplier", "paper.gamma-0"}
-    assert keys - script.noise_keys() == {*always, "draw-public-epsilon"}
+    assert {"fedkt.level", "paper.noise-strength", "epsilon", "label-mechanism"} <= keys
+    # PrivateKT has no run without noise; drawn public rows are those of every run of a sweep
+    assert keys - script.noise_keys() == {"privatekt.round-epsilon", "draw-public-epsilon"}
     others = {"seed", "model", "paper.ties", "consensus", "fedct.quorum", "answer-form", "score-bits"}
     assert not script.noise_keys() & others
 

@@ -1,4 +1,4 @@
-"""A model learns from the answered rows alone, and from its own labels of the others only where it is asked to."""
+"""A model learns from the answered rows alone."""
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ class Model:
         return np.full(len(rows), 9 + self.number, dtype=np.int16)
 
 
-def _teach(labels, counts=None, *, rows=ROWS, **options):
+def _teach(labels, counts=None, *, rows=ROWS):
     made: list[Model] = []
     answers = np.array(labels, dtype=np.int16)
-    model = teach(lambda: Model(made), X, rows, answers, None if counts is None else np.array(counts), **options)
+    model = teach(lambda: Model(made), X, rows, answers, None if counts is None else np.array(counts))
     assert model is made[-1]
     return made
 
@@ -48,29 +48,6 @@ def test_counts_are_learnt_in_place_of_labels_from_answered_rows():
     (model,) = _teach([2, -1, 1], [[0.5, 1.5], [7, 7], [3, -1]])
     assert model.soft == ([4.0, 2.0], [[0.5, 1.5], [3.0, -1.0]])
     assert model.fitted is None
-
-
-def test_self_training_keeps_the_answers_and_labels_the_other_rows_by_the_first_model():
-    first, second = _teach([2, -1, 1], self_training=True)
-    assert first.fitted == ([4.0, 2.0], [2, 1])
-    assert second.fitted == ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [9, 9, 1, 9, 2, 9])
-
-
-def test_self_training_from_counts_labels_every_row_by_the_first_model():
-    first, second = _teach([2, -1, 1], [[0.5, 1.5], [7, 7], [3, -1]], self_training=True)
-    assert first.soft == ([4.0, 2.0], [[0.5, 1.5], [3.0, -1.0]])
-    assert second.fitted == ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [9] * 6)
-
-
-@pytest.mark.parametrize("counts", [None, np.eye(6)])
-def test_self_training_needs_a_row_without_an_answer(counts):
-    assert len(_teach([0, 1, 2, 3, 4, 5], counts, rows=np.arange(6), self_training=True)) == 1
-
-
-def test_one_row_without_an_answer_is_enough():
-    first, second = _teach([0, 1, 2, 3, 4, -1], rows=np.arange(6), self_training=True)
-    assert first.fitted == ([0.0, 1.0, 2.0, 3.0, 4.0], [0, 1, 2, 3, 4])
-    assert second.fitted[1] == [0, 1, 2, 3, 4, 9]
 
 
 def test_no_answers_are_refused_by_the_model():

@@ -421,10 +421,6 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"model": 3}, "model must be text, got 3."),
         ({"algorithm": "fedmd", "score-bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True."),
         ({"algorithm": "fedmd", "score-bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0."),
-        (
-            {"algorithm": "fedmd", "paper.average-bits": False},
-            "paper.average-bits must be one of auto, 32, 16, 8, 4, 2, 1, got False.",
-        ),
         # out of range
         (
             {"consensus": "loud"},

@@ -39,7 +39,7 @@ from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.row_codec import encode_rows
 
 LABELS = StoredReply(arrays={"labels": np.zeros(3)})
-NOISY = FedCTConfig(label_epsilon=1.0, label_mechanism="randomized-response")
+NOISY = FedCTConfig(noise_strength=1.0, label_mechanism="randomized-response")
 
 
 @pytest.fixture(autouse=True)
@@ -371,8 +371,8 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
         told = {**config.told(), "algorithm": client.card.name, "fingerprint": "ab" * 32, "wire-version": 1}
         return client(member).fit([indices], {**told, "server-round": 1, "payload": "indices"})[2].get("code", "")
 
-    noisy = FedMDConfig(answer_form="argmax", label_mechanism="randomized-response", label_epsilon=1.0)
-    level2 = FedKTConfig(level="L2", noise="gaussian", sigma=9.0, teachers_per_student=2)
+    noisy = FedMDConfig(answer_form="argmax", label_mechanism="randomized-response", noise_strength=1.0)
+    level2 = FedKTConfig(level="L2", noise="gaussian", noise_strength=9.0, teachers_per_student=2)
     ten, eleven = (encode_rows(np.arange(count), num_public=60) for count in (10, 11))
     assert told_code(FedMDClient, noisy, ten, **{"public-rows-per-round": 5}) == ""
     assert told_code(FedMDClient, noisy, eleven, **{"public-rows-per-round": 5}) == "not-allowed"
@@ -381,7 +381,7 @@ def test_rules_about_numbers_of_rows_go_by_the_rows_that_are_asked(tmp_path):
 
 
 def test_an_approval_for_ten_rows_lets_no_later_round_have_sixty(tmp_path):
-    noise = {"score_noise": "laplace", "score_scale": 1.0}
+    noise = {"score_noise": "laplace", "noise_strength": 1.0}
     config = FedMDConfig(answer_form="softmax", initial_epochs=1, distillation_epochs=1, **noise)
     told = {"algorithm": "fedmd", "fingerprint": "ab" * 32, "wire-version": 1, "payload": "indices", **config.told()}
     keys = {"allow": frozenset({"fedmd"}), "approve": "first-round", "model": _quick_net}
@@ -580,7 +580,7 @@ def test_beside_a_claim_too_few_rows_show_in_no_code_and_the_fixed_answer_is_cha
 def test_one_record_must_not_decide_the_whole_answer_so_beside_its_claim_the_rule_for_rows_refuses_the_run(
     tmp_path, few
 ):
-    level = FedKTConfig(level="L2", noise="laplace", gamma=0.1, num_queries=60, teachers_per_student=2)
+    level = FedKTConfig(level="L2", noise="laplace", noise_strength=0.1, num_queries=60, teachers_per_student=2)
     told = {"algorithm": "fedkt", "fingerprint": "ab" * 32, "server-round": 1, "wire-version": 1, **level.told()}
     member = _guarded(tmp_path, "a", rules=SiteRules(class_rows=1000 if few else 1))
     client = FedKTClient(member)

@@ -24,7 +24,7 @@ SCHEMA = Schema(
 )
 NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
 PLAIN = {"algorithm": "fedct", "num-rounds": 1, "model": "decision-tree", "consensus": "majority"}
-PRIVATE = {**PLAIN, "label-mechanism": "randomized-response", "paper.label-epsilon": 0.1}
+PRIVATE = {**PLAIN, "label-mechanism": "randomized-response", "paper.noise-strength": 0.1}
 
 
 def _people(count, seed):

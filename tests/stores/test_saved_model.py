@@ -37,7 +37,7 @@ SETTINGS = {
     "fedct": {"model": "mixed:decision-tree,knn", **ROUNDS},
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
-    "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "paper.noise-multiplier": 2.0},
+    "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "paper.noise-strength": 2.0},
     "privatekt": {**NET, "num-rounds": 2, "paper.buffer-steps": 1},
     "fedmd": SCORES,
     "fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},

@@ -203,7 +203,7 @@ def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_end
             record["labels"] = Array(encode_labels(labels, public=spec, server_round=1))
         return reply
 
-    noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "label_epsilon": 3.0}
+    noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "noise_strength": 3.0}
     strategy, _, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus=consensus, **noise)
     (only,) = strategy.record.rounds
     left_out = [(r.party, r.code) for r in only.rejected]

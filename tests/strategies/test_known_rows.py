@@ -182,7 +182,7 @@ def test_a_server_that_holds_texts_judges_by_known_rows_and_answers_nothing_itse
             "known-rows must be 0 with consensus 'majority', which would ignore",
         ),
         (
-            {"known_rows": 9, "label_mechanism": "xor", "label_epsilon": 1.0},
+            {"known_rows": 9, "label_mechanism": "xor", "noise_strength": 1.0},
             "known-rows must be 0 beside noise, got 9. A claim counts every vote alike",
         ),
     ],

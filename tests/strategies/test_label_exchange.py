@@ -42,7 +42,7 @@ def test_nothing_goes_out_before_the_first_consensus_and_labels_with_abstentions
 
 
 def test_bits_are_zero_or_one_in_every_place():
-    strategy = _strategy(label_mechanism="xor", label_epsilon=2.0)
+    strategy = _strategy(label_mechanism="xor", noise_strength=2.0)
     spec = PublicSpec(num_public=12, num_classes=2, fingerprint=strategy.exchange.spec.fingerprint)
     for bits, good in ((np.zeros((1, 12), np.int16), True), (np.full((1, 12), ABSTAIN, np.int16), False)):
         reply = Reply(node_id=1, party="a", arrays={"bits": encode_labels(bits, public=spec, server_round=1)})

@@ -19,7 +19,7 @@ from fedkd_flwr.strategies import NoisySums, NoisySumsConfig
 
 
 def test_with_little_noise_the_model_knows_the_classes_and_the_claim_says_who_is_trusted():
-    strategy, _ = run(members(simulated=True), noise_multiplier=0.05)
+    strategy, _ = run(members(simulated=True), noise_strength=0.05)
     assert strategy.record.status == "completed"
     assert strategy.record.server["common"].accuracy > 0.85
     (claim,) = strategy.record.claims

@@ -39,7 +39,7 @@ def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
 def test_a_ledger_needs_the_name_of_the_run(tmp_path):
     """Else the next run would get this run's answers, as those of a request that was repeated."""
     ledger = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
-    config = FedKTConfig(level="L1", noise="gaussian", sigma=2.0)
+    config = FedKTConfig(level="L1", noise="gaussian", noise_strength=2.0)
     with pytest.raises(ConfigError, match=r"record must name its run where a ledger is given, got ''\. Give record="):
         FedKT(config=config, public=public_set(), final_model=model, ledger=ledger)
 

@@ -39,7 +39,7 @@ COMMON = {
     "node-deadline-s": 1.0,
     "nodes-stable-s": 0.001,
 }
-CLEAR = {"label-mechanism": "randomized-response", "paper.label-epsilon": 40.0}  # no label is ever changed
+CLEAR = {"label-mechanism": "randomized-response", "paper.noise-strength": 40.0}  # no label is ever changed
 FEW = {"fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
 NET = {"model": "mlp(hidden=[4], batch_size=64, epochs=1)"}
 ON = {"paper.stop-when-converged": False}
@@ -49,7 +49,7 @@ RUNS = {
     "fedct": {**NET, "steps-per-round": 2, "num-rounds": 3, "consensus": "majority", **ON},
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
-    "fedmd": {**SCORES, "send-changes": True, "answer-form": "softmax", "score-bits": 8},
+    "fedmd": {**SCORES, "answer-form": "softmax", "score-bits": 8},
     "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
@@ -292,7 +292,7 @@ def test_who_was_asked_is_written_down_before_the_first_message_and_settled_is_w
     assert load_checkpoint(tmp_path / "8")[1]["asked"] == strategy.roster.asked.as_dict()
 
 
-@pytest.mark.parametrize("name", ["fingerprint", "fraction_parties", "min_parties", "label_epsilon"])
+@pytest.mark.parametrize("name", ["fingerprint", "fraction_parties", "min_parties", "noise_strength"])
 def test_other_public_rows_parties_or_noise_are_another_run(tmp_path, name):
     strategy, before = _kept(record=SimpleNamespace(config={})), SimpleNamespace(config={})
     kept = _going_on(tmp_path, Participations())

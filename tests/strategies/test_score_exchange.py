@@ -119,9 +119,9 @@ def test_nfdp_s_server_that_knows_no_sizes_states_no_numbers(tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"answer_form": "softmax", "score_noise": "gaussian", "score_scale": 0.01},
-        {"answer_form": "logits", "score_noise": "laplace", "score_scale": 0.01},
-        {"answer_form": "argmax", "label_mechanism": "randomized-response", "label_epsilon": 20.0},
+        {"answer_form": "softmax", "score_noise": "gaussian", "noise_strength": 0.01},
+        {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.01},
+        {"answer_form": "argmax", "label_mechanism": "randomized-response", "noise_strength": 20.0},
     ],
 )
 def test_a_little_noise_changes_little_and_is_charged_for_every_row_and_round(tmp_path, settings):
@@ -153,7 +153,7 @@ def test_noise_for_a_target_keeps_to_it_over_all_rounds(tmp_path):
 
 def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_path):
     for settings, name in (
-        ({"score_noise": "laplace", "score_scale": 1.0}, "scores"),
+        ({"score_noise": "laplace", "noise_strength": 1.0}, "scores"),
         ({"subset_rows": 5}, "probs"),
     ):
         folder = tmp_path / name

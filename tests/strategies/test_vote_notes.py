@@ -86,7 +86,7 @@ def test_where_nobody_tells_classes_apart_nobody_is_said_to_cast_no_vote():
     for config in (FedCTConfig(), FedKTConfig(), FedKTConfig(one_class_voters="leave-out")):
         (note,) = uninformative_parties(labels, config=config, classes=CLASSES)
         assert note == Note(NoteCode.ALL_ONE_CLASS, {"parties": {"party-000": "cold", "party-001": "cold"}})
-    noisy = PATEConfig(noise="laplace", gamma=0.1, one_class_voters="leave-out")
+    noisy = PATEConfig(noise="laplace", noise_strength=0.1, one_class_voters="leave-out")
     (note,) = uninformative_parties(labels, config=noisy, classes=CLASSES)  # the noise decides
     assert (note.code, note.values["weight"]) == (NoteCode.ONE_CLASS_VOTES, 0.0)
 
@@ -100,7 +100,7 @@ def test_advice_fits_the_algorithm_the_noise_and_the_number_of_classes():
     assert _advised(majority, 2) == _advised(majority, 3) == [("consensus", "density-ratio")]  # as it is written
     assert _advised(FedKTConfig(consensus="majority"), 3) == [("consensus", "density-ratio")]
     assert _advised(FedCTConfig(), 3) == []  # auto has chosen already
-    assert _advised(FedCTConfig(label_mechanism="randomized-response", label_epsilon=1.0), 3) == []
+    assert _advised(FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0), 3) == []
     for config in (FedCTConfig(consensus="dawid-skene"), FedKTConfig(), PATEConfig()):
         assert "dawid-skene" not in [rule for _, rule in _advised(config, 10)]
 

@@ -134,7 +134,6 @@ def _noisy_max(
     num_queries: int,
     delta: float,
     counts: Any,
-    max_answers: int,
     released: str,
     num_units: int | None,
     seeded: bool,
@@ -148,7 +147,7 @@ def _noisy_max(
     if released == "counts" and getattr(mechanism, "winner_of_two", False):
         way_out = "Make the mechanism without it: counts cost more than the winner."
         raise ConfigError(explain("winner_of_two", "be False where noisy counts are released", True, way_out))
-    found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts, max_answers=max_answers)
+    found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts)
     # If the plain sum is not larger, claim it: it holds at delta 0.
     at = 0.0 if found.plain_sum <= found.tight else delta
     words = (
@@ -159,7 +158,7 @@ def _noisy_max(
         delta=at,
         publishable=True,
         basis=SEEDED if seeded else "proven",
-        mechanism=f"{words}, at most {max_answers:,} answers" if max_answers else words,
+        mechanism=words,
         notes=_exposure(at, num_units, fields["unit"]),
         **fields,
     )
@@ -177,7 +176,6 @@ def noisy_max_at_server(
     delta: float,
     num_parties: int | None = None,
     counts: Any = None,
-    max_answers: int = 0,
     released: Literal["labels", "counts"] = "labels",
     seeded: bool = False,
 ) -> tuple[PrivacyClaim, ...]:
@@ -189,7 +187,7 @@ def noisy_max_at_server(
     ----------
     mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
         With ``votes`` as many as one party casts (FedKT's s).
-    num_queries, delta, counts, max_answers
+    num_queries, delta, counts
         As in `fedkd_flwr.privacy.cost.accountant.noisy_max_epsilons`.
     num_parties : int, optional
         For the warning that delta is not below 1 / parties.
@@ -203,7 +201,6 @@ def noisy_max_at_server(
         num_queries=num_queries,
         delta=delta,
         counts=counts,
-        max_answers=max_answers,
         released=released,
         num_units=num_parties,
         seeded=seeded,
@@ -224,7 +221,6 @@ def noisy_max_at_party(
     num_records: int | None = None,
     num_parties: int | None = None,
     counts: Any = None,
-    max_answers: int = 0,
     released: Literal["labels", "counts"] = "labels",
     seeded: bool = False,
 ) -> tuple[PrivacyClaim, ...]:
@@ -259,7 +255,6 @@ def noisy_max_at_party(
     common: dict[str, Any] = {
         "num_queries": num_queries * partitions,
         "delta": delta,
-        "max_answers": max_answers * partitions,
         "released": released,
         "seeded": seeded,
         "adversary": SERVER,

@@ -244,9 +244,7 @@ class NoisyMaxEpsilons:
         return min(self.plain_sum, self.tight)
 
 
-def noisy_max_epsilons(
-    mechanism: Any, *, num_queries: int, delta: float, counts: Any = None, max_answers: int = 0
-) -> NoisyMaxEpsilons:
+def noisy_max_epsilons(mechanism: Any, *, num_queries: int, delta: float, counts: Any = None) -> NoisyMaxEpsilons:
     """Return the valid bounds for ``num_queries`` answers of one noisy-max mechanism.
 
     Parameters
@@ -260,8 +258,6 @@ def noisy_max_epsilons(
     counts : ndarray of shape (num_queries, num_classes), optional
         The true counts as the mechanism sees them, for the data-dependent bound. It holds for released *labels*, not
         for released noisy counts, and must steer nothing that anybody else sees. Not computed for Confident-GNMax.
-    max_answers : int
-        For Confident-GNMax that stops answering after so many; 0: it may answer all queries.
 
     Raises
     ------
@@ -269,11 +265,7 @@ def noisy_max_epsilons(
         For a delta outside [0, 1), or counts of another number of rows.
     """
     check_delta(delta)
-    accountant, dependent = Accountant(), None
-    if max_answers:
-        accountant.compose(mechanism.threshold_event(), num_queries).compose(mechanism.answer_event(), max_answers)
-    else:
-        accountant.compose(mechanism.dp_event(), num_queries)
+    accountant, dependent = Accountant().compose(mechanism.dp_event(), num_queries), None
     if counts is not None:
         if len(counts) != num_queries:
             raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))

@@ -112,20 +112,16 @@ def calibrate_votes(
 ) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
     """Return noisy max with the least noise called ``noise``; see `calibrate`, and for the others `make_noise`.
 
-    What is searched for is the noise on a count. Confident-GNMax is charged as if every query were answered, and the
-    noise on its threshold is three times the answers': PATE 2018 uses about 3 to 4 times.
+    What is searched for is the noise on a count. Confident-GNMax is charged as if every query were answered.
     """
 
     def make(parameter: float) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
-        spread = parameter / counts_per_vote
         return make_noise(
             noise,
             votes=votes,
             counts_per_vote=counts_per_vote,
-            gamma=parameter * counts_per_vote,
-            sigma=spread,
+            strength=parameter * counts_per_vote if noise == "laplace" else parameter / counts_per_vote,
             threshold=threshold,
-            sigma_threshold=3 * spread,
             winner_of_two=winner_of_two,
         )
 

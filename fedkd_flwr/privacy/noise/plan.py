@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -47,9 +46,6 @@ class NoisyVotes:
         The noise.
     num_queries : int
         Public rows asked, >= 1.
-    max_answers : int
-        For Confident-GNMax: asking ends after so many answers, 1 to ``num_queries``; 0 is ``num_queries``. The cost is
-        that of ``num_queries`` thresholds and so many answers, whatever the votes are.
     release : {"labels", "counts"}
         The noisy winners, or the noisy counts, which tell more. They cost the same, but for a `LaplaceMax` with
         ``winner_of_two``, which is cheaper and releases no counts.
@@ -58,40 +54,27 @@ class NoisyVotes:
     adds_noise: ClassVar[bool] = True
     mechanism: Noise
     num_queries: int
-    max_answers: int = 0
     release: Literal["labels", "counts"] = "labels"
 
     def __post_init__(self) -> None:
         check_whole("num_queries", self.num_queries, 1)
-        check_whole("max_answers", self.max_answers, 0, self.num_queries)
         check_choice("release", self.release, ("labels", "counts"))
-        confident = isinstance(self.mechanism, ConfidentGaussianMax)
-        if self.release == "counts" and confident:
+        if self.release == "counts" and isinstance(self.mechanism, ConfidentGaussianMax):
             way_out = 'Use noise "gaussian", or release "labels".'
             raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
         if self.release == "counts" and getattr(self.mechanism, "winner_of_two", False):
             way_out = 'Use a mechanism without it, or release "labels".'
             raise ConfigError(explain("release", 'be "labels" with winner_of_two', self.release, way_out))
-        if self.max_answers and not confident:
-            way_out = "The other mechanisms answer every query: lower num-queries."
-            raise ConfigError(explain("max_answers", "be 0 but for confident-gaussian", self.max_answers, way_out))
 
     def events(self, times: int = 1) -> list[tuple[Any, int]]:
         """Return what is released, as (event, how often); ``times`` such plans on the same data compose."""
-        if isinstance(self.mechanism, ConfidentGaussianMax):
-            answers = self.max_answers or self.num_queries
-            return [
-                (self.mechanism.threshold_event(), self.num_queries * times),
-                (self.mechanism.answer_event(), answers * times),
-            ]
         return [(self.mechanism.dp_event(), self.num_queries * times)]
 
     @property
     def words(self) -> str:
         """The plan in words, for claims."""
         what = "noisy counts" if self.release == "counts" else "noisy winners"
-        cap = f", at most {self.max_answers} answers" if self.max_answers else ""
-        return f"{self.mechanism.words}, {self.num_queries} queries{cap}, {what} released"
+        return f"{self.mechanism.words}, {self.num_queries} queries, {what} released"
 
     def ask(self, counts: NDArray[np.integer[Any]], *, rng: np.random.Generator | None = None) -> NoisyAnswers:
         """Answer the queries.
@@ -102,13 +85,7 @@ class NoisyVotes:
         """
         if len(counts) != self.num_queries:
             raise ConfigError(explain("counts", f"have {self.num_queries} rows", len(counts)))
-        if isinstance(self.mechanism, ConfidentGaussianMax):
-            labels = self.mechanism.privatize(counts, rng=rng)
-            if self.max_answers:
-                late = np.cumsum(labels != ABSTAIN) > self.max_answers
-                labels = np.where(late, ABSTAIN, labels).astype(np.int16)
-            return NoisyAnswers(labels=labels)
-        if self.release == "labels":
+        if self.release == "labels" or isinstance(self.mechanism, ConfidentGaussianMax):
             return NoisyAnswers(labels=self.mechanism.privatize(counts, rng=rng))
         noisy = self.mechanism.noisy_counts(counts, rng=rng)
         return NoisyAnswers(labels=noisy.argmax(axis=1).astype(np.int16), counts=noisy)
@@ -124,7 +101,6 @@ class QuietVotes:
 
     adds_noise: ClassVar[bool] = False
     mechanism: ClassVar[NoNoise] = NoNoise()
-    max_answers: ClassVar[int] = 0
     release: ClassVar[Literal["labels"]] = "labels"
     words: ClassVar[str] = NoNoise.words
     num_queries: int
@@ -144,24 +120,23 @@ def make_noise(
     *,
     votes: int,
     counts_per_vote: int = 1,
-    gamma: float = 0.0,
-    sigma: float = 0.0,
+    strength: float,
     threshold: float = 0.0,
-    sigma_threshold: float = 0.0,
     winner_of_two: bool = False,
 ) -> Noise:
     """Return the mechanism called ``noise``, one of `NOISES`; parameters it does not take are ignored.
 
-    The others are as in `LaplaceMax`, `GaussianMax` and `ConfidentGaussianMax`, in whole votes. Raises `ConfigError` if
+    ``strength`` is `LaplaceMax`'s gamma or the others' sigma; the noise on the threshold is three times the answers',
+    as PATE 2018 uses about 3 to 4 times. The others are as in these classes, in whole votes. Raises `ConfigError` if
     the name is unknown, or a parameter it takes is out of range.
 
-    >>> make_noise("laplace", votes=2, gamma=0.04).words
+    >>> make_noise("laplace", votes=2, strength=0.04).words
     'noisy max, Laplace noise of scale 25 votes (gamma 0.04), 2 votes may move'
     """
     check_choice("noise", noise, NOISES)
     counted = {"votes": votes, "counts_per_vote": counts_per_vote}
     if noise == "laplace":
-        return LaplaceMax(gamma=gamma, winner_of_two=winner_of_two, **counted)
+        return LaplaceMax(gamma=strength, winner_of_two=winner_of_two, **counted)
     if noise == "gaussian":
-        return GaussianMax(sigma=sigma, **counted)
-    return ConfidentGaussianMax(threshold=threshold, sigma_threshold=sigma_threshold, sigma=sigma, **counted)
+        return GaussianMax(sigma=strength, **counted)
+    return ConfidentGaussianMax(threshold=threshold, sigma_threshold=3 * strength, sigma=strength, **counted)

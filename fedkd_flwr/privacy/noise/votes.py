@@ -243,7 +243,6 @@ class ConfidentGaussianMax(_Votes):
     | case | what holds |
     |---|---|
     | a row is not answered | still both: how many are answered depends on votes, and cannot lower a guarantee |
-    | at most m answers are released, m fixed in advance | `threshold_event` for each row, `answer_event` m times |
     | everything else | as `GaussianMax` |
 
     Examples

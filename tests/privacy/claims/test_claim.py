@@ -196,13 +196,13 @@ def test_the_claim_of_noise_at_the_server_word_for_word():
 def test_the_claims_of_noise_at_a_party_word_for_word():
     noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
     record, party = noisy_max_at_party(
-        noise, num_queries=600, delta=0.01, teachers=5, partitions=2, num_records=100, num_parties=50, max_answers=500
+        noise, num_queries=600, delta=0.01, teachers=5, partitions=2, num_records=100, num_parties=50
     )
     words = (
         "confident noisy max, threshold 4 votes, Gaussian noise of standard deviation 90 (threshold) and 30 (answer) "
-        "votes, {} may move; 1,200 queries, labels released, at most 1,000 answers"
+        "votes, {} may move; 1,200 queries, labels released"
     )
-    spent = Accountant().compose(noise.threshold_event(), 1200).compose(noise.answer_event(), 1000)
+    spent = Accountant().compose(noise.threshold_event(), 1200).compose(noise.answer_event(), 1200)
     assert record.as_dict() == {
         "unit": "record",
         "adversary": "server",
@@ -273,15 +273,6 @@ def test_the_operator_s_claim_differs_from_the_publishable_one_in_its_number_and
     assert note == "Computed from the private votes: for the operator only."
     assert "the number of parties" in warning
     assert private.mechanism == public.mechanism
-
-
-def test_fewer_answers_cost_less_at_the_server_and_the_claim_names_them():
-    noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
-    (all_of_them,), (few,) = (
-        noisy_max_at_server(noise, num_queries=60, delta=1e-5, max_answers=most) for most in (0, 3)
-    )
-    assert few.mechanism == f"{all_of_them.mechanism}, at most 3 answers"
-    assert few.epsilon < all_of_them.epsilon
 
 
 def test_a_record_s_operator_claim_stands_between_the_record_s_and_the_party_s():
