@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.claims import bound_text, claim_meaning, claim_words
@@ -95,7 +97,8 @@ def make_public(
     rng = derive_rng(seed, "public-rows")
     codes, classes = draw(sums, bins.sizes, rows, rng=rng)
     table = bins.rows(codes, rng=rng)
-    public = _write(table, schema, Path(folder), "public.csv")
+    shares = tuple(class_shares(rows * shares_of_sums(sums, bins.sizes)).tolist())
+    public = _write(table, replace(schema, class_shares=shares), Path(folder), "public.csv")
     facts: dict[str, Any] = {
         "run": record.run_id,
         "rows": rows,
@@ -103,7 +106,7 @@ def make_public(
         "fingerprint": public.fingerprint,
         "claims": record.claims,
         "parties": len(record.parties),
-        "class shares": dict(zip(schema.classes, shares_of_sums(sums, bins.sizes).tolist(), strict=True)),
+        "class shares": dict(zip(schema.classes, shares, strict=True)),
         "near": _near(record, model, table, classes),
     }
     text = json.dumps(facts, indent=1, ensure_ascii=False)
@@ -199,7 +202,7 @@ def _page(facts: dict[str, Any], schema: Schema) -> str:
         "",
         "## How near they are",
         "",
-        f"Class shares in the noisy sums, to be used as prior: {shares}.",
+        f"Class shares in the noisy sums, which the schema holds and the server's model answers for: {shares}.",
     ]
     near = facts["near"]
     if not near:

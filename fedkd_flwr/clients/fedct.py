@@ -84,7 +84,7 @@ class FedCTClient(PartyClient):
             self._train(model, instruction)
         else:
             fit_both(model, party, instruction, probs)
-        model.shares = learnt_shares(model, party.y, instruction.labels, probs)
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=party.public.schema.class_shares)
         saved = instruction.saved
         # a silo keeps the model trained alone, so it is made again: only its figures were saved in round 1
         asked = party.keep_model and not party.simulated

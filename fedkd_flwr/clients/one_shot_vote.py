@@ -31,7 +31,7 @@ class OneShotVoteClient(PartyClient):
             return Finished(model=alone, solo=party.metrics(alone), learnt=False)
         probs = soft_labels(party, instruction)
         model = fit_both(party.model(seed=instruction.seed("model")), party, instruction, probs)
-        model.shares = learnt_shares(model, party.y, instruction.labels, probs)
+        model.shares = learnt_shares(model, party.y, instruction.labels, probs, known=party.public.schema.class_shares)
         labelled = 0 if instruction.labels is None else int((instruction.labels != ABSTAIN).sum())
         alone = fit_as_long(
             party.model(seed=instruction.seed("model")), party.X, party.y, num_rows=len(party.y) + labelled

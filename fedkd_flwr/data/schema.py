@@ -74,6 +74,7 @@ class Schema:
     header: str = ""  # the line of names that CSV files lack
     encoding: str = ""  # of lines of CSV files that are no UTF-8; empty: Windows-1252
     target: Target | None = None  # what classes with an order stand for: grades, or bins of a number
+    class_shares: tuple[float, ...] = ()  # of each class among all parties' rows, where public rows do not show them
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
@@ -88,6 +89,11 @@ class Schema:
         require_distinct("columns", [column.name for column in self.columns])
         if self.target is not None and len(self.target.values) != len(self.classes):
             raise DataError(explain("values of the target", "be one a class", f"{len(self.target.values)} values"))
+        shares = np.array(self.class_shares)
+        if len(shares) and not (
+            len(shares) == len(self.classes) and (shares >= 0).all() and abs(shares.sum() - 1) < 1e-3
+        ):
+            raise DataError(explain("class-shares", "be one a class, at least 0, and sum to 1", self.class_shares))
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
 
@@ -165,6 +171,8 @@ class Schema:
         if self.id_column is not None:
             lines.append(f"id-column = {_toml(self.id_column)}")
         lines.append(f"classes = {_toml(list(self.classes))}")
+        if self.class_shares:
+            lines.append(f"class-shares = {_toml(list(self.class_shares))}")
         if self.shape is not None:
             lines.append(f"shape = {_toml(list(self.shape))}")
         lines += [f"{key} = {_toml(value)}" for key in ("header", "encoding") if (value := getattr(self, key))]
@@ -225,6 +233,7 @@ def labels_of(values: Any, classes: tuple[str, ...], label: str, target: Target 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
     known = {"version", "label", "id-column", "classes", "shape", "columns", "header", "encoding", "target"}
+    known |= {"class-shares"}
     if unknown := sorted(data.keys() - known):
         raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
     try:
@@ -250,6 +259,7 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
             shape=_shape(data["shape"], path) if "shape" in data else None,
             header=_name(data.get("header", ""), f"header in {path}"),
             encoding=_text(data.get("encoding", ""), f"encoding in {path}"),
+            class_shares=_numbers(data.get("class-shares", []), f"class-shares in {path}"),
         )
     except (KeyError, TypeError) as error:
         raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,14 +70,19 @@ class Answering:
 
 
 def learnt_shares(
-    model: Classifier, y: NDArray[np.integer[Any]], labels: Labels | None, probs: NDArray[np.floating] | None = None
+    model: Classifier,
+    y: NDArray[np.integer[Any]],
+    labels: Labels | None,
+    probs: NDArray[np.floating] | None = None,
+    *,
+    known: Sequence[float] = (),
 ) -> dict[str, Any]:
     """Return the class shares of a model that learnt from own rows and labelled public rows, by `POPULATIONS`.
 
     Nothing where the model weighs its classes: its owner chose the population then. Nets learn as much from all own
     rows as from all public ones, others from each row alike. ``labels`` (num_public,), ``ABSTAIN`` where there is none,
     or ``probs`` in their place, are what the party knows of the federation's shares; without any it learnt from its own
-    rows alone.
+    rows alone. ``known``: the federation's shares, where its schema says them.
     """
     if weighs_classes(model):
         return {}
@@ -87,7 +93,8 @@ def learnt_shares(
     if probs is not None:
         public = probs[labels != ABSTAIN].sum(axis=0)
     weight = own.sum() / public.sum() if model.takes_steps else 1.0
-    return {"taught": class_shares(own + weight * public), "own": class_shares(own), "common": class_shares(public)}
+    common = np.array(known) if known else class_shares(public)
+    return {"taught": class_shares(own + weight * public), "own": class_shares(own), "common": common}
 
 
 def weighs_classes(model: Classifier) -> bool:

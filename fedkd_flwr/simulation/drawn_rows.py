@@ -53,5 +53,6 @@ def with_drawn_rows(
     finally:
         grid.close()
     folder = root / "runs" / run_id
-    make_public(str(folder), folder / "public", rows=simulated_pool(config).public.num_rows)
-    return {**values, "public-rows": str(folder / "public" / "public.csv")}
+    drawn = folder / "public"
+    make_public(str(folder), drawn, rows=simulated_pool(config).public.num_rows)
+    return {**values, "public-rows": str(drawn / "public.csv"), "schema-path": str(drawn / "schema.toml")}

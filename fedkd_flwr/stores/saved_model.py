@@ -76,7 +76,7 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             rule = "have the classes and features of its encoder, {} and {}".format(*wanted)
             raise ModelBytesError(explain("A model", rule, "{} and {}".format(*seen)))
         if self.shares is None:
-            self.shares = model.shares.get("own")
+            self.shares = model.shares.get("own", model.shares.get("common") if schema.class_shares else None)
 
     @property
     def answering(self) -> Answering:

@@ -25,7 +25,7 @@ from fedkd_flwr.labels import ABSTAIN, Ballot, Consensus, Labels
 from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.distillation import teach
-from fedkd_flwr.models.populations import weighs_classes
+from fedkd_flwr.models.populations import Answering, weighs_classes
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
@@ -159,7 +159,8 @@ class OneShotVote(LabelExchange):
         self.model = self._taught(rows, answered, "final-model")
         self._note_shares(self.model)
         if self.test is not None and len(self.test[1]):
-            self.record.server["common"] = self.model.metrics(*self.test)
+            known = self.model.shares.get("common") if self.public.schema.class_shares else None
+            self.record.server["common"] = Answering(self.model, known).metrics(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
         if not by_votes:  # it makes fewer mistakes than the final model
@@ -227,7 +228,8 @@ class OneShotVote(LabelExchange):
             answered: NDArray[Any] = np.bincount(labelled, minlength=self.spec.num_classes)
             if self.probs is not None:
                 answered = self.probs[self.vote != ABSTAIN].sum(axis=0)
-            model.shares = dict.fromkeys(("taught", "common"), class_shares(answered))
+            taught, known = class_shares(answered), self.public.schema.class_shares
+            model.shares = {"taught": taught, "common": np.array(known) if known else taught}
 
     def _cross_fitted(self, labels: Labels, rows: NDArray[np.int64], answered: NoisyAnswers) -> Labels:
         """Relabel each answered row by a final model that was not trained on it.

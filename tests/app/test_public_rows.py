@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.stores.saved_model import load
 
 SCHEMA = Schema(
     columns=(
@@ -62,7 +64,8 @@ def test_drawn_rows_are_a_public_file_with_a_page_that_says_what_they_cost_and_h
     public = load_public(tmp_path / "public" / "public.csv")
     assert public.num_rows == 300
     assert public.y is None  # what a row was drawn as is no truth
-    assert (public.schema, public.fingerprint) == (SCHEMA, facts["fingerprint"])
+    shares = tuple(facts["class shares"].values())
+    assert (public.schema, public.fingerprint) == (replace(SCHEMA, class_shares=shares), facts["fingerprint"])
     assert facts == json.loads((tmp_path / "public" / "public.json").read_text())
     assert facts["claims"][0]["epsilon"] <= 5.0
     assert sum(facts["class shares"].values()) == pytest.approx(1)
@@ -109,6 +112,8 @@ def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_
     plain = run(drawn, 11)
     own = run({**settings, "algorithm": "fedkt"}, 12)
     assert plain.num_public == own.num_public
+    server = load(Path(settings["output-dir"]) / "runs" / "11" / "model.fedkd")
+    assert tuple(server.shares) == server.encoder.schema.class_shares  # the released shares are its prior
     assert [p.class_counts for p in plain.parties] == [p.class_counts for p in own.parties]
     (note,) = [note for note in plain.notes if note.code == "drawn-rows"]
     assert plain.publishable().notes == [note]  # who reads the publishable record must see what the rows cost

@@ -16,6 +16,7 @@ A = Column(name="a", kind="numeric")
         (lambda: Schema(columns=(A,), classes=("yes",)), r"classes must name 2 to 32767 classes, got C = 1 \(yes\)"),
         (lambda: Schema(columns=(A,), classes=("1", "1.0")), "classes must have distinct names, got 1 more than once"),
         (lambda: Schema(columns=(A, A), classes=("0", "1")), "columns must have distinct names"),
+        (lambda: Schema(columns=(A,), classes=("0", "1"), class_shares=(0.5, 0.6)), "class-shares must be one a class"),
         (lambda: Column(name="a", kind="date"), "kind of column 'a' must be one of numeric, categorical, text"),
     ],
 )
@@ -33,6 +34,7 @@ def test_toml_keeps_quotes_control_characters_order_and_shape(tmp_path):
         classes=("z", "a"),
         label="y",
         id_column="id",
+        class_shares=(0.25, 0.75),
     )
     images = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
     for one in (schema, images):
