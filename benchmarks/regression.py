@@ -7,8 +7,6 @@ scikit-learn's (442 rows); wine quality has red and white wines without copies (
 other columns of 5,200 rows of Adult. "pooled" learns the bins of all private rows together as parties do; "pooled,
 exact" is scikit-learn's own forest on the true numbers of the same rows, which no bin and no vote ever touched.
 
-"by density ratios": the same with consensus density-ratio, in place of the mean of the votes.
-
 Grades: wine quality again, as grades, by the median of the votes and by their majority (mean absolute error).
 """
 
@@ -88,8 +86,6 @@ def main() -> None:
     options = parser.parse_args()
     data = tables(Path(os.environ["FEDKD_DATA"]))
     cases = [(f"{name}, {split}", data[name], split, {"target": "number"}) for name in data for split in SPLITS]
-    ratios = {"target": "number", "consensus": "density-ratio"}
-    cases += [(f"{name} by density ratios, {split}", data[name], split, ratios) for name in data for split in SPLITS]
     cases += [
         (f"wine grades by {rule}, {split}", data["wine quality"], split, {"target": "grades", "consensus": rule})
         for split in SPLITS

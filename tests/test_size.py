@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_850,
     "errors": 262,
     "files": 239,
-    "labels": 2_546,
+    "labels": 2_569,
     "metrics": 397,
     "models": 3_656,
     "onnx_graphs": 772,

@@ -27,6 +27,12 @@ Below it every party knows both classes. Ratios cost accuracy there (Adult, five
 XGBoost .873 to .868, seeds 1001 to 1003) or gain it (cod-rna, ten iid parties of shallow forests: .832 to .854, seeds
 71 and 72), so the majority is the safe choice. Above it they mostly gain; boosted trees on Adult lost .02 at .07.
 """
+MIN_SKEW_OF_BINS = 0.25
+"""The same where classes are bins of a number, of which parties of few rows hold unequal shares by chance.
+
+At Dirichlet 0.5 by bins ratios took RMSE from .768 to .742 (wine), 60.4 to 59.7 (diabetes), and cost 10.79 to 10.90
+(age); on iid rows the mean of the labels was as good or better (forests, seeds 21 to 23).
+"""
 _RAREST = 0.6  # of an equal share: below it Dawid-Skene takes a rare class for the errors of a frequent one
 
 
@@ -65,6 +71,7 @@ def choose_rule(
     skew: float | None = None,
     may_estimate: bool = True,
     some_ratios: bool = False,
+    bins: bool = False,
 ) -> RuleChoice:
     """Return the rule that the answers support.
 
@@ -85,6 +92,8 @@ def choose_rule(
         Whether the answers allow estimated confusion matrices (Dawid-Skene).
     some_ratios : bool
         Whether some parties sent ratios though ``coverage`` is None, for the reason.
+    bins : bool
+        Whether classes are bins of a number; "majority" then stands for the rule on labels that fits it.
 
     Examples
     --------
@@ -97,7 +106,10 @@ def choose_rule(
     if coverage is not None:
         coverage = check_number("coverage", coverage, least=0.0, most=1.0)
         if coverage >= MIN_COVERAGE:
-            if num_classes == 2 and skew is not None and skew < MIN_SKEW and not _is_rare(class_counts):
+            if bins and skew is not None and skew < MIN_SKEW_OF_BINS:
+                alike = f"The parties hold about the same numbers ({100 * skew:.1f} points apart)"
+                return RuleChoice("majority", f"{alike}: there labels are as good.")
+            if num_classes == 2 and not bins and skew is not None and skew < MIN_SKEW and not _is_rare(class_counts):
                 alike = f"The parties hold the two classes in about the same shares ({100 * skew:.1f} points apart)"
                 return RuleChoice("majority", f"{alike}: there the majority of the labels is safer.")
             return RuleChoice("density-ratio", f"{coverage:.0%} of the public rows look like private rows of a party.")
@@ -108,7 +120,8 @@ def choose_rule(
     else:
         why = "Too few parties sent density ratios" if some_ratios else "The parties sent labels alone"
     if not may_estimate:
-        return RuleChoice("majority", f"{why}, so the majority of the labels counts.")
+        whose = "labels alone count" if bins else "the majority of the labels counts"
+        return RuleChoice("majority", f"{why}, so {whose}.")
     if num_classes == 2:
         return RuleChoice("majority", f"{why}, and for two classes the majority of the labels is safer.")
     if class_counts is None or num_classes * int(np.min(class_counts)) < _RAREST * int(np.sum(class_counts)):

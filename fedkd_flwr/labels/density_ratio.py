@@ -7,7 +7,7 @@ count, and what votes where the public rows do not look like the parties' own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,8 @@ class DensityRatio(ConsensusRule):
     demanded : bool
         Whether density ratios vote wherever the public rows look like private ones, and not only where they are better
         than labels.
+    otherwise : ConsensusRule
+        What votes where they do not; of an order: where classes are bins of a number.
     """
 
     name: ClassVar[str] = "density-ratio"
@@ -44,6 +46,7 @@ class DensityRatio(ConsensusRule):
     speaker: ClassVar[str] = "fedkd_flwr.clients.density:say"
     codec: ClassVar[str] = "fedkd_flwr.wire.ratio_codec"
     demanded: bool = True
+    otherwise: ConsensusRule = field(default_factory=Majority)
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the consensus of the ratios, or of labels where they cannot vote; the reason says why."""
@@ -63,7 +66,8 @@ class DensityRatio(ConsensusRule):
             class_counts=_cast(ballot.labels, num_classes) if held is None else held.sum(axis=0),
             skew=None if held is None or self.demanded else label_skew(held),
             coverage=vote.coverage() if enough else None,
-            may_estimate=not ballot.last and informative >= _ESTIMATE_FROM,
+            may_estimate=not ballot.last and informative >= _ESTIMATE_FROM and not self.otherwise.of_order,
+            bins=self.otherwise.of_order,
             some_ratios=sent > 0,
         )
         if silent := num_parties - sent:
@@ -74,10 +78,11 @@ class DensityRatio(ConsensusRule):
         told: dict[str, Any] = {"rule": rule, "reason": reason, "of_party": of_party}
         if rule == self.name:
             trusts = dict(zip(of_party, vote.trusts().tolist(), strict=True))
-            found, probs = vote.consensus()[0], vote.probabilities()
-            return Consensus(found, by_votes=False, trusts=trusts, probs=probs, **told)
-        other = DawidSkene() if rule == DawidSkene.name else Majority()
-        return Consensus(other.combine(ballot, config=config, rng=rng).labels, **told)
+            probs = vote.probabilities()
+            return Consensus(vote.consensus()[0], by_votes=False, trusts=trusts, probs=probs, **told)
+        other = DawidSkene() if rule == DawidSkene.name else self.otherwise
+        found, told["rule"] = other.combine(ballot, config=config, rng=rng), other.name
+        return replace(found, **told) if other.of_order else Consensus(found.labels, **told)
 
     def also_named(self, beside: Mapping[str, NDArray[Any]]) -> Labels | None:
         """Return the class that each public row most looks like, ``ABSTAIN`` where it looks like none."""
@@ -85,17 +90,22 @@ class DensityRatio(ConsensusRule):
         return np.where(codes.any(axis=1), codes.argmax(axis=1), ABSTAIN).astype(np.int16)
 
 
+@dataclass(frozen=True)
 class Auto(ConsensusRule):
-    """The rule that a round's answers support; beside noise the majority, for which alone a claim counts votes."""
+    """The rule that a round's answers support; beside noise that of labels, for which alone a claim counts votes.
+
+    ``of_labels``: what votes where density ratios do not.
+    """
 
     name: ClassVar[str] = "auto"
     asks: ClassVar[str] = DensityRatio.name
+    of_labels: ConsensusRule = field(default_factory=Majority)
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the consensus of the rule that the answers support, and why."""
         if config.noisy:
-            return Majority().combine(ballot, config=config, rng=rng)
-        return DensityRatio(demanded=False).combine(ballot, config=config, rng=rng)
+            return self.of_labels.combine(ballot, config=config, rng=rng)
+        return DensityRatio(demanded=False, otherwise=self.of_labels).combine(ballot, config=config, rng=rng)
 
 
 def _cast(labels: Any, num_classes: int) -> NDArray[np.int64]:

@@ -42,7 +42,7 @@ else:
 
 
 def rule_for(name: str, target: Target | None) -> ConsensusRule:
-    """Return the rule of a name for what classes stand for: auto is the mean for a number, the median for grades.
+    """Return the rule of a name for what classes stand for: auto's rule on labels is a number's mean, a grade's median.
 
     Raises `ConfigError` if the rule needs an order that the classes do not have.
     """
@@ -50,5 +50,5 @@ def rule_for(name: str, target: Target | None) -> ConsensusRule:
         way_out = "Say what the label is, in simulation target=grades or number, at silos in schema.toml; or drop it."
         raise ConfigError(explain("consensus", "be given for classes with an order", name, way_out))
     if name == Auto.name and target is not None:
-        return RULES[Mean.name if target.is_number else Median.name]
+        return Auto(Mean()) if target.is_number else RULES[Median.name]
     return RULES[name]

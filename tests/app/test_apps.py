@@ -144,11 +144,10 @@ def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
 
 
-def test_a_simulation_keeps_the_parties_models_their_cards_and_nothing_else_of_them(tmp_path):
+def test_a_simulation_keeps_the_parties_models_and_nothing_else_of_them(tmp_path):
     _simulate(tmp_path)
-    names = [f"party-{i:03d}" for i in range(4)]
     files = sorted(path.name for path in tmp_path.rglob("parties/*"))
-    assert files == sorted(f"{name}{ending}" for name in names for ending in (".model", ".card.md"))
+    assert files == [f"party-{i:03d}.model" for i in range(4)]
     kept = sorted(tmp_path.rglob("*.model"))
     assert all(serialize.load(path).num_classes == 3 for path in kept)
 

@@ -21,7 +21,7 @@ def test_a_run_s_models_are_the_server_s_or_else_those_of_its_parties_with_the_f
     assert find_models(str(of_b)) == [of_b]
     with pytest.raises(DataError, match=r"--party must be a party whose model .* got 'c'\. There: a, b"):
         find_models("72", home, party="c")
-    with pytest.raises(DataError, match=r"run .*73 must have left a model, got none"):
+    with pytest.raises(DataError, match=r"run .*73 must have left a model, got 'none'"):
         find_models("73", home)
 
 

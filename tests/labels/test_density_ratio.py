@@ -6,6 +6,7 @@ import numpy as np
 
 from fedkd_flwr.labels import ABSTAIN, Ballot
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
+from fedkd_flwr.labels.mean import Mean
 
 ROWS = 30
 TRUTH = np.arange(ROWS) % 3
@@ -71,6 +72,18 @@ def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_ask
     found = [chosen(alike, labels=labels, rule=rule) for rule in (Auto(), DensityRatio())]
     assert [one.rule for one in found] == ["majority", "density-ratio"]
     assert (found[1].labels == truth).all()
+
+
+def test_bins_of_a_number_take_density_ratios_where_parties_hold_other_numbers_and_else_the_mean_of_the_labels():
+    number = Auto(Mean())
+    assert chosen(ALL, rule=number).rule == "density-ratio"
+    alike = {name: {**said, "class-counts": np.array([5, 4, 6])} for name, said in ALL.items()}
+    assert chosen(alike).rule == "density-ratio"  # of classes it goes by no such difference
+    found = chosen(alike, rule=number)
+    assert (found.rule, found.by_votes) == ("mean", False)
+    assert np.array_equal(found.probs, np.eye(3)[TRUTH])
+    assert found.reason == "The parties hold about the same numbers (0.0 points apart): there labels are as good."
+    assert chosen({}, rule=number).rule == "mean"  # and no confusion matrix is estimated
 
 
 def test_parties_that_keep_their_ratios_are_counted_in_the_reason():

@@ -19,9 +19,10 @@ def test_every_rule_has_its_own_name_and_one_round_takes_those_that_leave_no_row
         assert config.rule("consensus") == "auto, majority, median, mean, density-ratio"
 
 
-def test_auto_is_the_median_for_grades_the_mean_for_numbers_and_itself_for_classes():
+def test_auto_is_the_median_for_grades_and_has_the_mean_for_numbers_where_labels_vote():
     number, grades = Target(values=(1.0, 2.0), edges=(0.0, 1.5, 3.0)), Target(values=(1.0, 2.0, 3.0))
-    assert [rule_for("auto", of).name for of in (grades, number, None)] == ["median", "mean", "auto"]
+    assert rule_for("auto", grades).name == "median"
+    assert [rule_for("auto", of).of_labels.name for of in (number, None)] == ["mean", "majority"]
     assert rule_for("majority", grades) is RULES["majority"]
 
 
