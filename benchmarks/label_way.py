@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from flwr.app import Context, RecordDict
 
-import fedkd_flwr
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.simulation.grid import InProcessGrid
 
-PACKAGE = f"{Path(fedkd_flwr.__file__).parent}/"
+PACKAGE = f"{Path(server_app.__file__).parents[1]}/"
 CONFIG = {"dataset": "synthetic(rows=400)", "num-parties": 2, "num-rounds": 2, "model": "decision-tree", "seed": 1}
 CONFIG |= {"consensus": "majority", "partitioner": "iid", "centralised": False, "paper.stop-when-converged": False}
 AT = {  # where a side begins or ends
