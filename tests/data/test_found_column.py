@@ -8,21 +8,22 @@ from fedkd_flwr.data.found_column import FEW_TEXTS, Cells, ColumnLook
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.rules import mark
 
-CELLS = Cells.of(pd.Series(["1", "-", None, "-", " 1", "x" * 50]))
+CELLS = Cells.of(pd.Series(["1", "-", None, "-", " 1", "x" * 50, "y"]))
 
 
 def test_distinct_texts_are_counted_and_an_empty_cell_has_none():
     dash = np.array([text == "-" for text in CELLS.texts])
     assert CELLS.chosen(dash) == ["-"]
     assert CELLS.number(dash) == 2
+    assert CELLS.number(np.ones(len(CELLS.texts), dtype=bool)) == 6
     numbers = np.array([float(text) if text == "1" else np.nan for text in CELLS.texts])
-    assert np.isnan(CELLS.rows(numbers)).tolist() == [False, True, True, True, False, True]
+    assert np.isnan(CELLS.rows(numbers)).tolist() == [False, True, True, True, False, True, True]
 
 
 def test_cells_are_named_with_their_first_row_counted_from_one_and_long_ones_are_cut():
     every = np.ones(len(CELLS.texts), dtype=bool)
+    assert CELLS.shown(every, most=9) == f"'1' in row 1, '-' in row 2, {'x' * 40!r} in row 6, 'y' in row 7"
     assert CELLS.shown(every) == f"'1' in row 1, '-' in row 2, {'x' * 40!r} in row 6"
-    assert CELLS.shown(every, most=2) == "'1' in row 1, '-' in row 2"
     assert CELLS.shown(~every) == ""
 
 
