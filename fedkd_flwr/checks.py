@@ -93,23 +93,21 @@ def number_rule(
     return "be a finite number"
 
 
-def check_choice(
-    name: str, value: object, choices: Collection[Any], *, way_out: str = "", error: type[FedkdError] = ConfigError
-) -> Any:
+def check_choice(name: str, value: object, choices: Collection[Any], *, error: type[FedkdError] = ConfigError) -> Any:
     """Return a value that is one of ``choices`` and of the same type, so that 1 does not count as True.
 
     >>> check_choice("ties", "random", ("random", "lowest"))
     'random'
     """
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise error(explain(name, f"be one of {', '.join(str(choice) for choice in choices)}", value, way_out))
+        raise error(explain(name, f"be one of {', '.join(str(choice) for choice in choices)}", value))
     return value
 
 
-def check_flag(name: str, value: object, *, error: type[FedkdError] = ConfigError) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return a value that is true or false; 0 and 1 are not."""
     if not isinstance(value, bool):
-        raise error(explain(name, "be true or false", value))
+        raise ConfigError(explain(name, "be true or false", value))
     return value
 
 

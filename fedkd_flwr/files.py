@@ -27,6 +27,7 @@ __all__ = [
     "as_shown",
     "canonical",
     "digest_of",
+    "disk_not_awaited",
     "for_spreadsheets",
     "make_folder",
     "read_sealed",
@@ -47,6 +48,17 @@ its run can be started again, and most of the time that a small file takes is wa
 _PART = ".part"
 """How the names of files end that are being written."""
 _unlooked: dict[str, int] = {}  # folder -> writes until `remove_leftovers` looks into it again
+
+
+@contextlib.contextmanager
+def disk_not_awaited() -> Iterator[None]:
+    """Write files of a simulation in this process, as its own processes do: see `durable`."""
+    global durable
+    before, durable = durable, False
+    try:
+        yield
+    finally:
+        durable = before
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> Path:

@@ -3,29 +3,22 @@
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
+from silo_files import node_of, people, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import app as server_app
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.file_server import ask, count
 from fedkd_flwr.silo.file_silo import answer
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
 from fedkd_flwr.silo.letters import Letter
 
-__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "NOISY_PATE", "PATE", "Federation", "make_key", "people"]
+__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "NOISY_PATE", "PATE", "Federation", "make_key"]
 
-SCHEMA = Schema(
-    columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
-    classes=("<=50K", ">50K"),
-    label="income",
-)
 NAMES = ("north", "south", "west")
 L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3}
 L1 = {**L0, "fedkt.level": "L1", "noise": "laplace", "paper.noise-strength": 0.1}
@@ -43,12 +36,6 @@ def make_key(name, folder):
     (folder / name).write_bytes(key.private_bytes(*form))
     (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(ssh, serialization.PublicFormat.OpenSSH))
     return key
-
-
-def people(count, seed):
-    rng = np.random.default_rng(seed)
-    age, hours = rng.integers(20, 70, count), rng.integers(10, 60, count)
-    return pd.DataFrame({"age": age, "hours": hours, "income": np.where(age + hours > 80, ">50K", "<=50K")})
 
 
 def _until_the_result(message, context):
@@ -76,18 +63,11 @@ class Federation:
 
     def __init__(self, folder):
         self.folder, self.out = folder, folder / "out"
-        people(40, seed=9).drop(columns="income").to_csv(folder / "public.csv", index=False)
-        SCHEMA.write(folder / "schema.toml")
+        public = write_public(folder, people(40, seed=9))
         self.keys = {name: make_key(name, folder) for name in ("server", *NAMES)}
-        self.nodes = {name: self._silo(name, i) for i, name in enumerate(NAMES)}
-
-    def _silo(self, name, seed):
-        people(60, seed=seed).to_csv(self.folder / f"{name}.csv", index=False)
-        return {
-            "party": name,
-            "data-path": str(self.folder / f"{name}.csv"),
-            "public-path": str(self.folder / "public.csv"),
-            "state-dir": str(self.folder / f"state-{name}"),
+        self.nodes = {
+            name: node_of(name, people(60, seed=i), folder / f"{name}.csv", public, folder / f"state-{name}")
+            for i, name in enumerate(NAMES)
         }
 
     def settings(self, settings):

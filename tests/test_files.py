@@ -73,9 +73,13 @@ def test_the_bytes_are_on_the_disk_before_the_name_points_to_them_and_then_the_n
 
 
 def test_a_simulation_s_files_do_not_wait_for_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "durable", False)
-    monkeypatch.setattr(files.os, "fsync", lambda handle: pytest.fail("waited"))
-    assert write_atomic(tmp_path / "new" / "x", b"new").read_bytes() == b"new"
+    waits = []
+    monkeypatch.setattr(files.os, "fsync", waits.append)
+    with files.disk_not_awaited():
+        assert write_atomic(tmp_path / "new" / "x", b"new").read_bytes() == b"new"
+    assert waits == []
+    write_atomic(tmp_path / "x", b"new")
+    assert waits
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")

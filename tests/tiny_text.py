@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.models import make_model
 
 FILLERS = ("the", "film", "was", "this", "evening", "really", "a", "story")
 CLASSES = {"no": ("bad", "dull"), "yes": ("good", "fine")}
@@ -60,3 +61,16 @@ def tiny_bert(folder: Path, *, num_labels: int = 0, head: bool = False, **change
     transformers.utils.logging.enable_progress_bar()
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
     return folder
+
+
+def text_net(folder, seed=1, num_classes=2, **params):
+    params = {"path": str(folder), "train": "all", "lr": 2e-3, "max_length": 16, **params}
+    return make_model("transformer", num_classes=num_classes, num_features=1, seed=seed, params=params)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.estimator.net_.module.state_dict().items()}
+
+
+def changed(before, after):
+    return {name for name in before if not before[name].equal(after[name])}

@@ -5,7 +5,8 @@ from federation import model, party
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
-from fedkd_flwr.clients import FedCTClient
+from fedkd_flwr.algorithms.pate import PATEConfig
+from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 
@@ -45,3 +46,19 @@ def of_run(folder, X, y, **changes):
     kept = {"ledger": LedgerStore(folder, party="a", data_digest="ab" * 32), "run_id": "1"}
     kept["state"] = PartyState(folder, run_id="1", party="a")
     return party("a", X, y, **{"model": net, "allow": frozenset({"fedct", "fedmd"}), **kept, **changes})
+
+
+# algorithms whose parties may be asked for more than labels
+TELL_MORE = {
+    "fedct": (FedCTClient, FedCTConfig()),
+    "fedkt": (FedKTClient, FedKTConfig().resolved(num_public=60, num_classes=3, num_rounds=1)),
+    "pate": (PATEClient, PATEConfig()),
+}
+
+
+def asked_more(rule, name, member, **changes):
+    """Return payload, code and arrays of a party that a server asks for what a vote rule needs beside labels."""
+    client, config = TELL_MORE[name]
+    words = {**config.told(), **WIRE, "algorithm": name, "privacy": "none", "rule": rule}
+    arrays, _, metrics = client(member).fit([], {**words, **changes})
+    return metrics.get("payload", ""), metrics.get("code", ""), arrays

@@ -22,7 +22,7 @@ from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import name_of
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
@@ -43,7 +43,7 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     A model may also be an object, and ``model`` a dict of one for each party's name. ``classes`` maps each class's name
     to what the user's label column holds.
     """
-    with _one_at_a_time, captured_log() as said, _shown(progress) as show:
+    with _one_at_a_time, disk_not_awaited(), captured_log() as said, _shown(progress) as show:
         show("loading the data")
         config = checked(values)
         run_id, count = new_run_id(), config.num_parties

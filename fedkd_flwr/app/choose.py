@@ -23,7 +23,7 @@ from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.choose_runs import about_seconds, kept_file
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.paired import Paired, paired
@@ -365,7 +365,7 @@ def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRec
 
 def _run(config: RunConfig) -> RunRecord:
     """Run one federation in this process, and return its record; nothing stays on disk."""
-    with tempfile.TemporaryDirectory() as folder, captured_log():
+    with disk_not_awaited(), tempfile.TemporaryDirectory() as folder, captured_log():
         config = config.model_copy(update={"output_dir": folder})
         scalars, count = config.as_scalars(), config.num_parties
         nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)]

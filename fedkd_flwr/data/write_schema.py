@@ -24,8 +24,7 @@ def infer_schema(
     *,
     classes: Sequence[str] = (),
     label: str = "label",
-    id_column: str | None = None,
-    text_columns: Sequence[str] = (),
+    id_column: str = "",
 ) -> Schema:
     """Return the schema of a public table. Never call it on private rows.
 
@@ -33,10 +32,10 @@ def infer_schema(
     five words or more is text; one whose texts nearly all differ otherwise is left out, as it identifies rows. Any
     other is categorical, with the texts it holds as categories. `look` says what was done to each column.
 
-    Classes are by default the sorted values of the label column. ``text_columns`` are text, whatever their values are.
+    Classes are by default the sorted values of the label column.
     """
-    rules = Rules(id_column=id_column or "", text=tuple(text_columns))
-    return schema_of(look(table, label=label, rules=rules, needs_label=False), table, label=label, classes=classes)
+    found = look(table, label=label, rules=Rules(id_column=id_column), needs_label=False)
+    return schema_of(found, table, label=label, classes=classes)
 
 
 def look_at_file(

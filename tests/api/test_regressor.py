@@ -8,10 +8,10 @@ import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import fedkd_flwr as fk
-from fedkd_flwr import FederatedRegressor
+from fedkd_flwr import FederatedClassifier, FederatedRegressor
 from fedkd_flwr.errors import ConfigError
 
 RNG = np.random.default_rng(5)
@@ -108,7 +108,14 @@ def test_what_is_no_number_to_estimate_is_refused(y, words):
 
 
 @pytest.mark.slow
-def test_scikit_learn_s_own_checks_pass():
+def test_scikit_learn_s_own_checks_of_a_regressor_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of data made to be difficult
-        check_estimator(FAST)
+        done = {_name(check) for _, check in estimator_checks_generator(FederatedClassifier())}
+        for estimator, check in estimator_checks_generator(FAST):
+            if _name(check) not in done:  # as of a classifier, which has the same base
+                check(estimator)
+
+
+def _name(check):
+    return check.func.__name__

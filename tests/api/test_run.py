@@ -32,7 +32,7 @@ def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tm
         patch.chdir(tmp_path)
         simulation = Simulation()
     try:
-        simulation.begin(jobs(words), processes=2)
+        simulation.begin(jobs(words), processes=1)
         ended = simulation.watch(lambda text: None)
     finally:
         simulation.end()

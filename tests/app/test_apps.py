@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
+from silo_files import MIXED, node_of, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.client_app import client_of
 from fedkd_flwr.app.predict import read_rows
 from fedkd_flwr.app.server_app import app as server_app
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
@@ -279,15 +279,6 @@ def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, mon
 
 # --------------------------------------------------------------------------------------------------------- silos
 
-SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="job", kind="categorical", categories=("cook", "smith")),
-        Column(name="hours", kind="numeric"),
-    ),
-    classes=("<=50K", ">50K"),
-    label="income",
-)
 NAMES = ("north", "south", "west")
 
 
@@ -298,16 +289,9 @@ def silos(tmp_path, in_this_process):
     for i, name in enumerate(("server", *NAMES)):
         folder = tmp_path / name
         folder.mkdir()
-        _people(80).drop(columns="income").to_csv(folder / "public.csv", index=False)
-        SCHEMA.write(folder / "schema.toml")
-        _people(40, seed=i).to_csv(folder / "own.csv", index=False)
-        nodes[name] = {
-            "party": name,
-            "data-path": str(folder / "own.csv"),
-            "public-path": str(folder / "public.csv"),
-            "state-dir": str(folder / "state"),
-            "share-metrics": "accuracy,macro-f1,model",
-        }
+        public = write_public(folder, _people(80), MIXED)
+        node = node_of(name, _people(40, seed=i), folder / "own.csv", public, folder / "state")
+        nodes[name] = {**node, "share-metrics": "accuracy,macro-f1,model"}
     del nodes["server"]
     return nodes
 

@@ -1,12 +1,10 @@
-"""Labels for raw rows by a run's models: which files are meant, and what is answered."""
+"""Labels for raw rows by a run's models: which files are meant, and what is answered; tests/cli has what is refused."""
 
 import numpy as np
 import pandas as pd
-import pytest
 from cli.saved_models import home
 
 from fedkd_flwr.app.predict import find_models, notes, predictions, read_class_shares
-from fedkd_flwr.errors import DataError
 from fedkd_flwr.stores.saved_model import load
 
 __all__ = ["home"]
@@ -19,10 +17,6 @@ def test_a_run_s_models_are_the_server_s_or_else_those_of_its_parties_with_the_f
     assert names == {"71": ["model.fedkd"], "72": ["a.model", "b.model"]}
     (of_b,) = find_models("72", home, party="b")
     assert find_models(str(of_b)) == [of_b]
-    with pytest.raises(DataError, match=r"--party must be a party whose model .* got 'c'\. There: a, b"):
-        find_models("72", home, party="c")
-    with pytest.raises(DataError, match=r"run .*73 must have left a model, got 'none'"):
-        find_models("73", home)
 
 
 def test_several_models_answer_by_the_mean_of_their_probabilities(home):
@@ -43,6 +37,3 @@ def test_columns_that_no_model_reads_are_named(home):
 def test_class_shares_are_a_word_or_a_number_for_each_class():
     assert read_class_shares("own") == "own"
     assert read_class_shares("ill=1, well=9") == {"ill": 1.0, "well": 9.0}
-    for wrong in ("ill=0", "ill=x", "ill=1,ill=2", "=1"):
-        with pytest.raises(DataError, match="be own, common, taught, or a number above 0 for each class"):
-            read_class_shares(wrong)

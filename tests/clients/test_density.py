@@ -1,79 +1,23 @@
-"""What a party lets out for density-ratio votes, when, and how often it computes it."""
-
-import logging
+"""What a party says for density-ratio votes, and how often it computes it."""
 
 import numpy as np
 import pytest
 from federation import model, parties, party, public_set, rows
+from visits import TELL_MORE, asked_more
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.models.open_set import OpenSet
-from fedkd_flwr.strategies import FedCTConfig, FedKTConfig, PATEConfig
 from fedkd_flwr.wire.envelope import PublicSpec
 from fedkd_flwr.wire.ratio_codec import decode_ratios
-from fedkd_flwr.wire.records import WIRE_VERSION
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "density-ratio"})
-CLIENTS = {
-    "fedct": (FedCTClient, FedCTConfig()),
-    "fedkt": (FedKTClient, FedKTConfig().resolved(num_public=60, num_classes=3, num_rounds=1)),
-    "pate": (PATEClient, PATEConfig()),
-}
-
-
-def told(name, **changes):
-    config = CLIENTS[name][1]
-    words = {
-        **config.told(),
-        "algorithm": name,
-        "privacy": "none",
-        "server-round": 1,
-        "fingerprint": public_set().fingerprint,
-        "payload": "",
-        "wire-version": WIRE_VERSION,
-        "rule": "density-ratio",
-    }
-    return {**words, **changes}
 
 
 def answer(name, member, **changes):
-    arrays, _, metrics = CLIENTS[name][0](member).fit([], told(name, **changes))
-    return metrics.get("payload", ""), metrics.get("code", ""), arrays
+    return asked_more("density-ratio", name, member, **changes)
 
 
 def member(**changes):
     return party("a", *rows(20, seed=1), **{"allow": ALLOWED, **changes})
-
-
-@pytest.mark.parametrize(("name", "payload"), [("fedct", "ratios"), ("fedkt", "ratios,labels"), ("pate", "ratios")])
-def test_ratios_leave_only_where_they_are_asked_for_and_allowed(name, payload, caplog):
-    assert answer(name, member())[:2] == (payload, "")
-    assert answer(name, member(), rule="")[0] == "labels"
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        assert answer(name, member(allow=ALLOWED - {"density-ratio"}))[0] == "labels"
-    assert "allow-vote-rules does not name density-ratio: labels alone leave" in caplog.text
-
-
-def test_by_default_no_party_sends_them():
-    assert answer("fedct", party("a", *rows(20, seed=1)))[0] == "labels"
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        {"privacy": "server"},
-        {"privacy": "party"},
-        {"label-mechanism": "randomized-response", "noise-strength": 1.0},
-        {"privacy": "party", "label-mechanism": "randomized-response", "noise-strength": 1.0},
-    ],
-)
-def test_a_server_that_asks_for_ratios_beside_noise_is_refused(noise):
-    payload, code, arrays = answer("fedct", member(), **noise)
-    assert (payload, code, arrays) == ("", "bad-instruction", [])
-
-
-def test_a_node_that_demands_privacy_sends_nothing():
-    assert answer("fedct", member(require_privacy=True))[1] == "privacy-required"
 
 
 def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkeypatch):
@@ -88,7 +32,7 @@ def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkey
     assert calls == [1]
 
 
-@pytest.mark.parametrize(("name", "kind"), [(name, "mlp") for name in CLIENTS] + [("fedct", "random-forest")])
+@pytest.mark.parametrize(("name", "kind"), [(name, "mlp") for name in TELL_MORE] + [("fedct", "random-forest")])
 def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kind, monkeypatch):
     """What tells own rows from public ones is made to know no class here."""
     pytest.importorskip("torch")

@@ -5,7 +5,9 @@ import tiny_text
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fedkd_flwr.data.datasets import load_pool
+from fedkd_flwr.data.look import look
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set
+from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
@@ -160,4 +162,5 @@ def test_prose_is_text_short_or_repeated_words_are_categories_and_names_are_left
         ("ward", "categorical"),
         ("said", "categorical"),
     ]
-    assert "name" in infer_schema(frame, classes=["no", "yes"], text_columns=["name"]).text_columns
+    found = look(frame, label="label", rules=Rules(text=("name",)), needs_label=False)
+    assert [one.kind for one in found.columns if one.name == "name"] == ["text"]

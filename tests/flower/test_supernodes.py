@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from flower_runtime import BIN, ROOT, FlowerHome, free_ports, stop, wait_for_port
+from silo_files import AGE, JOB, schema_of, write_public
 
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.models import serialize
 from fedkd_flwr.record.run_record import RunRecord
@@ -23,14 +23,7 @@ from fedkd_flwr.silo.bundles import Approvals, build_bundle
 pytestmark = [pytest.mark.flower, pytest.mark.filterwarnings("ignore:GitWildMatchPattern")]
 
 SILOS = ("north", "south")
-SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="job", kind="categorical", categories=("cook", "smith")),
-    ),
-    classes=("<=50K", ">50K"),
-    label="income",
-)
+SCHEMA = schema_of(AGE, JOB)
 
 
 def _people(rows, seed):
@@ -44,8 +37,7 @@ def _people(rows, seed):
 def _folder(path, seed):
     """Make a folder as a silo, or the server, has it: its copy of the public file, and its own rows."""
     path.mkdir()
-    _people(80, seed=0).drop(columns="income").to_csv(path / "public.csv", index=False)
-    SCHEMA.write(path / "schema.toml")
+    write_public(path, _people(80, seed=0), SCHEMA)
     _people(60, seed=seed).to_csv(path / "own.csv", index=False)
     return path
 

@@ -171,10 +171,3 @@ def test_a_code_that_this_release_does_not_know_is_shown_with_its_values_or_its_
     assert (
         note_sentence(Note(NoteCode.NOT_FINISHED, {"party": "a"})) == "not-finished: party a"
     )  # values of another one
-
-
-def test_runs_with_other_seeds_note_the_same_where_code_and_names_are_equal():
-    one, other = ({"class": "flu", "rows": rows, "parties": 2, "of": 3} for rows in (3, 4))
-    assert Note(NoteCode.LOST_CLASS, one) != Note(NoteCode.LOST_CLASS, other)
-    assert Note(NoteCode.LOST_CLASS, one).kind == Note(NoteCode.LOST_CLASS, other).kind
-    assert Note(NoteCode.LOST_CLASS, one).kind != Note(NoteCode.LOST_CLASS, {**one, "class": "cold"}).kind

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fedkd_flwr.settings.unread import unknown, unread_by
+from fedkd_flwr.algorithms import cards
+from fedkd_flwr.settings.unread import not_read, unknown, unread_by
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,25 @@ def test_a_key_that_is_given_already_is_not_the_one_that_was_meant():
 def test_a_setting_that_the_algorithm_does_not_read_is_met_with_its_own_or_with_those_that_do(own, instead):
     said = unread_by("noise", "laplace", "fedmd", ["fedkt", "pate"], own)
     assert said == f"noise must not be set for fedmd, got 'laplace'. It would be ignored: drop it{instead}."
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("fedct.quorum", 0.9, ""),  # its default is no mistake
+        (
+            "fedct.quorum",
+            0.5,
+            "fedct.quorum must not be set for pate, got 0.5. It would be ignored: drop it, or use fedct.",
+        ),
+        ("paper.stop-when-converged", 1, "paper.stop-when-converged must not be set for pate, got 1."),  # 1 is not true
+    ],
+)
+def test_a_setting_of_other_algorithms_is_refused_unless_it_has_its_default(key, value, said):
+    found = "".join(not_read(key, value, cards()["pate"]))
+    assert found.startswith(said) if said else not found
+
+
+def test_an_own_setting_whose_name_ends_alike_is_named():
+    (found,) = not_read("epsilon", 2.0, cards()["privatekt"])
+    assert found.endswith("drop it; privatekt has privatekt.round-epsilon.")

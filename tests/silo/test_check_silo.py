@@ -3,12 +3,11 @@
 import json
 import sys
 
-import numpy as np
 import pandas as pd
 import pytest
+from silo_files import MIXED, node_of, people, write_public
 
 from fedkd_flwr.data.public import short_fingerprint
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.shift import Shift
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -17,39 +16,13 @@ from fedkd_flwr.silo.check import Level, as_json, as_text, exit_code
 from fedkd_flwr.silo.check_silo import check_silo, may_start
 from fedkd_flwr.stores.party_state import StoredReply
 
-SCHEMA = Schema(
-    columns=(
-        Column(name="age", kind="numeric"),
-        Column(name="job", kind="categorical", categories=("cook", "smith")),
-        Column(name="hours", kind="numeric"),
-    ),
-    classes=("<=50K", ">50K"),
-    label="income",
-)
-
-
-def _people(count, seed):
-    rng = np.random.default_rng(seed)
-    age = rng.integers(20, 70, count)
-    hours = rng.integers(10, 60, count) + 0.5
-    income = np.where(age + hours > 80, ">50K", "<=50K")
-    job = rng.choice(["cook", "smith"], count)
-    return pd.DataFrame({"age": age, "job": job, "hours": hours, "income": income})
-
 
 @pytest.fixture
 def silo(tmp_path):
     """A silo that is ready: its node config, by key."""
-    _people(150, seed=1).drop(columns="income").to_csv(tmp_path / "public.csv", index=False)
-    _people(120, seed=2).to_csv(tmp_path / "own.csv", index=False)
-    SCHEMA.write(tmp_path / "schema.toml")
-    return {
-        "party": "north",
-        "data-path": str(tmp_path / "own.csv"),
-        "public-path": str(tmp_path / "public.csv"),
-        "state-dir": str(tmp_path / "state"),
-        "model": "decision-tree",
-    }
+    public = write_public(tmp_path, people(150, 1, schema=MIXED), MIXED)
+    node = node_of("north", people(120, 2, schema=MIXED), tmp_path / "own.csv", public, tmp_path / "state")
+    return {**node, "model": "decision-tree"}
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +79,7 @@ def _model_that_raises(silo, folder):
 
 
 def _from_elsewhere(silo, folder):
-    public = _people(150, seed=1).drop(columns="income")
+    public = people(150, 1, schema=MIXED).drop(columns="income")
     public.assign(age=public.age + 300, hours=public.hours * 60).to_csv(silo["public-path"], index=False)
 
 

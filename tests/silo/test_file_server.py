@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from by_file import FEDCT, L0, L1, L2, NAMES, NOISY_PATE, PATE, people
+from by_file import FEDCT, L0, L1, L2, NAMES, NOISY_PATE, PATE
+from silo_files import people
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app.runs import list_runs

@@ -2,35 +2,23 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import skops.io  # noqa: F401 - once here, and not in the child of every final visit
 from flwr.app import Context, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
+from silo_files import node_of, people, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import app as server_app
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 
-SCHEMA = Schema(
-    columns=(Column(name="age", kind="numeric"), Column(name="hours", kind="numeric")),
-    classes=("<=50K", ">50K"),
-    label="income",
-)
 NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
 PLAIN = {"algorithm": "fedct", "num-rounds": 1, "model": "decision-tree", "consensus": "majority"}
 PRIVATE = {**PLAIN, "label-mechanism": "randomized-response", "paper.noise-strength": 0.1}
-
-
-def _people(count, seed):
-    rng = np.random.default_rng(seed)
-    age, hours = rng.integers(20, 70, count), rng.integers(10, 60, count)
-    return pd.DataFrame({"age": age, "hours": hours, "income": np.where(age + hours > 80, ">50K", "<=50K")})
 
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -38,18 +26,11 @@ pytestmark = pytest.mark.usefixtures("in_this_process")
 
 @pytest.fixture
 def silos(tmp_path):
-    _people(30, seed=9).drop(columns="income").to_csv(tmp_path / "public.csv", index=False)
-    SCHEMA.write(tmp_path / "schema.toml")
-    nodes = {}
-    for i, name in enumerate(NAMES):
-        _people(30, seed=i).to_csv(tmp_path / f"{name}.csv", index=False)
-        nodes[name] = {
-            "party": name,
-            "data-path": str(tmp_path / f"{name}.csv"),
-            "public-path": str(tmp_path / "public.csv"),
-            "state-dir": str(tmp_path / name),
-        }
-    return nodes
+    public = write_public(tmp_path, people(30, seed=9))
+    return {
+        name: node_of(name, people(30, seed=i), tmp_path / f"{name}.csv", public, tmp_path / name)
+        for i, name in enumerate(NAMES)
+    }
 
 
 def _run(tmp_path, nodes, settings, *, handler=client_app):
@@ -183,7 +164,7 @@ def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, s
         return one.replies[1].content.array_records["arrays"]["labels"].numpy().tolist()
 
     # other rows make the same bytes
-    _people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)
+    people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)
     again, _ = _run(tmp_path, silos, {**settings, "min-parties": 1})
     assert labels(again) == labels(grid)
 
