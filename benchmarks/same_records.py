@@ -210,15 +210,13 @@ EXTRAS: dict[str, Config] = {
     },
     # PrivateKT
     "privatekt-hard": {**PRIVATEKT, "transfer-rows": 4, "round-epsilon": 10.0},
-    "privatekt-soft": {**PRIVATEKT, "transfer-rows": 4, "targets": "soft", "buffer-rounds": 2, "buffer-steps": 2},
     "privatekt-once": {
         **PRIVATEKT,
         "num-rounds": 2,
         "participation": "once",
         "fraction-parties": 0.5,
-        "self-training-share": 0.5,
     },
-    "privatekt-ties-lowest": {**PRIVATEKT, "ties": "lowest", "fraction-parties": 0.5, "self-training-share": 0.0},
+    "privatekt-ties-lowest": {**PRIVATEKT, "ties": "lowest", "fraction-parties": 0.5},
     # FedMD
     "fedmd-logits": {**FEDMD, "answer-form": "logits"},
     "fedmd-softmax": {**FEDMD, "answer-form": "softmax"},

@@ -204,7 +204,6 @@ ALIKE = {
     **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
     ("fedct", "consensus"): "consensus",
     ("privatekt", "epsilon"): "privatekt.round-epsilon",
-    ("privatekt", "share"): "paper.self-training-share",
 }
 """Where the algorithm has a setting whose name ends alike, it is named instead of other algorithms."""
 
