@@ -153,10 +153,9 @@ EXTRAS: dict[str, Config] = {
     "fedct-randomized-response": {**FEDCT, "label-mechanism": "randomized-response", "noise-strength": 3.0},
     "fedct-xor": {**FEDCT, "label-mechanism": "xor", "epsilon": 3000.0},
     # FedKT
-    "fedkt-consistent": {**FEDKT, "voting": "consistent"},
-    "fedkt-plain": {**FEDKT, "voting": "plain"},
+    "fedkt-consistent": FEDKT,
     "fedkt-three-students": {**FEDKT, "students-per-party": 3},
-    "fedkt-ties-lowest": {**FEDKT, "ties": "lowest", "voting": "plain"},
+    "fedkt-ties-lowest": {**FEDKT, "ties": "lowest"},
     "fedkt-uninformative-half": {**FEDKT, **UNEVEN, "one-class-voters": "half"},
     "fedkt-uninformative-leave-out": {**FEDKT, **UNEVEN, "one-class-voters": "leave-out"},
     "fedkt-no-party-models": {**FEDKT, "paper.party-models": False},
@@ -260,7 +259,7 @@ EXTRAS: dict[str, Config] = {
     "fedprox-average": {**FEDPROX, "proximal-mu": 0.0, "fraction-parties": 0.5, "paper.solo-epochs": 2},
     "fedprox-synthetic": {**SYNTHETIC, **NET, "algorithm": "fedprox", "num-rounds": 2},
     "fedkt-prox": FEDKT_PROX,
-    "fedkt-prox-plain": {**FEDKT_PROX, "voting": "plain", "proximal-mu": 1.0, "fraction-parties": 0.5},
+    "fedkt-prox-group": {**FEDKT_PROX, "proximal-mu": 1.0, "fraction-parties": 0.5},
 }
 
 # ---------------------------------------------------------------------------------------------------- keys and settings

@@ -276,14 +276,12 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, VoteFacts(discounted=discounted))
 
 
-def tally(
-    answers: Sequence[Labels], *, config: VotersConfig, num_classes: int, consistent: bool = True
-) -> tuple[NDArray[np.int32], VoteFacts]:
+def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> tuple[NDArray[np.int32], VoteFacts]:
     """Count the parties' votes: (num_public, num_classes) int32, in units of ``1 / config.unit`` votes.
 
     They are in hundredths of these where ``facts.trusts`` weigh or ``facts.steadied``. ``answers`` are each party's
-    label arrays, (num_arrays, num_public) int16, one for each of its students; ``consistent`` counts a party only where
-    all of them agree, and it then casts a vote for each.
+    label arrays, (num_arrays, num_public) int16, one for each of its students; a party counts only where all of
+    them agree, and it then casts a vote for each.
 
     Two parties with two students each; the second's disagree on the last row:
 
@@ -302,9 +300,8 @@ def tally(
     for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
         if not (units := int(weight) * config.unit // HALF):
             continue
-        cast = consistent_labels(labels)[None] if consistent else labels
-        for one in cast:
-            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
+        cast = consistent_labels(labels)
+        (idle if alike else counter).add(cast, weight=units * len(labels))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
         num_votes += units * len(labels)
     facts = replace(weighed.facts, class_voters=class_voters, num_votes=num_votes)

@@ -69,7 +69,7 @@ class RunConfig(Config):
 
     dataset: str = setting("digits", first=True)
     """In simulation: table, or the name of a data set (docs/howto/your-data.md), such as synthetic(rows=5000,
-    features=20, classes=3)."""
+    features=20, classes=3) or mnist(public_from='test'), whose public rows are of the official test file."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
@@ -130,14 +130,9 @@ class RunConfig(Config):
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
     """In simulation: draw num-public public rows from noisy sums that cost this epsilon at 1e-5, for one record against
     the server (docs/howto/draw-public-rows.md). none: do not."""
-    public_from: Literal["train", "test"] = setting("train", section=PAPER)
-    """Data sets with an official test file: where public rows come from."""
     public_label_column: str = setting("", section=PAPER)
     """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
     file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
-    output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
-    """Data sets whose public rows are of another set: a net's classes are the private ones, or (joint) the public ones
-    before them."""
 
     partitioner: Literal[
         "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"

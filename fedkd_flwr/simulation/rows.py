@@ -70,9 +70,7 @@ def _pool(config: RunConfig) -> Pool:
     return _with_public_labels(pool, config.public_label_column) if config.public_label_column else pool
 
 
-_POOL = (
-    *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
-)
+_POOL = (*("data_root", "seed", "num_public", "num_test", "num_private", "public_rows"),)
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
 _LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
 

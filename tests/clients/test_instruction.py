@@ -42,7 +42,7 @@ def test_every_setting_that_parties_are_told_must_be_there():
 
 
 def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_that_rows_made(tmp_path):
-    kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios", "kept.answered")
+    kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios")
     for client, stays in ((FedCTClient, {"value.labels", "payload.labels"}), (FedMDClient, {*kept} - {"kept.ratios"})):
         member = of_run(tmp_path, *rows(20, seed=0))
         meta = {

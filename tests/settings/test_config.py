@@ -227,7 +227,7 @@ def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
 
 
 def test_what_is_refused_above_covers_what_it_should():
-    assert {"fedct.quorum", "paper.voting", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
+    assert {"fedct.quorum", "fedkt.level", "answer-form", "noise", "teacher-model"} <= {k for _, k in UNREAD}
     assert len(UNREAD) > 350
     assert {algorithm for algorithm, _ in UNREAD} == set(ALGORITHMS)
     assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
@@ -266,8 +266,8 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
             "It would be ignored: drop it, or set consensus to 'qualified-majority'.",
         ),
         (
-            {"algorithm": "pate", "consensus": "dawid-skene", "paper.voting": "plain"},
-            "paper.voting must not be set for pate, got 'plain'. "
+            {"algorithm": "pate", "consensus": "dawid-skene", "fedkt.level": "L1"},
+            "fedkt.level must not be set for pate, got 'L1'. "
             "It would be ignored: drop it, or use fedkt or fedkt-prox.\n"
             "consensus must be one of auto, majority, median, mean, density-ratio, got 'dawid-skene'.",
         ),
@@ -469,7 +469,7 @@ def test_several_mistakes_are_named_at_once():
 
 
 def test_several_settings_that_nobody_reads_are_named_at_once():
-    unread = {"fedct.quorum": 0.5, "paper.voting": "plain", "teacher-model": "knn", "student-model": "knn"}
+    unread = {"fedct.quorum": 0.5, "fedkt.level": "L1", "teacher-model": "knn", "student-model": "knn"}
     with pytest.raises(ConfigError) as caught:
         parse_run_config(unread)
     assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)
