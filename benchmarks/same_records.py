@@ -87,7 +87,7 @@ UNEVEN: Config = {
     "dataset": "synthetic(rows=1200)",
     "num-parties": 8,
     "dirichlet-alpha": 0.1,
-    "paper.min-party-rows": 5,
+    "partitioner": "dirichlet(min_rows=5)",
     "party-test-fraction": 0.0,
 }
 
@@ -145,10 +145,10 @@ EXTRAS: dict[str, Config] = {
         "consensus": "dawid-skene",
     },
     "fedct-synthetic": {**DIGITS, "algorithm": "fedct", "dataset": "synthetic(rows=1200, features=8, classes=4)"},
-    "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
-    "fedct-shard": {**FEDCT, "partitioner": "shard", "classes-per-party": 3},
+    "fedct-pathological": {**FEDCT, "partitioner": "pathological(classes=4)"},
+    "fedct-shard": {**FEDCT, "partitioner": "shard(blocks=3)"},
     "fedct-size-skewed": {**FEDCT, "partitioner": "size-skewed"},
-    "fedct-class-order": {**FEDCT, "paper.class-order": "label"},
+    "fedct-class-order": {**FEDCT, "partitioner": "dirichlet(class_order='label')"},
     "fedct-inner-dirichlet": {**FEDCT, "partitioner": "inner-dirichlet", "seed": 5},
     "fedct-randomized-response": {**FEDCT, "label-mechanism": "randomized-response", "noise-strength": 3.0},
     "fedct-xor": {**FEDCT, "label-mechanism": "xor", "epsilon": 3000.0},
@@ -197,8 +197,8 @@ EXTRAS: dict[str, Config] = {
     "fedkt-l2-laplace": {**FEDKT, "partitioner": "iid", "level": "L2", "noise": "laplace", "noise-strength": 0.5},
     # PATE
     "pate-plain": PATE,
-    "pate-uneven": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "half", "ties": "lowest"},
-    "pate-counted": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "count"},
+    "pate-uneven": {**PATE, **UNEVEN, "one-class-voters": "half", "ties": "lowest"},
+    "pate-counted": {**PATE, **UNEVEN, "one-class-voters": "count"},
     "pate-laplace": {**PATE, "noise": "laplace", "noise-strength": 0.5, "num-queries": 100, "final-model": "knn"},
     "pate-confident": {
         **PATE,
@@ -309,7 +309,7 @@ def _small_params(text: str) -> str:
 def _overrides(name: str, settings: Mapping[str, Any]) -> Config:
     """Return what makes a simulation small, by keys without sections."""
     named = {key.rpartition(".")[2]: value for key, value in settings.items()}
-    caps = {**CAPS, **({} if named.get("partitioner") == "file" else SIZES)}
+    caps = {**CAPS, **({} if str(named.get("partitioner")).startswith("file") else SIZES)}
     small: Config = {}
     for key, cap in caps.items():
         if key in named or key in SIZES:

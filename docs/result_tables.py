@@ -47,7 +47,7 @@ def kept_runs(root: Path) -> str:
             continue
         link = f"[`{path.stem}`](../../benchmarks/results/{path.name})"
         varied = next(iter(found["runs"][0]))
-        if varied in ("seed", "paper.partition-index"):
+        if varied == "seed":
             values = ", ".join(str(run[varied]) for run in found["runs"])
             parts = {f"{len(found['runs'])} ({varied} {values})": found["runs"]}
         else:  # other settings: each run is of its own kind, and a mean over them would say nothing

@@ -188,7 +188,7 @@ def plan(
             continue
         config = _settings(row, root)
         folders = {"data-root": str(Path(data_root).expanduser().absolute())} if data_root and needs(row, root) else {}
-        if config.get("partitioner") == "file" and data_root:
+        if str(config.get("partitioner")).partition("(")[0] == "file" and data_root:
             folders["paper.partition-path"] = _partitions(config["paper.partition-path"], Path(folders["data-root"]))
         for i in range(asked or row.seeds or table.seeds):
             varied = {key: values[i % len(values)] for key, values in row.vary.items()}

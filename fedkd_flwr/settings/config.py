@@ -17,7 +17,8 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import read_word, split_words
+from fedkd_flwr.checks import nearest, read_word, split_words
+from fedkd_flwr.data.partitioning import PARAMETERS
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -134,11 +135,10 @@ class RunConfig(Config):
     """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
     file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
 
-    partitioner: Literal[
-        "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
-    ] = setting("auto", first=True)
-    """In simulation: how rows are dealt to parties (docs/howto/your-data.md). column: the data's own parties. auto:
-    those where the data have them, else dirichlet."""
+    partitioner: str = setting("auto", first=True)
+    """In simulation: how rows are dealt to parties: auto, column, iid, dirichlet, inner-dirichlet, pathological, shard,
+    size-skewed or file, with parameters as in dirichlet(min_rows=20) (docs/howto/your-data.md). column: the data's own
+    parties. auto: those where the data have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of table that says whose row it is. It is no feature."""
     lacks: str = setting("")
@@ -146,24 +146,8 @@ class RunConfig(Config):
     drawn by the seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """In simulation: how alike the classes of dealt parties are: 0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(
-        0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER, zero="none"
-    )
-    """Half of the rows, drawn at random, are dealt with this alpha instead of dirichlet-alpha. none: all with
-    dirichlet-alpha."""
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")}, section=PAPER)
-    """With partitioner pathological: how many classes a simulated party holds; with shard: so many blocks of rows, of
-    nearly one class each."""
-    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
-    """The partitioner dirichlet draws again until every party has so many rows."""
-    class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
-        "rarest-first", only=_DIRICHLET, section=PAPER
-    )
-    """Order in which the partitioner dirichlet deals classes, which matters."""
     partition_path: str = setting("", only=_BY_FILE, path=True, section=PAPER)
     """With partitioner file: absolute path of an NPZ file of row numbers."""
-    partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
-    """With partitioner file: which of the partitions of paper.partition-path."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
@@ -211,7 +195,12 @@ class RunConfig(Config):
     def has_parties(self) -> bool:
         """Whether the rows of a simulation are those of real parties, with names."""
         named = bool(self.tables or self.partition_column or self.dataset in _WITH_PARTIES)
-        return named and self.partitioner in _OWN_PARTIES["partitioner"]
+        return named and self.dealing[0] in _OWN_PARTIES["partitioner"]
+
+    @property
+    def dealing(self) -> tuple[str, dict[str, Any]]:
+        """How rows are dealt to parties, and its parameters."""
+        return read_word("partitioner", self.partitioner)
 
     @cached_property
     def lacks_by_party(self) -> dict[str, set[str]]:
@@ -270,7 +259,7 @@ class RunConfig(Config):
         if self.lacks and self.public_path:
             way_out = "Each silo names its own in its node config: drop it here."
             raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
-        if self.partitioner == "file" and not self.partition_path:
+        if self.dealing[0] == "file" and not self.partition_path:
             raise ConfigError(explain("paper.partition-path", 'be given with partitioner "file"', self.partition_path))
 
     def _check_parties(self) -> None:
@@ -279,13 +268,21 @@ class RunConfig(Config):
         if "tables" in ways and len(ways) > 1:
             way_out = "Each file of tables is one party: drop the other."
             raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
-        if self.partitioner == "column" and not self.has_parties:
+        name, given = self.dealing
+        known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARAMETERS
+        if name not in known:
+            near = nearest(name, known)
+            way_out = f"Did you mean {near[0]}?" if near else ""
+            raise ConfigError(explain("partitioner", f"be one of {', '.join(known)}", name, way_out))
+        if wrong := given.keys() - {*known[name]}:
+            rule = f"be {' or '.join(known[name])}" if known[name] else "not be given"
+            raise ConfigError(explain(f"parameter of partitioner {name}", rule, min(wrong), "Drop it."))
+        if name == "column" and not self.has_parties:
             way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
             raise ConfigError(explain("partition-column", 'be given with partitioner "column"', "", way_out))
-        dealing = ("dirichlet_alpha", "second_dirichlet_alpha", "min_party_rows", "class_order")
-        if self.has_parties and (unread := [n for n in dealing if getattr(self, n) != self.default(n)]):
+        if self.has_parties and self.dirichlet_alpha != self.default("dirichlet_alpha"):
             rule, way_out = "not be set where rows have their own parties", "Drop it, or set partitioner=dirichlet."
-            raise ConfigError(explain(" and ".join(map(kebab, unread)), rule, getattr(self, unread[0]), way_out))
+            raise ConfigError(explain("dirichlet-alpha", rule, self.dirichlet_alpha, way_out))
 
     def changed_keys(self) -> list[str]:
         """Return the keys of the settings that are not the defaults, of the algorithm's too."""

@@ -154,7 +154,7 @@ def test_a_simulation_keeps_the_parties_models_their_cards_and_nothing_else_of_t
 
 
 def test_the_same_seed_gives_the_same_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 2}
+    config = {**FAST, "partitioner": "dirichlet(min_rows=2)"}
     first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
     assert _comparable(first) == _comparable(second)
 
@@ -245,7 +245,7 @@ def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, s
 
 
 def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 500}
+    config = {**FAST, "partitioner": "dirichlet(min_rows=500)"}
     _failed(tmp_path, DataError, "500", config)
 
 

@@ -166,7 +166,7 @@ def test_there_are_simulations_to_check():
 def test_a_published_simulation_is_a_valid_run_config(path):
     text = path.read_text(encoding="utf-8")
     settings = flatten_dict(tomllib.loads(text))
-    if settings.get("partitioner") == "file" and "paper.partition-path" not in settings:
+    if str(settings.get("partitioner")).startswith("file") and "paper.partition-path" not in settings:
         # whoever runs it has the published split at a place of their own: the file must say so
         assert "paper.partition-path" in text
         settings["paper.partition-path"] = "/somewhere"
@@ -429,8 +429,21 @@ QUORUM = {"consensus": "qualified-majority"}
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),
         ({"dirichlet-alpha": 0.0}, "dirichlet-alpha must be a number > 0, got 0.0."),
         (
-            {"paper.class-order": "random"},
-            "paper.class-order must be one of rarest-first, frequent-first, label, got 'random'.",
+            {"partitioner": "dirichelt"},
+            "partitioner must be one of auto, column, iid, dirichlet, inner-dirichlet, pathological, shard, "
+            "size-skewed, file, got 'dirichelt'. Did you mean dirichlet?",
+        ),
+        (
+            {"partitioner": "dirichlet(min_row=3)"},
+            "parameter of partitioner dirichlet must be min_rows or second_alpha or class_order, got 'min_row'. Drop",
+        ),
+        (
+            {"partitioner": "iid(min_rows=3)"},
+            "parameter of partitioner iid must not be given, got 'min_rows'. Drop it.",
+        ),
+        (
+            {"partitioner": "dirichlet(min_rows=3", "seed": 1},
+            "partitioner must be a name, or a name with parameters as Python writes them, got",
         ),
         ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
         ({"min-parties": 0}, "min-parties must be a whole number >= 1, got 0."),
