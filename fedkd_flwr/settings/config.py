@@ -19,6 +19,7 @@ from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, set
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import nearest, read_word, split_words
 from fedkd_flwr.data.partitioning import PARAMETERS
+from fedkd_flwr.data.rules import read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -97,19 +98,10 @@ class RunConfig(Config):
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing. Empty: the
     number, but the middle where 30-39 is found."""
-    target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE)
-    """What the label is: names of classes, grades with an order, or a number, which is cut into bins that parties vote
-    on (docs/howto/numbers.md). Empty: classes, but a label of many different numbers is asked about."""
-    target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})
-    """Where the label is a number: its bins, of equally many rows of the whole table."""
-    target_edges: str = setting("", only={"target": ("number",)})
-    """Where the label is a number: the bounds of its bins instead of target-bins, with commas: 0,18,40,65,100. A run
-    with noise needs them: no claim covers quantiles."""
-    target_order: str = setting("", only={"target": ("grades",)})
-    """Where the label is grades: these with commas, the lowest first: mild,moderate,severe. Empty: grades are
-    numbers."""
-    target_unit: str = setting("", only={"target": ("grades", "number")})
-    """Where the label is grades or a number: its unit, such as years; cells may end with it."""
+    target: str = setting("", only=_TABLE)
+    """What the label is (docs/howto/numbers.md): classes; grades, as in grades(order=['mild', 'severe']); or a number,
+    cut into bins that parties vote on, as in number(bins=10, unit='years') or number(edges=[0, 18, 65]), which noise
+    needs. Empty: classes, but a label of many different numbers is asked about."""
     header: str = setting("", only=_TABLE)
     """The first line of table. none: it holds data, so columns are called column-1, column-2 and so on. yes: it holds
     names, though it looks like a row. Another text: the line of names that is lacking, such as age,ward,outcome."""
@@ -246,8 +238,10 @@ class RunConfig(Config):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
         self._check_parties()
-        if self.target == "number" and self.own.noisy and not self.target_edges:
-            raise ConfigError(explain("target-edges", "be given with noise", "", "Name public bounds: 0,18,40,65,100."))
+        kind, given = read_target(self.target)
+        if kind == "number" and self.own.noisy and not given.get("edges"):
+            way_out = "Name public bounds, as in number(edges=[0, 18, 40, 65]): no claim covers quantiles."
+            raise ConfigError(explain("target", "have edges with noise", self.target, way_out))
         told = [key for key in self.changed_keys() if key in {self.keys()[name] for name in TABLE_RULES}]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
@@ -300,7 +294,7 @@ class RunConfig(Config):
 
 
 TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
-TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
+TABLE_RULES += ("encoding", "target")
 """Settings that say how a user's table is read."""
 
 

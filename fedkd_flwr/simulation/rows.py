@@ -73,7 +73,7 @@ def _pool(config: RunConfig) -> Pool:
 
 _POOL = (*("data_root", "seed", "num_public", "num_test", "num_private", "public_rows"),)
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
-_LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
+_LISTS = ("drop", "missing")  # words with commas between them
 
 
 def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
