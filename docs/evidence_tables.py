@@ -105,14 +105,16 @@ def claim_table(root: Path) -> str:
     """Return each claim beside what an attack proves: claims rounded up, what is proven down."""
     levels = json.loads((root / "benchmarks" / "results" / "audit-claims.json").read_text())["levels"]
     head = ["level", "protects", "against", "claimed epsilon", "delta", "proven, all runs", "proven, most of one run"]
-    lines = ["| " + " | ".join([*head, "runs above the claim"]) + " |", "|---" * 8 + "|"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    runs = sum(one["runs"] for one in levels)
+    above = sum(one["runs above the claim"] for one in levels)
     for one in levels:
         unit = "one record" if one["level"] in _OF_A_RECORD else "a party"
         against = "who sees the result" if one["level"] in _AT_THE_SERVER else "the server"
         proven = [one["proven, all runs together"], max(one["proven, by run"])]
         cells = [bound_text(one["claimed"], 3), f"{one['delta']:g}", *(least_text(value, 3) for value in proven)]
-        above = f"{one['runs above the claim']} of {one['runs']}"
-        lines.append("| " + " | ".join([one["level"], unit, against, *cells, above]) + " |")
+        lines.append("| " + " | ".join([one["level"], unit, against, *cells]) + " |")
+    lines += ["", f"Runs above the claim: {above} of {runs}."]
     return "\n".join(lines)
 
 
@@ -124,8 +126,8 @@ _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
 
 def _spread(values: list[float]) -> str:
-    """Return a mean and, in brackets, the standard deviation over seeds."""
-    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})".removeprefix("0").replace("(0.", "(.")
+    """Return a mean ± the standard deviation over seeds."""
+    return f"{statistics.fmean(values):.3f}±{statistics.stdev(values):.3f}".removeprefix("0").replace("±0.", "±.")
 
 
 def sum_tables(root: Path) -> str:
@@ -147,16 +149,20 @@ def sum_tables(root: Path) -> str:
             lines.append(f"| {name} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
     lines += [
         "",
-        "| votes on 2,000 public rows: accuracy | real rows | drawn at epsilon 0.5 | at 1 |",
+        "| votes on 2,000 public rows: accuracy, balanced | real rows | drawn at epsilon 0.5 | at 1 |",
         "|---|---|---|---|",
     ]
     for data, model in dict.fromkeys((run["data"], run["model"]) for run in runs if run["what"] == "rows"):
         here = [run for run in runs if (run["data"], run.get("model"), run["what"]) == (data, model, "rows")]
         for whose in ("server", "parties"):
-            for key, words in ((whose, "accuracy"), (f"{whose}, balanced", "balanced")):
-                drawn = [[run[key] for run in here if run["drawn at"] == epsilon] for epsilon in (0.0, 0.5, 1.0)]
-                name = f"{_DATA[data]}, {_KINDS[model]}, {whose}: {words}"
-                lines.append(f"| {name} | {' | '.join(map(_spread, drawn))} |")
+            cells = [
+                ", ".join(
+                    _spread([run[key] for run in here if run["drawn at"] == at])
+                    for key in (whose, f"{whose}, balanced")
+                )
+                for at in (0.0, 0.5, 1.0)
+            ]
+            lines.append(f"| {_DATA[data]}, {_KINDS[model]}, {whose} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -175,10 +181,10 @@ def share_table(root: Path) -> str:
         cells = [str(len(seeds)), _spread([one["home alone"] for _, one in pairs])]
         cells += [_spread([pair[i]["home with"] for pair in pairs]) for i in range(2)]
         total = sum(one["parties"] for _, one in pairs)
-        cells += [f"{sum(pair[i]['lose'] for pair in pairs)} of {total}" for i in range(2)]
+        cells += [f"{sum(pair[i]['lose'] for pair in pairs)}/{total}" for i in range(2)]
         for i in range(2):
             means = [statistics.fmean(pair[i][f"common {key}"] for pair in pairs) for key in _COMMON]
-            cells.append(" / ".join(f"{mean:.3f}"[1:] for mean in means))
+            cells.append("/".join(f"{mean:.3f}"[1:] for mean in means))
         names = {"fedkt": "FedKT", "fedct": "FedCT"}
         name = f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {parties} parties, Dirichlet {alpha}"
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -258,4 +264,4 @@ def error_tables(root: Path) -> str:
 
 
 def _errors(values: list[float]) -> str:
-    return f"{statistics.fmean(values):.3g} ({statistics.stdev(values):.2g})"
+    return f"{statistics.fmean(values):.3g}±{statistics.stdev(values):.2g}"

@@ -32,7 +32,7 @@ LIMITS = {
     "registry": 83,
     "report": 4_812,
     "seeds": 30,
-    "settings": 800,
+    "settings": 797,
     "silo": 4_451,
     "simulation": 1_171,
     "stores": 2_578,

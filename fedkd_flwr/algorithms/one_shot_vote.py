@@ -37,8 +37,8 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
     """With noise on votes: how many public rows are asked, drawn before any vote is seen. all: each one."""
     learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
-    """With noise on votes: learn from the noisy winners (labels) or from the noisy counts, which tell more. They cost
-    the same, but for Laplace noise on two classes, where winners cost less."""
+    """With noise on votes: learn from the noisy winners (labels) or the noisy counts, which tell more. They cost the
+    same; with Laplace noise on two classes winners cost less."""
 
     @property
     def votes_per_party(self) -> int:

@@ -44,8 +44,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
-    """What parties send of each public row asked, where scores are exchanged: a net's outputs (logits; not in DS-FL and
-    SCARLET), class probabilities (softmax), or labels alone (argmax)."""
+    """What parties send of each public row, where scores are exchanged: a net's outputs (logits; not in DS-FL and
+    SCARLET), class probabilities (softmax), or labels (argmax)."""
     public_rows_per_round: int = setting(0, ge=0, zero="auto")
     """How many public rows a round of scores asks for, drawn from the seed. auto: 5,000, or all where there are
     fewer."""

@@ -54,17 +54,16 @@ class RunConfig(Config):
     output_dir: str = setting("", path=True, first=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
-    """A lost run to continue: its id, name or absolute path. All other settings are those it began with
-    (docs/howto/resume.md)."""
+    """A lost run to continue: its id, name or absolute path; with the settings it began with (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0, zero="none")
-    """Most epsilon that noise at this server may cost over all runs on a public set. none: no limit."""
+    """Most epsilon that noise at this server may cost over all runs on a public set."""
     rehearsal: bool = setting(False)
-    """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
-    private leaves, and no ledger is charged (`fedkd server rehearse`)."""
+    """One round in which every party answers with constant labels: it shows who would be missing, and why (`fedkd
+    server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(True)
-    """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
+    """In simulation: keep each party's final model, so that `fedkd predict` answers with it."""
 
     tracking: str = setting("none")
     """Tools beside the record that get the rounds as they happen, with commas: jsonl, mlflow (docs/howto/track.md)."""
@@ -77,8 +76,8 @@ class RunConfig(Config):
     table: str = setting("", only=_TABLE, path=True, first=True)
     """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
     tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
-    """Your data in place of table, one file for each party, with commas, or their folder. A file's name is its party's
-    name."""
+    """Your data in place of table: a file for each party, with commas, or their folder. A file's name is its
+    party's."""
     label: str = setting("", only=_TABLE, first=True)
     """The label column of table or tables: what models learn to say."""
     test_table: str = setting("", only=_TABLE, path=True)
@@ -88,7 +87,7 @@ class RunConfig(Config):
     drop: str = setting("", only=_TABLE)
     """Columns of table to leave out, with commas."""
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
-    """The sign before decimals in table; the other one then stands between thousands. Empty: found by looking at each
+    """The sign before decimals in table; the other one stands between thousands. Empty: found by looking at each
     column."""
     missing: str = setting("", only=_TABLE)
     """Further words for an empty cell of table, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are
@@ -97,18 +96,18 @@ class RunConfig(Config):
     """How dates of table are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing. Empty: the
-    number, but the middle where 30-39 is found."""
+    number; the middle where 30-39 is found."""
     target: str = setting("", only=_TABLE)
     """What the label is (docs/howto/numbers.md): classes; grades, as in grades(order=['mild', 'severe']); or a number,
     cut into bins that parties vote on, as in number(bins=10, unit='years') or number(edges=[0, 18, 65]), which noise
     needs. Empty: classes, but a label of many different numbers is asked about."""
     header: str = setting("", only=_TABLE)
-    """The first line of table. none: it holds data, so columns are called column-1, column-2 and so on. yes: it holds
-    names, though it looks like a row. Another text: the line of names that is lacking, such as age,ward,outcome."""
+    """The first line of table. none: it holds data; columns are called column-1, column-2 and so on. yes: it holds
+    names, though it looks like a row. Another text: the names that are lacking, such as age,ward,outcome."""
     encoding: str = setting("", only=_TABLE)
     """How lines of table are read that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True, first=True)
-    """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
+    """Absolute path: at real silos, the server's copy of the public file. It means: no simulation."""
     schema_path: str = setting("", path=True)
     """Absolute path of the schema of public rows. Empty: schema.toml beside public-path, or inferred for a table."""
     num_public: int = setting(0, ge=0, first=True, zero="auto")
@@ -118,14 +117,14 @@ class RunConfig(Config):
     num_private: int = setting(0, ge=0, zero="auto")
     """In simulation: how many rows the parties hold together. auto: the data set's usual share."""
     public_rows: str = setting("", path=True, first=True)
-    """In simulation: absolute path of a file with the public rows, which need no label, read by schema-path, else by
-    schema.toml beside it, else as table is. Empty: num-public rows of the data set's own."""
+    """In simulation: absolute path of a file with the public rows, which need no label; read by schema-path, else by
+    schema.toml beside it, else as table. Empty: num-public rows of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
-    """In simulation: draw num-public public rows from noisy sums that cost this epsilon at 1e-5, for one record against
-    the server (docs/howto/draw-public-rows.md). none: do not."""
+    """In simulation: draw num-public rows from noisy sums that cost this epsilon at 1e-5, for one record against the
+    server (docs/howto/draw-public-rows.md)."""
     public_label_column: str = setting("", section=PAPER)
     """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
-    file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
+    file; in simulation: the set's label column. FedMD's sets bring their own."""
 
     partitioner: str = setting("auto", first=True)
     """In simulation: how rows are dealt to parties: auto, column, iid, dirichlet, inner-dirichlet, pathological, shard,
@@ -134,8 +133,8 @@ class RunConfig(Config):
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of table that says whose row it is. It is no feature."""
     lacks: str = setting("")
-    """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
-    drawn by the seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
+    """In simulation: columns that parties lack, as north:ca,thal;south:slope, or how many each lacks, drawn by the
+    seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """In simulation: how alike the classes of dealt parties are: 0.1 is very uneven, 100 nearly even."""
     partition_path: str = setting("", only=_BY_FILE, path=True, section=PAPER)
