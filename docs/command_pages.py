@@ -13,7 +13,7 @@ __all__ = ["command_pages"]
 
 
 _MANY = 2  # commands that have an option in the same words; it is then told once
-_EXAMPLES = 2  # of a command; its --help has all
+_EXAMPLES = 1  # of a command; its --help has all
 
 
 def command_pages() -> str:

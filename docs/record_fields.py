@@ -60,8 +60,12 @@ def _section(cls: type) -> str:
         while n in comments and comments[n][1]:
             above.insert(0, comments[n][0])
             n -= 1
-        meaning = " ".join([*above, *beside]) or described.get(node.target.id, "")
-        lines += ["", f"`{node.target.id}`{': ' if meaning else ''}{meaning.replace('``', '`')}"]
+        meaning = (" ".join([*above, *beside]) or described.get(node.target.id, "")).replace("``", "`")
+        names, _, last = lines[-1].partition(": ")
+        if meaning and last == meaning:  # two figures that are explained together
+            lines[-1] = f"{names}, `{node.target.id}`: {meaning}"
+        else:
+            lines += ["", f"`{node.target.id}`{': ' if meaning else ''}{meaning}"]
     return "\n".join(lines)
 
 

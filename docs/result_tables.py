@@ -16,17 +16,16 @@ _FIGURES = ("solo", "federated", "server", "central")
 
 def bench_tables(root: Path) -> str:
     """Return a row for each table of ``benchmarks/tables/``, with a link to its last results that are kept."""
-    head = ["table", "what it is", "rows × seeds asked for", "minutes a seed, about"]
+    head = ["table", "what it is", "rows × seeds asked for"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for table in load_tables([], root):
-        minutes = sum(row.minutes for row in table.row)
         kept = f"benchmarks/results/bench/{table.name}.md"
         name = f"[`{table.name}`](../../{kept})" if (root / kept).is_file() else f"`{table.name}`"
         asked = {row.name: row.seeds or table.seeds for row in table.row}
         done = _runs(root, table.name)
         found, wanted_runs = sum(min(done.get(row, 0), n) for row, n in asked.items()), sum(asked.values())
         title = table.title if found == wanted_runs else f"{table.title} ({found} of {wanted_runs} runs on record)"
-        cells = [name, title, f"{len(table.row)}×{table.seeds_asked.replace(' to ', '–')}", f"{minutes:g}"]
+        cells = [name, title, f"{len(table.row)}×{table.seeds_asked.replace(' to ', '–')}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -47,8 +46,10 @@ def kept_runs(root: Path) -> str:
         link = f"[`{path.stem}`](../../benchmarks/results/{path.name})"
         varied = next(iter(found["runs"][0]))
         if varied == "seed":
-            values = ", ".join(str(run[varied]) for run in found["runs"])
-            parts = {f"{len(found['runs'])} ({varied} {values})": found["runs"]}
+            seeds = [run[varied] for run in found["runs"]]
+            whole = seeds == list(range(seeds[0], seeds[-1] + 1))
+            values = f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+            parts = {f"{len(seeds)} ({varied} {values})": found["runs"]}
         else:  # other settings: each run is of its own kind, and a mean over them would say nothing
             parts = {f"1 ({varied} {run[varied].strip(chr(34))})": [run] for run in found["runs"]}
         for words, runs in parts.items():

@@ -68,8 +68,8 @@ def tree_tables(root: Path, *keys: str) -> str:
     told = f"Means of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}, which chose nothing, ± the standard "
     parts = [
         f"{told}deviation. Five parties share 3,000 rows; 1,500 are public. Boosted models have 30 steps. "
-        "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it. AUC and log loss of "
-        "*alone* are of parties that hold two classes."
+        "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it."
+        + (" AUC and log loss of *alone* are of parties that hold two classes." if len(keys) > 1 else "")
     ]
     for key in keys:
         lines = [
@@ -156,9 +156,7 @@ def hospital_table(root: Path) -> str:
         lines.append(f"| {name.removeprefix('drawn rows, ')} | {len(runs)} | {' | '.join(cells)} |")
     pooled = [run["pooled"] for run in found["drawn rows, FedKT, forests"]]
     values = [_cell([one[key] for one in pooled]) for key in ("accuracy", "roc_auc")]
-    lines.append(
-        f"| pooled forest of all rows | {len(pooled)} | - | {' | '.join(values)} |" + " - |" * (4 + len(names))
-    )
+    lines += ["", f"A forest of all rows pooled: {values[0]} on common rows, AUC {values[1]}."]
     return "\n".join(lines)
 
 

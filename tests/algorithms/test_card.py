@@ -399,7 +399,7 @@ def test_rules_and_defaults_are_those_on_the_generated_page(config):
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
 def test_a_card_is_that_of_the_generated_page(card):
-    rounds = f"{card.default_rounds}{' (its only value)' if card.one_shot else ''}"
+    rounds = f"{card.default_rounds}{' (only)' if card.one_shot else ''}"
     noise = " or ".join({"server": "at the server", "party": "at the party"}[where] for where in card.noise) or "none"
     row = f"`{card.name}` ({card.title}) | {rounds} | {card.sends} | {noise} | {'yes' if card.allowed else 'no'}"
     assert row in PAGE

@@ -90,7 +90,7 @@ def test_a_mean_of_kept_runs_is_rounded_once_as_on_the_pages_that_quote_it(tmp_p
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
     (folder / "a.json").write_text(json.dumps({"runs": runs, "means": {"solo": 0.5145}, "deviations": {}}))
-    assert "| 2 (seed 1, 2) | 0.515±0.141 | - |" in reference.kept_runs(tmp_path)
+    assert "| 2 (seed 1 to 2) | 0.515±0.141 | - |" in reference.kept_runs(tmp_path)
 
 
 def test_the_check_sees_what_is_out_of_date_and_the_command_mends_it(tmp_path, monkeypatch, capsys, reference):
