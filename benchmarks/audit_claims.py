@@ -290,7 +290,7 @@ def privatekt(canaries: int, *, client: Any = PrivateKTClient, kind: Any = Class
         made = make_model("mlp", num_classes=3, num_features=1, seed=seed, params=params)
         return made if kind is Classifier else _as(kind, made)
 
-    config = PrivateKTConfig(**QUICK, round_epsilon=1.0, transfer_rows=1, local_epochs=3, self_training_share=0.0)
+    config = PrivateKTConfig(**QUICK, round_epsilon=1.0, transfer_rows=1, local_epochs=3)
     strategy = PrivateKT(config=config, public=public, global_model=net)
     guess = (lambda total: _apart(total, 1)) if kind is Classifier else (lambda total: -1)
     return _whole_party(strategy, client, canaries, guess, model=net)

@@ -61,8 +61,8 @@ SIZES = {"digits": (900, 400, 497), "a9a": (3000, 1000, 3000)}
 SKEWS: dict[str, dict[str, Any]] = {
     "iid": {"partitioner": "iid"},
     "0.5": {"partitioner": "dirichlet", "dirichlet-alpha": 0.5},
-    "0.1": {"partitioner": "dirichlet", "dirichlet-alpha": 0.1, "paper.min-party-rows": 5},
-    "one class": {"partitioner": "pathological", "paper.classes-per-party": 1},
+    "0.1": {"partitioner": "dirichlet(min_rows=5)", "dirichlet-alpha": 0.1},
+    "one class": {"partitioner": "pathological(classes=1)"},
 }
 ATTACKS = ("flip", "target", "all but one", "most", "random", "together", "scattered")
 RULES = (

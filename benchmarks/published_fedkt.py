@@ -95,7 +95,7 @@ def ours(config: str, *changes: str, data_root: Path, partitions: Path, index: i
         settings = {
             "data-root": data_root.resolve(),
             "paper.partition-path": partitions.resolve(),
-            "paper.partition-index": index,
+            "partitioner": f"file(index={index})",
             "output-dir": folder,
         }
         command = [str(Path(sys.executable).with_name("fedkd")), "simulate", str(ROOT / f"simulations/{config}.toml")]
@@ -138,7 +138,7 @@ def models_alone(data_root: Path, partitions: Path, index: int) -> float:
         for kind in (RandomForestClassifier, DecisionTreeClassifier):
             for name in ("fit", "predict", "predict_proba"):
                 stack.enter_context(mock.patch.object(kind, name, timed(getattr(kind, name))))
-        run_here({**settings, "paper.partition-index": index}, Path(folder))
+        run_here({**settings, "partitioner": f"file(index={index})"}, Path(folder))
     return spent
 
 

@@ -87,7 +87,7 @@ UNEVEN: Config = {
     "dataset": "synthetic(rows=1200)",
     "num-parties": 8,
     "dirichlet-alpha": 0.1,
-    "paper.min-party-rows": 5,
+    "partitioner": "dirichlet(min_rows=5)",
     "party-test-fraction": 0.0,
 }
 
@@ -145,18 +145,17 @@ EXTRAS: dict[str, Config] = {
         "consensus": "dawid-skene",
     },
     "fedct-synthetic": {**DIGITS, "algorithm": "fedct", "dataset": "synthetic(rows=1200, features=8, classes=4)"},
-    "fedct-pathological": {**FEDCT, "partitioner": "pathological", "classes-per-party": 4},
-    "fedct-shard": {**FEDCT, "partitioner": "shard", "classes-per-party": 3},
+    "fedct-pathological": {**FEDCT, "partitioner": "pathological(classes=4)"},
+    "fedct-shard": {**FEDCT, "partitioner": "shard(blocks=3)"},
     "fedct-size-skewed": {**FEDCT, "partitioner": "size-skewed"},
-    "fedct-class-order": {**FEDCT, "paper.class-order": "label"},
+    "fedct-class-order": {**FEDCT, "partitioner": "dirichlet(class_order='label')"},
     "fedct-inner-dirichlet": {**FEDCT, "partitioner": "inner-dirichlet", "seed": 5},
     "fedct-randomized-response": {**FEDCT, "label-mechanism": "randomized-response", "noise-strength": 3.0},
     "fedct-xor": {**FEDCT, "label-mechanism": "xor", "epsilon": 3000.0},
     # FedKT
-    "fedkt-consistent": {**FEDKT, "voting": "consistent"},
-    "fedkt-plain": {**FEDKT, "voting": "plain"},
+    "fedkt-consistent": FEDKT,
     "fedkt-three-students": {**FEDKT, "students-per-party": 3},
-    "fedkt-ties-lowest": {**FEDKT, "ties": "lowest", "voting": "plain"},
+    "fedkt-ties-lowest": {**FEDKT, "ties": "lowest"},
     "fedkt-uninformative-half": {**FEDKT, **UNEVEN, "one-class-voters": "half"},
     "fedkt-uninformative-leave-out": {**FEDKT, **UNEVEN, "one-class-voters": "leave-out"},
     "fedkt-no-party-models": {**FEDKT, "paper.party-models": False},
@@ -198,8 +197,8 @@ EXTRAS: dict[str, Config] = {
     "fedkt-l2-laplace": {**FEDKT, "partitioner": "iid", "level": "L2", "noise": "laplace", "noise-strength": 0.5},
     # PATE
     "pate-plain": PATE,
-    "pate-uneven": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "half", "ties": "lowest"},
-    "pate-counted": {**PATE, **UNEVEN, "partitioner": "dirichlet", "one-class-voters": "count"},
+    "pate-uneven": {**PATE, **UNEVEN, "one-class-voters": "half", "ties": "lowest"},
+    "pate-counted": {**PATE, **UNEVEN, "one-class-voters": "count"},
     "pate-laplace": {**PATE, "noise": "laplace", "noise-strength": 0.5, "num-queries": 100, "final-model": "knn"},
     "pate-confident": {
         **PATE,
@@ -210,15 +209,13 @@ EXTRAS: dict[str, Config] = {
     },
     # PrivateKT
     "privatekt-hard": {**PRIVATEKT, "transfer-rows": 4, "round-epsilon": 10.0},
-    "privatekt-soft": {**PRIVATEKT, "transfer-rows": 4, "targets": "soft", "buffer-rounds": 2, "buffer-steps": 2},
     "privatekt-once": {
         **PRIVATEKT,
         "num-rounds": 2,
         "participation": "once",
         "fraction-parties": 0.5,
-        "self-training-share": 0.5,
     },
-    "privatekt-ties-lowest": {**PRIVATEKT, "ties": "lowest", "fraction-parties": 0.5, "self-training-share": 0.0},
+    "privatekt-ties-lowest": {**PRIVATEKT, "ties": "lowest", "fraction-parties": 0.5},
     # FedMD
     "fedmd-logits": {**FEDMD, "answer-form": "logits"},
     "fedmd-softmax": {**FEDMD, "answer-form": "softmax"},
@@ -262,7 +259,7 @@ EXTRAS: dict[str, Config] = {
     "fedprox-average": {**FEDPROX, "proximal-mu": 0.0, "fraction-parties": 0.5, "paper.solo-epochs": 2},
     "fedprox-synthetic": {**SYNTHETIC, **NET, "algorithm": "fedprox", "num-rounds": 2},
     "fedkt-prox": FEDKT_PROX,
-    "fedkt-prox-plain": {**FEDKT_PROX, "voting": "plain", "proximal-mu": 1.0, "fraction-parties": 0.5},
+    "fedkt-prox-group": {**FEDKT_PROX, "proximal-mu": 1.0, "fraction-parties": 0.5},
 }
 
 # ---------------------------------------------------------------------------------------------------- keys and settings
@@ -312,7 +309,7 @@ def _small_params(text: str) -> str:
 def _overrides(name: str, settings: Mapping[str, Any]) -> Config:
     """Return what makes a simulation small, by keys without sections."""
     named = {key.rpartition(".")[2]: value for key, value in settings.items()}
-    caps = {**CAPS, **({} if named.get("partitioner") == "file" else SIZES)}
+    caps = {**CAPS, **({} if str(named.get("partitioner")).startswith("file") else SIZES)}
     small: Config = {}
     for key, cap in caps.items():
         if key in named or key in SIZES:

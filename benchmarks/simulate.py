@@ -1,7 +1,7 @@
 """Run a configuration of ``simulations/`` with ``flwr run`` (Ray) and tabulate the figures of the records.
 
     python benchmarks/simulate.py fedkt-adult --data-root /data --partition-path /oracles/fedkt-a9a-partitions.npz \
-        --vary paper.partition-index 0 1 2 3 4
+        --vary partitioner 'file(index=0)' 'file(index=1)' 'file(index=2)'
 
 It prints one line per run, and then means and deviations. ``--out`` keeps them as JSON, with the command that made
 them; the same command goes on where it was stopped. "up KB" is what a party sent in the last round, "in all KB" what it

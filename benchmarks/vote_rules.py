@@ -87,7 +87,7 @@ def uninformative(settings: dict[str, Any], seed: int) -> dict[str, float]:
     found: dict[str, list[float]] = {"count": [], "half": [], "leave-out": [], "default": []}
     default = FedKTConfig(consensus="majority")
     for index in range(5):
-        config = parse_run_config({**settings, "partitioner": "file", "paper.partition-index": index, "seed": seed})
+        config = parse_run_config({**settings, "partitioner": f"file(index={index})", "seed": seed})
         labels, pool = labels_of(config, students=2)
         for rule, values in found.items():
             votes = counted(labels, rule) if rule != "default" else tally(labels, config=default, num_classes=2)[0]

@@ -12,16 +12,21 @@ from fedkd_flwr.cli.main import group
 __all__ = ["command_pages"]
 
 
-_MANY = 3  # commands that have an option in the same words; it is then told once
-_HEAD = ["| option | meaning | default |", "|---|---|---|"]
+_MANY = 2  # commands that have an option in the same words; it is then told once
+_EXAMPLES = 1  # of a command; its --help has all
 
 
 def command_pages() -> str:
     """Return a section for each subcommand, what it does, examples, its options, after the options that many have."""
     commands = list(_commands(group(), "fedkd"))
     counted = Counter(row for _, command in commands for row in _rows(command))
-    common = {row: None for row, number in counted.items() if number >= _MANY}
-    first = "\n".join(["### Options of several commands", "", *_HEAD, *common])
+    names = Counter(row.partition(": ")[0] for row in counted)
+    common = {  # of two wordings that several commands have it would be asked whose is meant
+        row: None
+        for row, number in counted.items()
+        if number >= _MANY and (number > 2 or names[row.partition(": ")[0]] == 1)
+    }
+    first = "\n\n".join(["### Options of several commands", *common])
     return "\n\n".join([first, *(_page(command, called, common) for called, command in commands)])
 
 
@@ -39,12 +44,12 @@ def _rows(command: click.Command) -> list[str]:
 
 
 def _page(command: click.Command, called: str, common: Container[str]) -> str:
-    examples = [line.strip() for line in (command.epilog or "").splitlines()[2:]]
+    examples = [line.strip() for line in (command.epilog or "").splitlines()[2:]][:_EXAMPLES]
     lines = [f"### `{called}`", "", (command.help or "").strip()]
     if examples:
         lines += ["", "```bash", *examples, "```"]
     if rows := [row for row in _rows(command) if row not in common]:
-        lines += ["", *_HEAD, *rows]
+        lines += ["", "\n\n".join(rows)]
     return "\n".join(lines)
 
 
@@ -53,13 +58,12 @@ def _row(param: click.Parameter) -> str:
         "" if getattr(param, "is_flag", False) else (param.type.name or "").upper().removesuffix(" RANGE")
     )
     if isinstance(param, click.Argument):
-        names = "`" + (param.metavar or (param.name or "").upper()).replace("|", "\\|") + "`"
+        names = f"`{param.metavar or (param.name or '').upper()}`"
     else:
         names = ", ".join(f"`{option}{' ' + metavar if metavar else ''}`" for option in param.opts)
     known = param.default if not getattr(param, "is_flag", False) else None
     if param.secondary_opts:  # a flag that has a word for "no", too
         names += "".join(f" / `{option}`" for option in param.secondary_opts)
         known = (param.opts if param.default else param.secondary_opts)[0]
-    default = "" if known in (None, "") or callable(known) else f"`{known}`"
-    words = (getattr(param, "help", "") or "").replace("|", "\\|")
-    return f"| {names} | {words} | {default} |"
+    default = "" if known in (None, "") or callable(known) else f" Default: `{known}`."
+    return f"{names}: {getattr(param, 'help', '') or ''}{default}"

@@ -44,7 +44,7 @@ def vote_rows(root: Path) -> list[tuple[str, dict[str, Any], str]]:
     rows = []
     for name, file, case in _FEDERATIONS:
         seeds = list(_found(root, file)[case].values())
-        means: dict[str, Any] = {"seeds": len(seeds), "coverage": statistics.fmean(one["coverage"] for one in seeds)}
+        means: dict[str, Any] = {"seeds": len(seeds)}
         for rule in (*_RULES, "unbounded sum"):
             means[rule] = [statistics.fmean(one[rule][i] for one in seeds) for i in range(2)]
         (auto,) = {one["auto"] for one in seeds}
@@ -54,11 +54,11 @@ def vote_rows(root: Path) -> list[tuple[str, dict[str, Any], str]]:
 
 def vote_table(root: Path) -> str:
     """Return the share of public rows that each rule labels right, and balanced accuracy in brackets."""
-    lines = ["| parties' data, Dirichlet alpha | seeds | majority | Dawid-Skene | density ratio | coverage | auto |"]
-    lines.append("|---" * 7 + "|")
+    lines = ["| parties' data, Dirichlet alpha | seeds | majority | Dawid-Skene | density ratio | auto |"]
+    lines.append("|---" * 6 + "|")
     for name, means, auto in vote_rows(root):
         cells = [f"{means[rule][0]:.3f} ({means[rule][1]:.3f})".replace("0.", ".") for rule in _RULES]
-        lines.append(f"| {name} | {means['seeds']} | {' | '.join(cells)} | {means['coverage']:.2f} | {auto} |")
+        lines.append(f"| {name} | {means['seeds']} | {' | '.join(cells)} | {auto} |")
     return "\n".join(lines)
 
 
@@ -105,14 +105,16 @@ def claim_table(root: Path) -> str:
     """Return each claim beside what an attack proves: claims rounded up, what is proven down."""
     levels = json.loads((root / "benchmarks" / "results" / "audit-claims.json").read_text())["levels"]
     head = ["level", "protects", "against", "claimed epsilon", "delta", "proven, all runs", "proven, most of one run"]
-    lines = ["| " + " | ".join([*head, "runs above the claim"]) + " |", "|---" * 8 + "|"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    runs = sum(one["runs"] for one in levels)
+    above = sum(one["runs above the claim"] for one in levels)
     for one in levels:
         unit = "one record" if one["level"] in _OF_A_RECORD else "a party"
         against = "who sees the result" if one["level"] in _AT_THE_SERVER else "the server"
         proven = [one["proven, all runs together"], max(one["proven, by run"])]
         cells = [bound_text(one["claimed"], 3), f"{one['delta']:g}", *(least_text(value, 3) for value in proven)]
-        above = f"{one['runs above the claim']} of {one['runs']}"
-        lines.append("| " + " | ".join([one["level"], unit, against, *cells, above]) + " |")
+        lines.append("| " + " | ".join([one["level"], unit, against, *cells]) + " |")
+    lines += ["", f"Runs above the claim: {above} of {runs}."]
     return "\n".join(lines)
 
 
@@ -124,8 +126,8 @@ _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
 
 def _spread(values: list[float]) -> str:
-    """Return a mean and, in brackets, the standard deviation over seeds."""
-    return f"{statistics.fmean(values):.3f} ({statistics.stdev(values):.3f})".removeprefix("0").replace("(0.", "(.")
+    """Return a mean ± the standard deviation over seeds."""
+    return f"{statistics.fmean(values):.3f}±{statistics.stdev(values):.3f}".removeprefix("0").replace("±0.", "±.")
 
 
 def sum_tables(root: Path) -> str:
@@ -147,16 +149,20 @@ def sum_tables(root: Path) -> str:
             lines.append(f"| {name} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
     lines += [
         "",
-        "| votes on 2,000 public rows: accuracy | real rows | drawn at epsilon 0.5 | at 1 |",
+        "| votes on 2,000 public rows: accuracy, balanced | real rows | drawn at epsilon 0.5 | at 1 |",
         "|---|---|---|---|",
     ]
     for data, model in dict.fromkeys((run["data"], run["model"]) for run in runs if run["what"] == "rows"):
         here = [run for run in runs if (run["data"], run.get("model"), run["what"]) == (data, model, "rows")]
         for whose in ("server", "parties"):
-            for key, words in ((whose, "accuracy"), (f"{whose}, balanced", "balanced")):
-                drawn = [[run[key] for run in here if run["drawn at"] == epsilon] for epsilon in (0.0, 0.5, 1.0)]
-                name = f"{_DATA[data]}, {_KINDS[model]}, {whose}: {words}"
-                lines.append(f"| {name} | {' | '.join(map(_spread, drawn))} |")
+            cells = [
+                ", ".join(
+                    _spread([run[key] for run in here if run["drawn at"] == at])
+                    for key in (whose, f"{whose}, balanced")
+                )
+                for at in (0.0, 0.5, 1.0)
+            ]
+            lines.append(f"| {_DATA[data]}, {_KINDS[model]}, {whose} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -175,10 +181,10 @@ def share_table(root: Path) -> str:
         cells = [str(len(seeds)), _spread([one["home alone"] for _, one in pairs])]
         cells += [_spread([pair[i]["home with"] for pair in pairs]) for i in range(2)]
         total = sum(one["parties"] for _, one in pairs)
-        cells += [f"{sum(pair[i]['lose'] for pair in pairs)} of {total}" for i in range(2)]
+        cells += [f"{sum(pair[i]['lose'] for pair in pairs)}/{total}" for i in range(2)]
         for i in range(2):
             means = [statistics.fmean(pair[i][f"common {key}"] for pair in pairs) for key in _COMMON]
-            cells.append(" / ".join(f"{mean:.3f}"[1:] for mean in means))
+            cells.append("/".join(f"{mean:.3f}"[1:] for mean in means))
         names = {"fedkt": "FedKT", "fedct": "FedCT"}
         name = f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {parties} parties, Dirichlet {alpha}"
         lines.append(f"| {name} | {' | '.join(cells)} |")
@@ -205,19 +211,16 @@ def uneven_table(root: Path) -> str:
     """Return how far every seed of uneven federations of Adult is below the pooled model."""
     kept = json.loads((root / "benchmarks" / "results" / "soft-targets-uneven.json").read_text())["found"]
     lines = [
-        "| federation | sent | seeds | accuracy | lowest | pooled | most below pooled | ROC AUC |",
-        "|---" * 8 + "|",
+        "| federation, ten seeds | sent | accuracy | lowest | most below pooled |",
+        "|---" * 5 + "|",
     ]
     for case, by_send in kept.items():
         for send, found in by_send.items():
             runs = list(found.values())
             below = max(run["pooled accuracy"] - run["accuracy"] for run in runs)
-            cells = [str(len(runs)), _spread([run["accuracy"] for run in runs])]
-            cells += [
-                f"{min(run['accuracy'] for run in runs):.3f}"[1:],
-                _spread([run["pooled accuracy"] for run in runs]),
-            ]
-            cells += [f"{below:.3f}"[1:], _spread([run["roc_auc"] for run in runs])]
+            assert len(runs) == 10  # noqa: S101  # the head of the table says so
+            cells = [_spread([run["accuracy"] for run in runs])]
+            cells += [f"{min(run['accuracy'] for run in runs):.3f}"[1:], f"{below:.3f}"[1:]]
             lines.append(f"| {_federation(case)} | {send} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -258,4 +261,4 @@ def error_tables(root: Path) -> str:
 
 
 def _errors(values: list[float]) -> str:
-    return f"{statistics.fmean(values):.3g} ({statistics.stdev(values):.2g})"
+    return f"{statistics.fmean(values):.3g}±{statistics.stdev(values):.2g}"

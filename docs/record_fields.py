@@ -1,4 +1,4 @@
-"""The fields of a run record as Markdown tables, from the dataclasses that define them and the comments beside them."""
+"""The fields of a run record as Markdown, from the dataclasses that define them and the comments beside them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tokenize
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
+from fedkd_flwr.record.audit import AuditRecord
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.simulation.watch import Ended
 
@@ -18,8 +19,10 @@ __all__ = ["record_fields"]
 
 
 def record_fields() -> str:
-    """Return one table for each dataclass of a record, the record itself first, and what `fedkd simulate` prints."""
-    return "\n\n".join(_section(cls) for cls in [*_reached(RunRecord, []), Ended])
+    """Return the fields of each dataclass of a record, the record itself first, and what `fedkd simulate` prints."""
+    return "\n\n".join(
+        _section(cls) for cls in [*_reached(RunRecord, []), Ended] if cls.__module__ != AuditRecord.__module__
+    )
 
 
 def _reached(cls: type, found: list[type]) -> list[type]:
@@ -48,8 +51,7 @@ def _section(cls: type) -> str:
     }
     described = _parameters(inspect.getdoc(cls) or "")
     what = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ").replace("``", "`")
-    lines = [f"### {cls.__name__}", "", what, ""]
-    lines += ["| field | type | meaning |", "|---|---|---|"]
+    lines = [f"### {cls.__name__}", "", what]
     for node in tree.body:  # type: ignore[attr-defined]
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -58,10 +60,12 @@ def _section(cls: type) -> str:
         while n in comments and comments[n][1]:
             above.insert(0, comments[n][0])
             n -= 1
-        name, kind = node.target.id, ast.unparse(node.annotation).replace("|", "\\|")
-        meaning = " ".join([*above, *beside]) or described.get(name, "")
-        meaning = meaning.replace("``", "`").replace("|", "\\|")
-        lines.append(f"| `{name}` | {kind} | {meaning} |")
+        meaning = (" ".join([*above, *beside]) or described.get(node.target.id, "")).replace("``", "`")
+        names, _, last = lines[-1].partition(": ")
+        if meaning and last == meaning:  # two figures that are explained together
+            lines[-1] = f"{names}, `{node.target.id}`: {meaning}"
+        else:
+            lines += ["", f"`{node.target.id}`{': ' if meaning else ''}{meaning}"]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.tables import load_tables, needs
+from benchmarks.harness.tables import load_tables
 
 __all__ = ["bench_tables", "kept_runs"]
 
@@ -16,19 +16,17 @@ _FIGURES = ("solo", "federated", "server", "central")
 
 def bench_tables(root: Path) -> str:
     """Return a row for each table of ``benchmarks/tables/``, with a link to its last results that are kept."""
-    head = ["table", "what it is", "rows x seeds asked for", "runs on record", "minutes a seed, about", "needs"]
+    head = ["table", "what it is", "rows × seeds asked for"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for table in load_tables([], root):
-        wanted = sorted({need for row in table.row for need in needs(row, root)})
-        minutes = sum(row.minutes for row in table.row)
         kept = f"benchmarks/results/bench/{table.name}.md"
         name = f"[`{table.name}`](../../{kept})" if (root / kept).is_file() else f"`{table.name}`"
         asked = {row.name: row.seeds or table.seeds for row in table.row}
         done = _runs(root, table.name)
         found, wanted_runs = sum(min(done.get(row, 0), n) for row, n in asked.items()), sum(asked.values())
-        runs = "all" if found == wanted_runs else f"{found} of {wanted_runs}"
-        cells = [name, table.title, f"{len(table.row)} x {table.seeds_asked}", runs, f"{minutes:g}"]
-        lines.append("| " + " | ".join([*cells, ", ".join(wanted) or "-"]) + " |")
+        title = table.title if found == wanted_runs else f"{table.title} ({found} of {wanted_runs} runs on record)"
+        cells = [name, title, f"{len(table.row)}×{table.seeds_asked.replace(' to ', '–')}"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -47,9 +45,11 @@ def kept_runs(root: Path) -> str:
             continue
         link = f"[`{path.stem}`](../../benchmarks/results/{path.name})"
         varied = next(iter(found["runs"][0]))
-        if varied in ("seed", "paper.partition-index"):
-            values = ", ".join(str(run[varied]) for run in found["runs"])
-            parts = {f"{len(found['runs'])} ({varied} {values})": found["runs"]}
+        if varied == "seed":
+            seeds = [run[varied] for run in found["runs"]]
+            whole = seeds == list(range(seeds[0], seeds[-1] + 1))
+            values = f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+            parts = {f"{len(seeds)} ({varied} {values})": found["runs"]}
         else:  # other settings: each run is of its own kind, and a mean over them would say nothing
             parts = {f"1 ({varied} {run[varied].strip(chr(34))})": [run] for run in found["runs"]}
         for words, runs in parts.items():
@@ -63,5 +63,5 @@ def _cell(runs: list[dict[str, Any]], figure: str, *, spread: bool) -> str:
     values = [run[figure] for run in runs if run.get(figure) is not None]
     if len(values) < len(runs):
         return "-"
-    deviation = f" ({statistics.stdev(values):.3f})" if spread and len(values) > 1 else ""
+    deviation = f"±{statistics.stdev(values):.3f}" if spread and len(values) > 1 else ""
     return f"{statistics.fmean(values):.3f}{deviation}"

@@ -41,11 +41,11 @@ def _found(root: Path, name: str) -> dict[str, dict[str, Run]]:
 
 
 def _cell(values: list[float], digits: int = 3) -> str:
-    """Return a mean and, in brackets, the standard deviation over seeds."""
+    """Return a mean ± the standard deviation over seeds."""
     if len(values) < _FEWEST:
         return "not measured"
-    text = f"{statistics.fmean(values):.{digits}f} ({statistics.stdev(values):.{digits}f})"
-    return text.replace("(0.", "(.").removeprefix("0")
+    text = f"{statistics.fmean(values):.{digits}f}±{statistics.stdev(values):.{digits}f}"
+    return text.replace("±0.", "±.").removeprefix("0")
 
 
 def tree_figures(root: Path, key: str) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
@@ -65,11 +65,11 @@ def tree_tables(root: Path, *keys: str) -> str:
     """Return a table of each of these figures: rows are data and deals, columns methods."""
     found = list(_found(root, "trees").values())
     seeds = sorted({seed for runs in found for seed in runs})
-    told = f"Means of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}, which chose nothing; in brackets the standard "
+    told = f"Means of {len(seeds)} seeds, {seeds[0]} to {seeds[-1]}, which chose nothing, ± the standard "
     parts = [
         f"{told}deviation. Five parties share 3,000 rows; 1,500 are public. Boosted models have 30 steps. "
-        "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it. AUC and log loss of "
-        "*alone* are of parties that hold two classes."
+        "Distributed XGBoost adds up the histograms that *pooled* is made of, so it equals it."
+        + (" AUC and log loss of *alone* are of parties that hold two classes." if len(keys) > 1 else "")
     ]
     for key in keys:
         lines = [
@@ -151,14 +151,12 @@ def hospital_table(root: Path) -> str:
             _cell([one["roc_auc"] for one in answer if "roc_auc" in one]),
             *(_cell([statistics.fmean(pair[i] for pair in run["home"].values()) for run in runs]) for i in (0, 1)),
             *(f"{min(means):.3f}"[1:] for means in homes),
-            *(f"{alone:.3f} -> {after:.3f}".replace("0.", ".") for alone, after in zip(*homes, strict=True)),
+            *(f"{alone:.3f}→{after:.3f}".replace("0.", ".") for alone, after in zip(*homes, strict=True)),
         ]
         lines.append(f"| {name.removeprefix('drawn rows, ')} | {len(runs)} | {' | '.join(cells)} |")
     pooled = [run["pooled"] for run in found["drawn rows, FedKT, forests"]]
     values = [_cell([one[key] for one in pooled]) for key in ("accuracy", "roc_auc")]
-    lines.append(
-        f"| pooled forest of all rows | {len(pooled)} | - | {' | '.join(values)} |" + " - |" * (4 + len(names))
-    )
+    lines += ["", f"A forest of all rows pooled: {values[0]} on common rows, AUC {values[1]}."]
     return "\n".join(lines)
 
 

@@ -188,7 +188,7 @@ def plan(
             continue
         config = _settings(row, root)
         folders = {"data-root": str(Path(data_root).expanduser().absolute())} if data_root and needs(row, root) else {}
-        if config.get("partitioner") == "file" and data_root:
+        if str(config.get("partitioner")).partition("(")[0] == "file" and data_root:
             folders["paper.partition-path"] = _partitions(config["paper.partition-path"], Path(folders["data-root"]))
         for i in range(asked or row.seeds or table.seeds):
             varied = {key: values[i % len(values)] for key, values in row.vary.items()}
@@ -219,10 +219,10 @@ def needs(row: Row, root: Path) -> list[str]:
     ['data: adult', 'extra: torch']
     """
     settings = _settings(row, root)
-    dataset = settings.get("dataset", "digits")
+    dataset = settings.get("dataset", "digits").partition("(")[0]
     models = " ".join(str(value) for key, value in settings.items() if key == "model" or key.endswith("-model"))
     extras = [f"extra: {extra}" for extra, pattern in _EXTRAS if re.search(pattern, models)]
-    return [*([] if dataset.partition("(")[0] in _EMBEDDED else [f"data: {dataset}"]), *extras]
+    return [*([] if dataset in _EMBEDDED else [f"data: {dataset}"]), *extras]
 
 
 def seeds_note(seeds: Sequence[int], exception: str = "") -> str:

@@ -260,7 +260,9 @@ class Config(BaseModel):
             if value == field.default:
                 continue
             for other, values in _extra(field)["only"].items():
-                if (seen := getattr(self, other)) not in values:
+                seen = getattr(self, other)
+                seen = seen.partition("(")[0] if isinstance(seen, str) else seen  # a word may have parameters
+                if seen not in values:
                     rule = f"keep its default ({field.default!r}) where {keys[other]} is {seen!r}"
                     needed = " or ".join(repr(one) for one in values)
                     way_out = f"It would be ignored: drop it, or set {keys[other]} to {needed}."

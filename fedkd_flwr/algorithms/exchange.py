@@ -63,23 +63,23 @@ class VotersConfig(TiesConfig):
 
     one_class_voters: Literal["auto", "half", "leave-out", "count"] = setting("auto", section=PAPER)
     """What the votes of a party that gives one class to all public rows weigh: half, nothing (leave-out), or as much as
-    any other's (count), which repeats the papers. auto: half in FedKT and PATE, nothing in FedCT."""
+    others' (count), as in the papers. auto: half in FedKT and PATE, nothing in FedCT."""
 
     distrust: Literal["auto", "trimmed", "none"] = setting("auto")
-    """What a party counts whose answers the others do not confirm: labels swapped, nearly all of one class, or random.
-    auto: less, down to nothing, except beside noise, where the claim rests on what each vote counts. trimmed: the same
-    of labels; of density ratios each class's mean leaves out the highest and the lowest three tenths. none: as much as
-    others, which repeats the papers."""
+    """What a party counts whose answers others do not confirm: labels swapped, nearly all of one class, or random.
+    auto: less, down to nothing, but not beside noise, where the claim rests on what each vote counts. trimmed: the same
+    of labels; of density ratios each class's mean leaves out the highest and lowest three tenths. none: as much as
+    others, as in the papers."""
 
     known_rows: int = setting(0, ge=0, zero="none")
-    """Public rows whose labels the server knows and parties do not, some 200, or 20 a class. With consensus auto they
-    judge what each party's labels are worth, and which rule is best. At silos: rows with a label in the server's copy
-    of the public file."""
+    """Public rows whose labels the server knows and parties do not: some 200, or 20 a class. With consensus auto they
+    judge each party's labels, and which rule is best. At silos: rows with a label in the server's copy of the public
+    file."""
 
     send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
-    a class but one, and class counts; the consensus is then a probability too, and is learnt as one. A node sends them
-    only if its allow-vote-rules names probabilities."""
+    a class but one, and class counts; the consensus is then a probability, and learnt as one. A node sends them only if
+    its allow-vote-rules names probabilities."""
 
     @property
     def vote_rule(self) -> str:
@@ -153,10 +153,10 @@ class EpsilonConfig(ClaimConfig):
     """What the noise of the whole run may cost: its strength is found from this. none: no noise, or
     paper.noise-strength."""
     noise_strength: float = setting(0.0, ge=0, told=True, zero="auto", section=PAPER)
-    """The noise in place of epsilon. On labels: epsilon of one label. On votes: gamma of Laplace noise, whose scale is
-    1 / gamma votes, or a standard deviation in votes. On scores: scale or standard deviation. In DP-FedAvg and noisy
-    sums: standard deviation, in clipping norms or in what one record moves. auto: found from epsilon; without one 1 in
-    DP-FedAvg, and that of epsilon 1 in noisy sums."""
+    """The noise in place of epsilon. On labels: epsilon of one label. On votes: gamma of Laplace noise (of scale 1 /
+    gamma votes), or standard deviation in votes. On scores: scale or standard deviation. In DP-FedAvg and noisy sums:
+    standard deviation, in clipping norms or what one record moves. auto: found from epsilon; without one 1 in
+    DP-FedAvg, that of epsilon 1 in noisy sums."""
 
     def check(self) -> None:
         """Refuse a strength of no noise, and two of one noise."""
@@ -182,8 +182,8 @@ class LabelNoiseConfig(EpsilonConfig):
     """What a party does to each label it sends."""
 
     label_mechanism: LabelMechanism = setting("none", told=True, first=True)
-    """Noise that a party puts on each label before it leaves; auto takes what leaves less noise in the votes. Where
-    scores are exchanged: randomized-response alone, with answer-form argmax."""
+    """Noise that a party puts on each label before it leaves; auto: what leaves less noise in the votes. For scores:
+    randomized-response, with answer-form argmax."""
 
     def label_noise(self, *, num_classes: int, num_labels: int) -> LabelNoise:
         """Return what is done to each label; found from ``epsilon`` where no strength is given.
@@ -276,14 +276,12 @@ def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes
     return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, VoteFacts(discounted=discounted))
 
 
-def tally(
-    answers: Sequence[Labels], *, config: VotersConfig, num_classes: int, consistent: bool = True
-) -> tuple[NDArray[np.int32], VoteFacts]:
+def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> tuple[NDArray[np.int32], VoteFacts]:
     """Count the parties' votes: (num_public, num_classes) int32, in units of ``1 / config.unit`` votes.
 
     They are in hundredths of these where ``facts.trusts`` weigh or ``facts.steadied``. ``answers`` are each party's
-    label arrays, (num_arrays, num_public) int16, one for each of its students; ``consistent`` counts a party only where
-    all of them agree, and it then casts a vote for each.
+    label arrays, (num_arrays, num_public) int16, one for each of its students; a party counts only where all of
+    them agree, and it then casts a vote for each.
 
     Two parties with two students each; the second's disagree on the last row:
 
@@ -302,9 +300,8 @@ def tally(
     for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
         if not (units := int(weight) * config.unit // HALF):
             continue
-        cast = consistent_labels(labels)[None] if consistent else labels
-        for one in cast:
-            (idle if alike else counter).add(one, weight=units * len(labels) // len(cast))
+        cast = consistent_labels(labels)
+        (idle if alike else counter).add(cast, weight=units * len(labels))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
         num_votes += units * len(labels)
     facts = replace(weighed.facts, class_voters=class_voters, num_votes=num_votes)

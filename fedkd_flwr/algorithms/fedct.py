@@ -38,17 +38,17 @@ class FedCTConfig(VotersConfig, LabelNoiseConfig, StepsConfig):
     usual_rule: ClassVar[Uninformative] = "leave-out"
 
     consensus: RuleName = setting("auto", section="", first=True)
-    """How the parties' answers become the consensus; FedKT and PATE know auto, majority and density-ratio.
-    density-ratio also needs the parties' ratios and class counts, which a node sends only if its allow-vote-rules names
-    density-ratio. Dawid-Skene needs more than two classes to help. auto: density-ratio where the public rows resemble
-    the parties' own, else the best rule on labels; majority beside noise. With known-rows these choose between that
-    rule, the vote by known rows and the server's own forest."""
+    """How answers become the consensus; FedKT and PATE know auto, majority and density-ratio. density-ratio needs the
+    parties' ratios and class counts, which a node sends only if its allow-vote-rules names it. Dawid-Skene needs more
+    than two classes to help. auto: density-ratio where public rows resemble the parties' own, else the best rule on
+    labels; majority beside noise. With known-rows these choose between that, the vote by known rows and the server's
+    own forest."""
     quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
     """With consensus qualified-majority: share of the answering parties that must agree on a row; other rows stay
     unlabelled in that round."""
     stop_when_converged: bool = setting(True, section=PAPER)
     """FedCT stops once all parties answered, the consensus repeats, and all reproduce it or none changed a label. Never
-    with a label-mechanism: labels may not decide how many rounds a claim counts."""
+    with a label-mechanism: labels may not decide the rounds that a claim counts."""
 
     @property
     def privacy(self) -> Privacy:

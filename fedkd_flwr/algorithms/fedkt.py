@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, Self
 
-from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
+from fedkd_flwr.algorithms.card import Card, Privacy, setting
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, fit_pooled
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
@@ -31,9 +31,6 @@ class FedKTConfig(OneShotVoteConfig):
     cost."""
     teachers_per_student: int = setting(0, ge=0, le=1000, told=True, zero="auto")
     """FedKT's t: disjoint subsets of a party's rows, and teachers, per student. auto: 5, and 25 at L2."""
-    voting: Literal["consistent", "plain"] = setting("consistent", section=PAPER)
-    """FedKT: count a party only where all its students agree, as published (consistent), or count every student
-    (plain)."""
 
     @property
     def privacy(self) -> Privacy:
@@ -66,9 +63,6 @@ class FedKTConfig(OneShotVoteConfig):
         if self.level != "L0" and self.noise == "none":
             way_out = 'Set noise to "gaussian" or "laplace" at L1 and L2.'
             raise ConfigError(explain(keys["noise"], f"fit level {self.level}", self.noise, way_out))
-        if self.level == "L1" and self.voting == "plain" and self.students > 1:
-            way_out = 'Use voting "consistent", or one student per party.'
-            raise ConfigError(explain(keys["voting"], "be consistent at L1 with several students", "plain", way_out))
 
     def party_plan(self, num_public: int, num_classes: int) -> NoisyVotes | QuietVotes:
         """Return what is done to the votes of one student's teachers: at level L2 a record sits with one of them."""

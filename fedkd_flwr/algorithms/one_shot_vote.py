@@ -32,13 +32,13 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     noise: Literal["none", "laplace", "gaussian", "confident-gaussian"] = setting("none", told=True, first=True)
     """Noise on the counts of votes: in FedKT and PATE."""
     threshold: float = setting(0.0, ge=0, told=True, only={"noise": ("confident-gaussian",)}, zero="none")
-    """With confident-gaussian noise: a public row gets a label where its largest count, plus noise of three times
-    that on the counts, reaches so many votes."""
+    """With confident-gaussian noise: a public row gets a label where its largest count, plus three times as much noise,
+    reaches so many votes."""
     num_queries: int = setting(0, ge=0, told=True, only={"noise": NOISES}, zero="all")
     """With noise on votes: how many public rows are asked, drawn before any vote is seen. all: each one."""
     learn_from: Literal["labels", "counts"] = setting("labels", told=True, only={"noise": ("laplace", "gaussian")})
-    """With noise on votes: learn from the noisy winners (labels) or from the noisy counts, which tell more. They cost
-    the same, but for Laplace noise on two classes, where winners cost less."""
+    """With noise on votes: learn from the noisy winners (labels) or the noisy counts, which tell more. They cost the
+    same; with Laplace noise on two classes winners cost less."""
 
     @property
     def votes_per_party(self) -> int:

@@ -19,12 +19,14 @@ from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesC
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.labels.voting import Labels, VoteCounter
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 __all__ = [
+    "BUFFER_ROUNDS",
+    "BUFFER_STEPS",
     "CARD",
+    "SELF_TRAINING_SHARE",
     "Knowledge",
     "KnowledgeBuffer",
     "PrivateKTConfig",
@@ -34,6 +36,13 @@ __all__ = [
     "estimate",
     "hard_targets",
 ]
+
+BUFFER_ROUNDS = 25
+"""The paper's B: rounds of answers the server goes on learning from."""
+BUFFER_STEPS = 4
+"""Of the server's net, in each round, on all answers it goes on learning from."""
+SELF_TRAINING_SHARE = 0.1
+"""The paper's M as a share of the public rows: the server's net learns its own answers on them."""
 
 
 class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
@@ -45,15 +54,6 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
     """What one round costs a party that takes part in it: epsilon of all its labels of the round together."""
     transfer_rows: int = setting(2, ge=1, told=True, section=PAPER)
     """PrivateKT's K: public rows that parties label in a round."""
-    buffer_rounds: int = setting(25, ge=1, section=PAPER)
-    """PrivateKT's B: rounds of answers the server goes on learning from."""
-    buffer_steps: int = setting(4, ge=1, section=PAPER)
-    """PrivateKT: steps of the server's net, in each round, on all answers it goes on learning from."""
-    self_training_share: float = setting(0.1, ge=0, le=1, section=PAPER)
-    """PrivateKT's M as a share of the public rows: the server's net learns its own answers on them."""
-    targets: Literal["hard", "soft"] = setting("hard", section=PAPER)
-    """What PrivateKT's server learns of a row: the likeliest class, as the published code, or the estimated shares of
-    the classes, as the text."""
     participation: Literal["any", "once"] = setting("any")
     """Whether a party may be asked in several rounds. once: in one only, so a run costs a party round-epsilon; refused
     where parties are too few for the rounds."""
@@ -71,24 +71,19 @@ class PrivateKTConfig(TiesConfig, ClaimConfig, LocalEpochsConfig):
 def aggregate(
     answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], Labels]:
-    """Return what the server learns of a round's rows: targets and labels.
+    """Return what the server learns of a round's rows: targets and labels, the likeliest classes as the code has them.
 
-    Targets, (transfer_rows, num_classes) float64, are one-hot, or probabilities with ``targets="soft"``; labels,
-    (transfer_rows,) int16, are the likeliest classes. ``answers`` are the parties' privatised labels, (transfer_rows,)
-    int16; ``rng`` breaks ties.
-
-    With hardly any noise the estimate is the share of the parties that gave each class:
+    Targets, (transfer_rows, num_classes) float64, are one-hot; labels are (transfer_rows,) int16. ``answers`` are the
+    parties' privatised labels, (transfer_rows,) int16; ``rng`` breaks ties.
 
     >>> answers = [np.array([0, 1], np.int16), np.array([0, 1], np.int16), np.array([0, 0], np.int16)]
-    >>> config = PrivateKTConfig(round_epsilon=80.0, targets="soft")
+    >>> config = PrivateKTConfig(round_epsilon=80.0)
     >>> targets, labels = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(1))
-    >>> targets.round(3).tolist(), labels.tolist()
-    ([[1.0, 0.0], [0.333, 0.667]], [0, 1])
+    >>> targets.tolist(), labels.tolist()
+    ([[1.0, 0.0], [0.0, 1.0]], [0, 1])
     """
-    estimates = estimate(answers, config=config, num_classes=num_classes)
-    hard = hard_targets(estimates, ties=config.ties, rng=rng)
-    targets = hard if config.targets == "hard" else onto_simplex(estimates)
-    return targets, hard.argmax(axis=1).astype(np.int16)
+    targets = hard_targets(estimate(answers, config=config, num_classes=num_classes), ties=config.ties, rng=rng)
+    return targets, targets.argmax(axis=1).astype(np.int16)
 
 
 def estimate(answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes: int) -> NDArray[np.float64]:

@@ -41,8 +41,7 @@ class ScarletConfig(DigestConfig):
     sharpens: ClassVar[bool] = True
 
     exponent: float = setting(1.5, gt=0, section=PAPER)
-    """SCARLET: the averages are the mean probabilities to this power, brought back to a sum of 1. 1: the mean
-    itself."""
+    """SCARLET: the averages are the mean probabilities to this power, divided by their sum. 1: the mean itself."""
     cache_rounds: int = setting(5, ge=1)
     """SCARLET's D: rounds for which a row's average is used before parties are asked again. 1: no cache."""
 

@@ -44,8 +44,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     sharpens: ClassVar[bool] = False  # whether the averages are sharpened: then they are probabilities
 
     answer_form: Literal["logits", "softmax", "argmax"] = setting("softmax", told=True)
-    """What parties send of each public row asked, where scores are exchanged: a net's outputs (logits; not in DS-FL and
-    SCARLET), class probabilities (softmax), or labels alone (argmax)."""
+    """What parties send of each public row, where scores are exchanged: a net's outputs (logits; not in DS-FL and
+    SCARLET), class probabilities (softmax), or labels (argmax)."""
     public_rows_per_round: int = setting(0, ge=0, zero="auto")
     """How many public rows a round of scores asks for, drawn from the seed. auto: 5,000, or all where there are
     fewer."""
@@ -53,8 +53,7 @@ class ScoreExchangeConfig(LabelNoiseConfig):
     """Precision of the scores that parties send: floats of 32 or 16 bits, or probabilities in steps of 8 to 1 bits
     (CFD)."""
     pretrain_epochs: int = setting(0, ge=0, le=1000, told=True, section=PAPER)
-    """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: it starts at
-    random."""
+    """Passes over labelled public rows (paper.public-label-column) with which every torch net starts. 0: none."""
     subset_rows: int = setting(0, ge=0, told=True, zero="all")
     """NFDP: each party learns from so many of its rows only, drawn once for ever. all: no subset."""
     subset_replacement: bool = setting(True, told=True, section=PAPER)

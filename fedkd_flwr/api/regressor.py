@@ -20,7 +20,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]  # sc
 
     Where the algorithm leaves the server no model (fedct), the probabilities of all parties' models are averaged.
     Parameters as in `fedkd_flwr.api.federated.Federated`: ``estimator`` (a regressor, or a classifier of the bins),
-    ``algorithm``, ``n_parties``, ``partitioner`` (by bins), ``settings`` (such as ``target_bins``), ``random_state``.
+    ``algorithm``, ``n_parties``, ``partitioner`` (by bins), ``settings``, such as
+    ``{"target": "number(bins=20)"}``, ``random_state``.
 
     Attributes
     ----------

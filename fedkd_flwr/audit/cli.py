@@ -22,9 +22,9 @@ def audit(
 ) -> None:
     """Simulate a federation, and attack it.
 
-    It reports how well an attacker tells which rows the parties trained on. The run is repeated as shadow runs with
-    other halves of each party's rows. The attacker sees all that was sent. The record and the page go to runs/<run-id>/
-    of the output folder. Settings are given as to `fedkd simulate`.
+    It reports how well an attacker, who sees all that was sent, tells which rows the parties trained on. The run is
+    repeated as shadow runs with other halves of each party's rows. Record and page go to runs/<run-id>/ of the
+    output folder.
 
     Examples
     --------

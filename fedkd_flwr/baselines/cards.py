@@ -64,8 +64,8 @@ class FedXGBBaggingConfig(ExchangeConfig):
     section: ClassVar[str] = "fedxgb-bagging"
 
     leaves: Literal["mean", "sum"] = setting("mean", section=PAPER)
-    """How the new trees of FedXGB-Bagging's parties count: each leaf divided by the number of parties that answered
-    (mean), or as they are (sum), which overshoots where many parties are alike."""
+    """How new trees of FedXGB-Bagging's parties count: each leaf divided by how many parties answered (mean), or as
+    they are (sum), which overshoots where many parties are alike."""
 
 
 class PooledForestConfig(ExchangeConfig):

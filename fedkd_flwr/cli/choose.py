@@ -27,11 +27,11 @@ def choose(
 ) -> int:
     """Compare algorithms and votes on your table.
 
-    Parties are simulated, and it says which differences are more than noise. Settings are those of fedkd simulate, but
-    for the algorithm's; models are forests unless given. Each candidate runs once for each seed in this process. Whose
-    model counts: the parties' models on rows like those of all parties (parties), on rows like each party's own (home),
-    or the server's model (server). With epsilon=1.0 the candidates are those that claim it for one record, against the
-    server: noisy sums and FedKT L2. Runs that ended are kept: the same command goes on where it was stopped.
+    Parties are simulated, and it says which differences are more than noise. Settings are those of fedkd simulate,
+    but for the algorithm's; models are forests unless given. Whose model counts: the parties' models on rows like
+    those of all parties (parties), on rows like each party's own (home), or the server's model (server). With
+    epsilon=1.0 the candidates are those that claim it for one record, against the server: noisy sums and FedKT L2.
+    Runs that ended are kept: the same command goes on there.
 
     Examples
     --------

@@ -54,10 +54,10 @@ def predict(
 ) -> None:
     """Label rows with a model that a run left.
 
-    The model is the server's or a party's; the labels are written as CSV. The rows are as in the training files:
-    columns are found by name, in any order, and further ones are not used. The file of the model says how they are
-    encoded. Missing columns and other classes are refused by name. Where a run's server has no model, the answer is the
-    mean of its parties' probabilities; --party takes one of them.
+    The model is the server's or a party's; the labels are written as CSV. Rows are as in the training files:
+    columns are found by name, and further ones are not used. Missing columns and other classes are refused by name.
+    Where a run's server has no model, the answer is the mean of its parties' probabilities; --party takes one of
+    them.
 
     Examples
     --------

@@ -27,9 +27,9 @@ def public(
 ) -> None:
     """Make public rows from noisy counts.
 
-    In three steps, of which the second alone costs privacy. With --columns: write a schema to edit by hand, from names
-    alone. With a schema: write the public file of a run of noisy-sums, for the server and each silo. With such a run,
-    of silos or simulated: draw rows, and say on a page what they cost and how near they are.
+    In three steps, of which the second alone costs privacy. With --columns: write a schema to edit by hand. With a
+    schema: write the public file of a run of noisy-sums. With such a run, of silos or simulated: draw rows, and say
+    on a page what they cost and how near they are.
 
     Examples
     --------

@@ -109,9 +109,8 @@ def forget(
 ) -> None:
     """Delete what a run kept to go on with.
 
-    That is a party's state between rounds, and the server's checkpoint. The run cannot be continued then. Its record
-    stays, and so does every ledger: what was spent is spent. A run that is going on is cancelled with `fedkd runs stop`
-    first.
+    That is a party's state between rounds, and the server's checkpoint: the run cannot be continued then. Its
+    record stays, and so does every ledger. A run that is going on is cancelled with `fedkd runs stop` first.
 
     Examples
     --------

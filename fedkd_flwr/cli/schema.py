@@ -28,8 +28,6 @@ def schema(
     ] = "",
     encoding: Annotated[str, typer.Option(help="Of lines that are no UTF-8. Default: windows-1252.")] = "",
     target: Annotated[str, typer.Option(help="What the label is: classes, grades or number. Default: classes.")] = "",
-    target_edges: Annotated[str, typer.Option(help="Bounds of a number's bins, with commas: 0,18,40,65,100.")] = "",
-    target_order: Annotated[str, typer.Option(help="Grades, the lowest first. Default: numbers.")] = "",
     output: Annotated[Path | None, typer.Option(help="File to write. Default: schema.toml beside the table.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
@@ -41,7 +39,7 @@ def schema(
     Examples
     --------
     fedkd server schema public.csv --label outcome
-    fedkd server schema public.csv --label age --target number --target-edges 0,18,40,65,100
+    fedkd server schema public.csv --label age --target "number(edges=[0, 18, 40, 65, 100])"
     fedkd server schema public.csv --label outcome --classes "home,ward" --id-column id --drop name,remark --decimal ,
     """
     from dataclasses import asdict
@@ -52,7 +50,7 @@ def schema(
     from fedkd_flwr.errors import printable
 
     given = {"classes": classes, "output": str(output or "")}
-    lists = {"drop": drop, "text": text, "missing": missing, "target_edges": target_edges, "target_order": target_order}
+    lists = {"drop": drop, "text": text, "missing": missing}
     plain = {"id_column": id_column, "decimal": decimal, "date_order": date_order, "ranges_as": ranges_as}
     plain |= {"header": header, "encoding": encoding, "target": target}
     rules = Rules(**plain, **{name: _names(words) for name, words in lists.items()})  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ def settings(
 ) -> None:
     """List settings and what they mean.
 
-    Settings are given as KEY=VALUE words or in one TOML file. Without --all the few are shown that most people need;
-    with an ALGORITHM also those of its own section. Those under paper. repeat what a paper printed.
+    Without --all the few are shown that most people need; with an ALGORITHM also those of its own section. Those
+    under paper. repeat what a paper printed.
 
     Examples
     --------

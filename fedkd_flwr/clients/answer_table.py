@@ -40,7 +40,7 @@ def answer_columns(
     ``arrays``: the reply's wire arrays.
     ``public``: the public rows asked.
     ``classes``: names of the classes.
-    ``base``: what replies of changes refer to: ``labels``, ``ratios``, or ``answered`` for the rows asked.
+    ``base``: what replies of changes refer to: ``labels``, ``ratios``, ``probs``.
     ``students``: how many label arrays come, where ratios bring the first.
 
     Raises `PayloadError` if the bytes cannot be read.

@@ -222,16 +222,14 @@ class Visit:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
         if (own := self.exchange.table(reply.arrays, self.instruction)) is not None:
             return own
-        party, rows, base = self.party, self.exchange.asked_rows(self.instruction), dict(self._held)
-        if "answered" in base:
-            base["answered"] = base["answered"][rows]
+        party, rows = self.party, self.exchange.asked_rows(self.instruction)
         try:
             columns = answer_columns(
                 reply.arrays,
                 public=party.spec.rows(len(rows)),
                 classes=party.public.schema.classes,
                 server_round=self.instruction.server_round,
-                base=base,
+                base=self._held,
                 students=getattr(self.instruction.config, "students", 1),
             )
         except PayloadError as error:  # changes to an answer that is not kept any more

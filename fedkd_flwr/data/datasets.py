@@ -90,11 +90,9 @@ def load_pool(
     num_public: int = 0,
     num_test: int = 0,
     num_private: int = 0,
-    public_from: str = "train",
     public_rows: str = "",
     hold_out_public: bool = False,
     rows: Mapping[str, NDArray[np.integer]] | None = None,
-    output_classes: str = "private",
     own_parties: bool = False,
     **of_table: Any,
 ) -> Pool:
@@ -107,11 +105,10 @@ def load_pool(
     ----------
     name, data_root : str, path
         One of `NAMES`, ``synthetic`` also as ``synthetic(rows=5000, features=20, classes=3)``; and the folder with the
-        files of `PUBLISHED`.
+        files of `PUBLISHED`. Of ``mnist(public_from='test')`` and its like public rows are of the official test file,
+        and all training rows are private.
     num_public, num_test, num_private : int
         How many rows of each kind; 0 for the default (docs/howto/your-data.md).
-    public_from : {"train", "test"}
-        With "test", public rows are taken from the official test file, and all training rows are private.
     public_rows : str
         A file of public rows (`with_public`); then none are taken of the set's own,
     hold_out_public : bool
@@ -121,18 +118,16 @@ def load_pool(
         file, if there is one) and, unless all others are meant, ``"private"``.
     own_parties : bool
         Whether the parties are those of the data, where these name them.
-    output_classes, of_table
-        As in `read_paired`, and for ``table`` what `read_user_table` takes.
+    of_table
+        For ``table`` what `read_user_table` takes.
     """
-    name, sizes = read_word("dataset", name)
+    name, params = read_word("dataset", name)
     check_choice("dataset", name, NAMES)
-    if wrong := sizes.keys() - (_SIZES if name == "synthetic" else set()):
-        rule = "be rows, features or classes of synthetic"
+    if wrong := params.keys() - (_SIZES if name == "synthetic" else {"public_from"}):
+        rule = f"be {'rows, features or classes' if name == 'synthetic' else 'public_from'}"
         raise ConfigError(explain(f"parameter of {name}", rule, min(wrong), "Drop it, or take another data set."))
-    if name == "synthetic":
-        source = synthetic(**sizes, seed=seed)
-    else:
-        source = _read_source(name, data_root, output_classes, **of_table)
+    public_from = params.pop("public_from", "train")
+    source = synthetic(**params, seed=seed) if name == "synthetic" else _read_source(name, data_root, **of_table)
     dealt = source
     if public_rows:
         how = {"schema_path": of_table.get("schema_path", ""), "rules": of_table.get("rules", NO_RULES)}
@@ -160,10 +155,7 @@ def load_pool(
     return replace(pool, party_names=names, party_of=party_of, lacks=lacks)
 
 
-def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: str, **of_table: Any) -> Source:
-    if output_classes != "private" and name not in PAIRED:
-        way_out = "One label space is all it has."
-        raise ConfigError(explain("paper.output-classes", f"be private for {name!r}", output_classes, way_out))
+def _read_source(name: str, data_root: str | os.PathLike[str], **of_table: Any) -> Source:
     test = of_table.pop("test_table", "")
     if name == "table":
         source = read_user_table(**of_table)
@@ -172,7 +164,7 @@ def _read_source(name: str, data_root: str | os.PathLike[str], output_classes: s
         return read_embedded(name)
     if name in PUBLISHED:
         return read_published(name, data_root)
-    return read_paired(name, data_root, output_classes=output_classes)
+    return read_paired(name, data_root)
 
 
 def _public_file(source: Source, name: str, public_from: str) -> str:
@@ -181,7 +173,7 @@ def _public_file(source: Source, name: str, public_from: str) -> str:
     if public_from not in (("train", "test") if source.test_y is not None and not other else ("train",)):
         seen = f"{public_from!r} for {name!r}"
         rule = "be 'train', or 'test' for a set with an official test file"
-        raise ConfigError(explain("paper.public-from", rule, seen))
+        raise ConfigError(explain("public_from", rule, seen))
     return "other" if other else public_from
 
 

@@ -105,7 +105,7 @@ def look(
         if not known.target or known.target == "classes":
             classes, note = _look_at_label(table[label], label, known, rare, needs_label)
             notes.append(note)
-    if rules.target in ("grades", "number"):
+    if rules.target.startswith(("grades", "number")):
         values = table.get(label, ())  # bounds and an order say all, also without a label
         target, classes, said = look_at_target(values, label, rules.of_column(label, names))
         notes.append(ColumnNote(name=label, **said))

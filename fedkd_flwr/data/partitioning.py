@@ -28,9 +28,18 @@ from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "NAMES", "by_party", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "PARAMETERS", "by_party", "partition", "read_split"]
 
-NAMES = ("iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file")
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "iid": (),
+    "dirichlet": ("min_rows", "second_alpha", "class_order"),
+    "inner-dirichlet": ("min_rows", "class_order"),
+    "pathological": ("classes",),
+    "shard": ("blocks",),
+    "size-skewed": (),
+    "file": ("index",),
+}
+"""Every way to deal rows, and the parameters of `partition` that may stand in its brackets."""
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
 
 # flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
@@ -46,7 +55,8 @@ def partition(
     seed: int,
     alpha: float = 0.5,
     second_alpha: float = 0.0,
-    classes_per_party: int = 2,
+    classes: int = 2,
+    blocks: int = 2,
     min_rows: int = 10,
     class_order: str = "rarest-first",
     path: str | os.PathLike[str] = "",
@@ -62,14 +72,14 @@ def partition(
     Parameters
     ----------
     name, seed : str, int
-        One of `NAMES`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
+        One of `PARAMETERS`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
     num_parties : int
         0 with ``file`` means as many as the file lists.
     alpha, second_alpha : float
         Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
         one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
-    classes_per_party : int
-        For ``pathological`` and ``shard``.
+    classes, blocks : int
+        How many classes a party of ``pathological`` holds, and blocks of rows sorted by class a party of ``shard``.
     min_rows : int
         The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
         with ``inner-dirichlet`` the pool must be large enough.
@@ -79,8 +89,8 @@ def partition(
         For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
         source file's row number of each row of the pool. If None, the file lists positions in ``y``.
     """
-    check_choice("partitioner", name, NAMES)
-    check_choice("paper.class-order", class_order, CLASS_ORDERS)
+    check_choice("partitioner", name, tuple(PARAMETERS))
+    check_choice("class_order", class_order, CLASS_ORDERS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)
     check_whole("num-parties", num_parties, 1)
@@ -92,7 +102,7 @@ def partition(
     rng = derive_rng(seed, "partition-order", name)
     if name == "iid":
         return [np.sort(part) for part in np.array_split(rng.permutation(len(y)), num_parties)]
-    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes_per_party)
+    partitioner = _flwr_partitioner(name, y, num_parties, seed, classes, blocks)
     try:
         return _deal(partitioner, num_parties, y, rng)
     except ValueError as error:
@@ -120,20 +130,20 @@ def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: i
     return parts
 
 
-def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes_per_party: int) -> Any:
+def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes: int, blocks: int) -> Any:
     partitioners = _flwr_partitioners()
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
-        own = check_whole("paper.classes-per-party", classes_per_party, 1, len(np.unique(y)))
+        own = check_whole("classes of pathological", classes, 1, len(np.unique(y)))
         # the cited study's mode; every class is used if there are at least as many parties as classes
         mode = "first-deterministic"
         return partitioners.PathologicalPartitioner(num_parties, "label", own, class_assignment_mode=mode, seed=stream)
     if name == "shard":
-        check_whole("paper.classes-per-party", classes_per_party, 1)
-        if not len(y) >= num_parties * classes_per_party:
-            rule = f"be at least one for each of {num_parties} x {classes_per_party} shards"
+        check_whole("blocks of shard", blocks, 1)
+        if not len(y) >= num_parties * blocks:
+            rule = f"be at least one for each of {num_parties} x {blocks} shards"
             raise DataError(explain("private rows", rule, len(y)))
-        return partitioners.ShardPartitioner(num_parties, "label", classes_per_party, seed=stream)
+        return partitioners.ShardPartitioner(num_parties, "label", blocks, seed=stream)
     return partitioners.LinearPartitioner(num_parties)
 
 
@@ -154,12 +164,12 @@ def _dirichlet(
     min_rows: int,
     class_order: str,
 ) -> list[NDArray[np.int64]]:
-    for key, alpha in zip(("dirichlet-alpha", "paper.second-dirichlet-alpha"), alphas, strict=False):
+    for key, alpha in zip(("dirichlet-alpha", "second_alpha"), alphas, strict=False):
         check_number(key, alpha, above=0)
-    check_whole("paper.min-party-rows", min_rows, 1)
-    way_out = "Use fewer parties, more private rows, a lower paper.min-party-rows or a larger dirichlet-alpha."
+    check_whole("min_rows", min_rows, 1)
+    way_out = "Use fewer parties, more private rows, a lower min_rows or a larger dirichlet-alpha."
     if not len(y) >= num_parties * min_rows:
-        rule = f"be at least {num_parties} parties x {min_rows} paper.min-party-rows"
+        rule = f"be at least {num_parties} parties x {min_rows} min_rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
     codes = _dealing_order(y, class_order)
     for attempt in range(_DIRICHLET_SEEDS):
@@ -180,7 +190,7 @@ def _dirichlet(
         f"none such in {_DIRICHLET_SEEDS * _DRAWS_PER_SEED} draws of Dirichlet({', '.join(map(str, alphas))}) "
         f"for {num_parties} parties on {len(y)} rows of {len(np.unique(y))} classes"
     )
-    raise DataError(explain("every party", f"have at least {min_rows} rows (paper.min-party-rows)", seen, way_out))
+    raise DataError(explain("every party", f"have at least {min_rows} rows (min_rows)", seen, way_out))
 
 
 def _balanced(

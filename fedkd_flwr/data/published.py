@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_choice
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
@@ -53,27 +52,13 @@ def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
     return PUBLISHED[name](_Files(name, data_root))
 
 
-def read_paired(name: str, data_root: str | os.PathLike[str], *, output_classes: str) -> Source:
-    """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels.
-
-    ``output_classes`` is "private", the private classes alone, or "joint": the public classes and after them those.
-    """
-    check_choice("paper.output-classes", output_classes, ("private", "joint"))
+def read_paired(name: str, data_root: str | os.PathLike[str]) -> Source:
+    """Read a set of `PAIRED`: private rows of one data set, public rows of another with their own labels."""
     public_name, private_name, chosen = PAIRED[name]
     public, private = read_published(public_name, data_root), read_published(private_name, data_root)
     private = _only(private, chosen) if chosen else private
-    joint, offset = output_classes == "joint", len(public.classes)
-    labels = PublicLabels(y=public.y, num_classes=offset, of_schema=joint)
-    source = replace(private, public_table=public.table, public_labels=labels)
-    if not joint:
-        return source
-    return replace(
-        source,
-        y=private.y + np.int16(offset),
-        test_y=np.asarray(private.test_y) + np.int16(offset),
-        classes=(*public.classes, *private.classes),
-        public_labels=replace(labels, num_classes=offset + len(private.classes)),
-    )
+    labels = PublicLabels(y=public.y, num_classes=len(public.classes))
+    return replace(private, public_table=public.table, public_labels=labels)
 
 
 class _Files:

@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.checks import check_choice, check_whole, read_word
 from fedkd_flwr.data.columns import column_name
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.errors import ConfigError, DataError, explain
 
-__all__ = ["NO_RULES", "TARGETS", "Rules", "mark", "spelt"]
+__all__ = ["NO_RULES", "TARGETS", "Rules", "mark", "read_target", "spelt"]
 
-TARGETS = ("", "classes", "grades", "number")
-"""What a label may be said to be."""
+TARGETS: dict[str, tuple[str, ...]] = {
+    "": (),
+    "classes": (),
+    "grades": ("order", "unit"),
+    "number": ("bins", "edges", "unit"),
+}
+"""What a label may be said to be, and the parameters that may stand in its brackets."""
+
+
+def read_target(word: str) -> tuple[str, dict[str, Any]]:
+    """Return what a label is said to be, and its parameters: ``bins`` and ``edges`` of numbers, ``order`` of texts.
+
+    >>> read_target("number(edges=[0, 18, 65], unit='years')")
+    ('number', {'edges': [0, 18, 65], 'unit': 'years'})
+
+    Raises `ConfigError` if the word is none of `TARGETS`, or a parameter is none of its own or of another kind.
+    """
+    kind, given = read_word("target", word)
+    if kind not in TARGETS:
+        raise ConfigError(explain("target", "be classes, grades or number", kind))
+    if wrong := given.keys() - {*TARGETS[kind]}:
+        rule = f"be {' or '.join(TARGETS[kind])}" if TARGETS[kind] else "not be given"
+        raise ConfigError(explain(f"parameter of target {kind}", rule, min(wrong), "Drop it."))
+    check_whole("bins of target", given.get("bins", 10), 2, 100)
+    edges = _list("edges", given)
+    if not all(isinstance(one, int | float) for one in edges):
+        raise ConfigError(explain("edges of target", "be numbers", edges, "Write for example: edges=[0, 18, 40, 65]."))
+    _list("order", given)
+    if not isinstance(given.get("unit", ""), str):
+        raise ConfigError(explain("unit of target", "be text in quotes", given["unit"]))
+    return kind, given
+
+
+def _list(name: str, given: Mapping[str, Any]) -> list[Any]:
+    if not isinstance(found := given.get(name, []), list):
+        way_out = "Write for example: order=['mild', 'severe'], or edges=[0, 18, 40]."
+        raise ConfigError(explain(f"{name} of target", "be a list", found, way_out))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +66,13 @@ class Rules:
     ranges_as: str = ""  # as in `Reading`; empty: the number 0.5 of <0.5, and where 30-39 is found the middle of both
     header: str = ""  # this and `encoding` are as for `fedkd_flwr.data.csv_table.csv_table`
     encoding: str = ""
-    target: str = ""  # what the label is: one of `TARGETS`; empty: classes, but many numbers are asked about
-    target_bins: int = 10  # of a number
-    target_edges: tuple[str, ...] = ()  # their bounds, ascending; empty: found so that bins hold equally many rows
-    target_order: tuple[str, ...] = ()  # grades, the lowest first; empty: they are numbers
-    target_unit: str = ""
+    target: str = ""  # what the label is, as for `read_target`; empty: classes, but many numbers are asked about
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id_column", column_name(self.id_column))
         for key in ("drop", "text", "missing"):
             object.__setattr__(self, key, tuple(map(column_name, getattr(self, key))))
-        check_choice("target", self.target, TARGETS, error=DataError)
-        check_whole("target-bins", self.target_bins, 2, error=DataError)
+        read_target(self.target)
         check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
         check_choice("date-order", self.date_order, ("", "day-first", "month-first"), error=DataError)
         check_choice("ranges-as", self.ranges_as, ("", "number", "middle", "missing"), error=DataError)
@@ -48,7 +80,6 @@ class Rules:
     def words(self) -> dict[str, str]:
         """Return the rules that are set, as they stand in a command: ``{"id-column": "id", "drop": "a,b"}``."""
         values = {key.replace("_", "-"): getattr(self, key) for key in self.__dataclass_fields__}
-        values["target-bins"] = "" if self.target_bins == Rules.target_bins else str(self.target_bins)
         return {key: value if isinstance(value, str) else ",".join(value) for key, value in values.items() if value}
 
     def of_column(self, name: str, names: Iterable[str]) -> Rules:

@@ -41,15 +41,12 @@ _DATA: tuple[str, ...] = (
     "dataset",
     "table",
     "label",
-    "paper.output-classes",
     "schema-path",
     "num-test",
-    "paper.public-from",
 )
 _DATA += ("test-table",)
 _PUBLIC: tuple[str, ...] = (
     "num-test",
-    "paper.public-from",
     "num-public",
     "num-private",
     "paper.public-label-column",

@@ -17,7 +17,9 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import read_word, split_words
+from fedkd_flwr.checks import nearest, read_word, split_words
+from fedkd_flwr.data.partitioning import PARAMETERS
+from fedkd_flwr.data.rules import read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -52,31 +54,30 @@ class RunConfig(Config):
     output_dir: str = setting("", path=True, first=True)
     """Absolute path: where runs/<run-id>/ goes. Empty: ~/.fedkd of the server's user."""
     resume_from: str = setting("")
-    """A lost run to continue: its id, name or absolute path. All other settings are those it began with
-    (docs/howto/resume.md)."""
+    """A lost run to continue: its id, name or absolute path; with the settings it began with (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0, zero="none")
-    """Most epsilon that noise at this server may cost over all runs on a public set. none: no limit."""
+    """Most epsilon that noise at this server may cost over all runs on a public set."""
     rehearsal: bool = setting(False)
-    """One round in which every party answers with constant labels: it shows who would be missing, and why. Nothing
-    private leaves, and no ledger is charged (`fedkd server rehearse`)."""
+    """One round in which every party answers with constant labels: it shows who would be missing, and why (`fedkd
+    server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(True)
-    """In simulation: keep each party's final model beside the record, so that `fedkd predict` answers with it."""
+    """In simulation: keep each party's final model, so that `fedkd predict` answers with it."""
 
     tracking: str = setting("none")
     """Tools beside the record that get the rounds as they happen, with commas: jsonl, mlflow (docs/howto/track.md)."""
 
     dataset: str = setting("digits", first=True)
     """In simulation: table, or the name of a data set (docs/howto/your-data.md), such as synthetic(rows=5000,
-    features=20, classes=3)."""
+    features=20, classes=3) or mnist(public_from='test'), whose public rows are of the official test file."""
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
     """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
     tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
-    """Your data in place of table, one file for each party, with commas, or their folder. A file's name is its party's
-    name."""
+    """Your data in place of table: a file for each party, with commas, or their folder. A file's name is its
+    party's."""
     label: str = setting("", only=_TABLE, first=True)
     """The label column of table or tables: what models learn to say."""
     test_table: str = setting("", only=_TABLE, path=True)
@@ -86,7 +87,7 @@ class RunConfig(Config):
     drop: str = setting("", only=_TABLE)
     """Columns of table to leave out, with commas."""
     decimal: Literal["", ".", ","] = setting("", only=_TABLE)
-    """The sign before decimals in table; the other one then stands between thousands. Empty: found by looking at each
+    """The sign before decimals in table; the other one stands between thousands. Empty: found by looking at each
     column."""
     missing: str = setting("", only=_TABLE)
     """Further words for an empty cell of table, with commas; age:-999 in one column. Empty cells, NA, n/a and ? are
@@ -95,27 +96,18 @@ class RunConfig(Config):
     """How dates of table are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
     ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
     """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing. Empty: the
-    number, but the middle where 30-39 is found."""
-    target: Literal["", "classes", "grades", "number"] = setting("", only=_TABLE)
-    """What the label is: names of classes, grades with an order, or a number, which is cut into bins that parties vote
-    on (docs/howto/numbers.md). Empty: classes, but a label of many different numbers is asked about."""
-    target_bins: int = setting(10, ge=2, le=100, only={"target": ("number",)})
-    """Where the label is a number: its bins, of equally many rows of the whole table."""
-    target_edges: str = setting("", only={"target": ("number",)})
-    """Where the label is a number: the bounds of its bins instead of target-bins, with commas: 0,18,40,65,100. A run
-    with noise needs them: no claim covers quantiles."""
-    target_order: str = setting("", only={"target": ("grades",)})
-    """Where the label is grades: these with commas, the lowest first: mild,moderate,severe. Empty: grades are
-    numbers."""
-    target_unit: str = setting("", only={"target": ("grades", "number")})
-    """Where the label is grades or a number: its unit, such as years; cells may end with it."""
+    number; the middle where 30-39 is found."""
+    target: str = setting("", only=_TABLE)
+    """What the label is (docs/howto/numbers.md): classes; grades, as in grades(order=['mild', 'severe']); or a number,
+    cut into bins that parties vote on, as in number(bins=10, unit='years') or number(edges=[0, 18, 65]), which noise
+    needs. Empty: classes, but a label of many different numbers is asked about."""
     header: str = setting("", only=_TABLE)
-    """The first line of table. none: it holds data, so columns are called column-1, column-2 and so on. yes: it holds
-    names, though it looks like a row. Another text: the line of names that is lacking, such as age,ward,outcome."""
+    """The first line of table. none: it holds data; columns are called column-1, column-2 and so on. yes: it holds
+    names, though it looks like a row. Another text: the names that are lacking, such as age,ward,outcome."""
     encoding: str = setting("", only=_TABLE)
     """How lines of table are read that are no UTF-8, such as windows-1251. Empty: Windows-1252."""
     public_path: str = setting("", path=True, first=True)
-    """Absolute path: at real silos, the server's copy of the public file; giving it means "no simulation"."""
+    """Absolute path: at real silos, the server's copy of the public file. It means: no simulation."""
     schema_path: str = setting("", path=True)
     """Absolute path of the schema of public rows. Empty: schema.toml beside public-path, or inferred for a table."""
     num_public: int = setting(0, ge=0, first=True, zero="auto")
@@ -125,50 +117,28 @@ class RunConfig(Config):
     num_private: int = setting(0, ge=0, zero="auto")
     """In simulation: how many rows the parties hold together. auto: the data set's usual share."""
     public_rows: str = setting("", path=True, first=True)
-    """In simulation: absolute path of a file with the public rows, which need no label, read by schema-path, else by
-    schema.toml beside it, else as table is. Empty: num-public rows of the data set's own."""
+    """In simulation: absolute path of a file with the public rows, which need no label; read by schema-path, else by
+    schema.toml beside it, else as table. Empty: num-public rows of the data set's own."""
     draw_public_epsilon: float = setting(0.0, ge=0, zero="none")
-    """In simulation: draw num-public public rows from noisy sums that cost this epsilon at 1e-5, for one record against
-    the server (docs/howto/draw-public-rows.md). none: do not."""
-    public_from: Literal["train", "test"] = setting("train", section=PAPER)
-    """Data sets with an official test file: where public rows come from."""
+    """In simulation: draw num-public rows from noisy sums that cost this epsilon at 1e-5, for one record against the
+    server (docs/howto/draw-public-rows.md)."""
     public_label_column: str = setting("", section=PAPER)
     """Public rows have labels, and nets may start from them (paper.pretrain-epochs). At silos: a column of the public
-    file; in simulation: the set's label column. Sets whose public rows are of another data set bring their labels."""
-    output_classes: Literal["private", "joint"] = setting("private", section=PAPER)
-    """Data sets whose public rows are of another set: a net's classes are the private ones, or (joint) the public ones
-    before them."""
+    file; in simulation: the set's label column. FedMD's sets bring their own."""
 
-    partitioner: Literal[
-        "auto", "column", "iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed", "file"
-    ] = setting("auto", first=True)
-    """In simulation: how rows are dealt to parties (docs/howto/your-data.md). column: the data's own parties. auto:
-    those where the data have them, else dirichlet."""
+    partitioner: str = setting("auto", first=True)
+    """In simulation: how rows are dealt to parties: auto, column, iid, dirichlet, inner-dirichlet, pathological, shard,
+    size-skewed or file, with parameters as in dirichlet(min_rows=20) (docs/howto/your-data.md). column: the data's own
+    parties. auto: those where the data have them, else dirichlet."""
     partition_column: str = setting("", only=_TABLE | _OWN_PARTIES, first=True)
     """The column of table that says whose row it is. It is no feature."""
     lacks: str = setting("")
-    """In simulation: columns that parties lack, as north:ca,thal;south:slope, or one number: so many of each party's,
-    drawn by the seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
+    """In simulation: columns that parties lack, as north:ca,thal;south:slope, or how many each lacks, drawn by the
+    seed. Empty: those that its own file lacks (docs/howto/your-data.md)."""
     dirichlet_alpha: float = setting(0.5, gt=0, only=_DIRICHLET, first=True)
     """In simulation: how alike the classes of dealt parties are: 0.1 is very uneven, 100 nearly even."""
-    second_dirichlet_alpha: float = setting(
-        0.0, ge=0, only={"partitioner": ("auto", "dirichlet")}, section=PAPER, zero="none"
-    )
-    """Half of the rows, drawn at random, are dealt with this alpha instead of dirichlet-alpha. none: all with
-    dirichlet-alpha."""
-    classes_per_party: int = setting(2, ge=1, only={"partitioner": ("pathological", "shard")}, section=PAPER)
-    """With partitioner pathological: how many classes a simulated party holds; with shard: so many blocks of rows, of
-    nearly one class each."""
-    min_party_rows: int = setting(10, ge=1, only=_DIRICHLET, section=PAPER)
-    """The partitioner dirichlet draws again until every party has so many rows."""
-    class_order: Literal["rarest-first", "frequent-first", "label"] = setting(
-        "rarest-first", only=_DIRICHLET, section=PAPER
-    )
-    """Order in which the partitioner dirichlet deals classes, which matters."""
     partition_path: str = setting("", only=_BY_FILE, path=True, section=PAPER)
     """With partitioner file: absolute path of an NPZ file of row numbers."""
-    partition_index: int = setting(0, ge=0, only=_BY_FILE, section=PAPER)
-    """With partitioner file: which of the partitions of paper.partition-path."""
     party_test_fraction: float = setting(0.2, ge=0, lt=1)
     """Share of its rows that a simulated party keeps for testing at home."""
     model: str = setting("mixed", first=True)
@@ -216,7 +186,12 @@ class RunConfig(Config):
     def has_parties(self) -> bool:
         """Whether the rows of a simulation are those of real parties, with names."""
         named = bool(self.tables or self.partition_column or self.dataset in _WITH_PARTIES)
-        return named and self.partitioner in _OWN_PARTIES["partitioner"]
+        return named and self.dealing[0] in _OWN_PARTIES["partitioner"]
+
+    @property
+    def dealing(self) -> tuple[str, dict[str, Any]]:
+        """How rows are dealt to parties, and its parameters."""
+        return read_word("partitioner", self.partitioner)
 
     @cached_property
     def lacks_by_party(self) -> dict[str, set[str]]:
@@ -262,8 +237,10 @@ class RunConfig(Config):
             rule, both = 'be given with dataset "table"', f"table {self.table!r}, label {self.label!r}"
             raise ConfigError(explain("table and label", rule, both, "Name your file and its label column."))
         self._check_parties()
-        if self.target == "number" and self.own.noisy and not self.target_edges:
-            raise ConfigError(explain("target-edges", "be given with noise", "", "Name public bounds: 0,18,40,65,100."))
+        kind, given = read_target(self.target)
+        if kind == "number" and self.own.noisy and not given.get("edges"):
+            way_out = "Name public bounds, as in number(edges=[0, 18, 40, 65]): no claim covers quantiles."
+            raise ConfigError(explain("target", "have edges with noise", self.target, way_out))
         told = [key for key in self.changed_keys() if key in {self.keys()[name] for name in TABLE_RULES}]
         if told and self.schema_path:
             way_out = "It would be ignored, because the schema says how each column is read: drop it, or schema-path."
@@ -275,7 +252,7 @@ class RunConfig(Config):
         if self.lacks and self.public_path:
             way_out = "Each silo names its own in its node config: drop it here."
             raise ConfigError(explain("lacks", "not be given with public-path", self.lacks, way_out))
-        if self.partitioner == "file" and not self.partition_path:
+        if self.dealing[0] == "file" and not self.partition_path:
             raise ConfigError(explain("paper.partition-path", 'be given with partitioner "file"', self.partition_path))
 
     def _check_parties(self) -> None:
@@ -284,13 +261,21 @@ class RunConfig(Config):
         if "tables" in ways and len(ways) > 1:
             way_out = "Each file of tables is one party: drop the other."
             raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
-        if self.partitioner == "column" and not self.has_parties:
+        name, given = self.dealing
+        known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARAMETERS
+        if name not in known:
+            near = nearest(name, known)
+            way_out = f"Did you mean {near[0]}?" if near else ""
+            raise ConfigError(explain("partitioner", f"be one of {', '.join(known)}", name, way_out))
+        if wrong := given.keys() - {*known[name]}:
+            rule = f"be {' or '.join(known[name])}" if known[name] else "not be given"
+            raise ConfigError(explain(f"parameter of partitioner {name}", rule, min(wrong), "Drop it."))
+        if name == "column" and not self.has_parties:
             way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
             raise ConfigError(explain("partition-column", 'be given with partitioner "column"', "", way_out))
-        dealing = ("dirichlet_alpha", "second_dirichlet_alpha", "min_party_rows", "class_order")
-        if self.has_parties and (unread := [n for n in dealing if getattr(self, n) != self.default(n)]):
+        if self.has_parties and self.dirichlet_alpha != self.default("dirichlet_alpha"):
             rule, way_out = "not be set where rows have their own parties", "Drop it, or set partitioner=dirichlet."
-            raise ConfigError(explain(" and ".join(map(kebab, unread)), rule, getattr(self, unread[0]), way_out))
+            raise ConfigError(explain("dirichlet-alpha", rule, self.dirichlet_alpha, way_out))
 
     def changed_keys(self) -> list[str]:
         """Return the keys of the settings that are not the defaults, of the algorithm's too."""
@@ -308,7 +293,7 @@ class RunConfig(Config):
 
 
 TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
-TABLE_RULES += ("encoding", "target", "target_bins", "target_edges", "target_order", "target_unit")
+TABLE_RULES += ("encoding", "target")
 """Settings that say how a user's table is read."""
 
 

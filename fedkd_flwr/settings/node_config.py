@@ -38,13 +38,12 @@ class NodeConfig(Config):
     """This silo's copy of the schema. Empty: schema.toml beside public-path."""
     public_fingerprint: str = setting("", first=True)
     """The public set that was agreed on, as `fedkd doctor` prints it at the server: 20 digits to compare by telephone.
-    Another one is refused. Empty: any that the server has too."""
+    Another one is refused. Empty: any that the server has."""
     label: str = setting("")
     """If given, the schema's label column must be this one: a check."""
     lacks: str = setting("")
-    """Columns of the schema that this silo does not have, with commas: it learns and votes on the others. Its file may
-    hold them, empty or not. The server and whoever reads the run's page may know which these are
-    (docs/howto/your-data.md)."""
+    """Columns of the schema that this silo does not have, with commas: it learns and votes on the others. The server
+    and whoever reads the run's page may know which (docs/howto/your-data.md)."""
     model: str = setting("", first=True)
     """This node's own model, for teachers and students too, as in a run: random-forest(n_estimators=50). Empty: the
     run's; random-forest where privacy is demanded."""
@@ -58,7 +57,7 @@ class NodeConfig(Config):
     allow_vote_rules: str = setting("")
     """Rules that get more than labels from this node, with commas. density-ratio gets its class counts and how typical
     each public row is of its rows, in runs without noise; probabilities its class counts and how likely its model finds
-    each class in each public row. In simulation the run decides."""
+    each class. In simulation the run decides."""
     allow_code: bool = setting(False)
     """Whether runs may name models by import string: code of theirs that computes on this node's rows. Never where
     privacy is demanded."""
@@ -72,36 +71,35 @@ class NodeConfig(Config):
     """The delta at which epsilon-budget and reply-epsilon are counted."""
     rows_at_least: int = setting(0, ge=0, zero="none")
     """So many private rows this silo holds or more, which anybody may know: what NFDP (subset-rows) costs is counted
-    for this number, never for the true one. none: nothing is known, and it is counted as if all rows were drawn."""
+    for this number, never for the true one. none: as if all rows were drawn."""
     allow_models: str = setting("")
-    """Rule of the site: the models that runs may name, with commas. Empty: any that this node takes. A model of this
-    node's own is its owner's choice."""
+    """The models that runs may name, with commas. Empty: any that this node takes. A model of this node's own is its
+    owner's choice."""
     run_rules: str = setting("")
-    """Rule of the site: what settings of runs may be, with commas, such as num-rounds<=10, fedmd.answer-form=argmax. A
-    setting that the run's algorithm does not have is passed over."""
+    """What settings of runs may be, with commas, such as num-rounds<=10, fedmd.answer-form=argmax. A setting that the
+    run's algorithm does not have is passed over."""
     reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
-    """Rule of the site: the most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one
-    refuses replies without a mechanism too."""
+    """The most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one refuses replies
+    without a mechanism too."""
     answer_hours: str = setting("")
-    """Rule of the site: between which times of the day rounds are answered, by this machine's clock, such as
-    08:00-18:00. Empty: always."""
+    """Between which times of the day rounds are answered, by this machine's clock, such as 08:00-18:00. Empty:
+    always."""
     class_rows_at_least: int = setting(0, ge=0)
-    """Rule of the site: the least number of rows of each class that this party learns from, of those it holds any of.
-    With fewer it refuses; beside a claim for the whole party it sends a fixed answer instead, because a refusal would
-    tell. Runs with a claim for one record (FedKT L2, NFDP) are refused: one record would decide about the whole
-    answer."""
+    """The fewest rows of each class that this party learns from, of those it holds any of. With fewer it refuses;
+    beside a claim for the whole party it sends a fixed answer, because a refusal would tell. Runs with a claim for one
+    record (FedKT L2, NFDP) are refused: one record would decide the whole answer."""
     approve: Literal["never", "first-round", "always"] = setting("never", first=True)
-    """Which replies wait until a person approves them (docs/howto/approve.md): none; the first of a run, which then
-    speaks for later ones of its kind; or each that holds labels, scores, weights or metrics."""
+    """Which replies wait until a person approves them (docs/howto/approve.md): none; the first of a run, which speaks
+    for later ones of its kind; or each with labels, scores, weights or metrics."""
     approve_within_s: float = setting(3000.0, ge=0)
     """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
     round-timeout-s."""
     reply_every_s: float = setting(0.0, ge=0)
-    """Seconds: each reply leaves so long after its instruction came, or twice as long, three times and so on, whichever
-    comes first. Take more than the longest training, and less than the run's round-timeout-s. 0: at once."""
+    """Seconds: each reply leaves so long after its instruction came, or twice, three times as long and so on. Take more
+    than the longest training, and less than the run's round-timeout-s. 0: at once."""
     round_limit_s: float = setting(3000.0, ge=0, zero="none")
-    """Seconds of work after which a visit's learning is ended: it is done in a process of its own. Less than the run's
-    round-timeout-s, so that the party still answers. none: it is never ended."""
+    """Seconds of work after which a visit's learning, in a process of its own, is ended. Less than the run's
+    round-timeout-s, so that the party still answers. none: never."""
     memory_limit_gb: float = setting(0.0, ge=0, zero="auto")
     """Gigabytes of memory above which a visit's learning is ended, as by round-limit-s. auto: three quarters of the
     machine's, or of its container's."""

@@ -56,7 +56,8 @@ def simulated_pool(config: RunConfig) -> Pool:
 
 @lru_cache(maxsize=1)
 def _pool(config: RunConfig) -> Pool:
-    rows = read_split(config.partition_path, config.partition_index) if config.partitioner == "file" else None
+    dealing, parameters = config.dealing
+    rows = read_split(config.partition_path, **parameters) if dealing == "file" else None
     pool = load_pool(
         config.dataset,
         **_told(config, (*_POOL, *_FILES)),
@@ -70,11 +71,9 @@ def _pool(config: RunConfig) -> Pool:
     return _with_public_labels(pool, config.public_label_column) if config.public_label_column else pool
 
 
-_POOL = (
-    *("data_root", "seed", "num_public", "num_test", "num_private", "public_from", "public_rows", "output_classes"),
-)
+_POOL = (*("data_root", "seed", "num_public", "num_test", "num_private", "public_rows"),)
 _FILES = ("table", "tables", "test_table", "label", "schema_path", "partition_column")
-_LISTS = ("drop", "missing", "target_edges", "target_order")  # words with commas between them
+_LISTS = ("drop", "missing")  # words with commas between them
 
 
 def _told(config: RunConfig, names: Sequence[str]) -> dict[str, Any]:
@@ -118,19 +117,16 @@ def dealt(config: RunConfig, num_parties: int) -> list[NDArray[np.int64]]:
     pool = simulated_pool(config)
     if pool.party_names:
         return by_party(pool.party_of, pool.party_names, num_parties)
+    name, parameters = config.dealing
     return partition(
         pool.y,
-        name="dirichlet" if config.partitioner == "auto" else config.partitioner,
+        name="dirichlet" if name == "auto" else name,
         num_parties=num_parties,
         seed=config.seed,
         alpha=config.dirichlet_alpha,
-        second_alpha=config.second_dirichlet_alpha,
-        classes_per_party=config.classes_per_party,
-        min_rows=config.min_party_rows,
-        class_order=config.class_order,
         path=config.partition_path,
-        index=config.partition_index,
         rows=pool.rows,
+        **parameters,
     )
 
 

@@ -45,17 +45,13 @@ class FedKTExchange(OneShotVote):
 
     card = CARD
     config: FedKTConfig
+    consistent = True
     told_config: FedKTConfig
 
     @property
     def arrays_per_party(self) -> int:
         """One label array per student."""
         return self.config.students
-
-    @property
-    def consistent(self) -> bool:  # type: ignore[override]
-        """Whether a party counts only where all its students agree."""
-        return self.config.voting == "consistent"
 
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Name the rows teachers are asked about, at level L2."""

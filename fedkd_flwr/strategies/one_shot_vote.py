@@ -57,7 +57,7 @@ class OneShotVote(LabelExchange):
 
     config: OneShotVoteConfig
     takes = ("final_model", "test", "ledger", "budget")
-    consistent = False  # whether a party counts only where all its label arrays agree
+    consistent = False  # whether a party has several label arrays, and counts only where all of them agree
 
     def __init__(
         self,
@@ -137,7 +137,6 @@ class OneShotVote(LabelExchange):
             [answer.labels for answer in answers] or [nobody],
             config=self.config,
             num_classes=self.spec.num_classes,
-            consistent=self.consistent,
         )
         answered, found = self._answers(self.votes, facts, answers, server_round, this)
         found = self.settled(found, facts, answers)
@@ -149,7 +148,8 @@ class OneShotVote(LabelExchange):
         rows = self.queries if self.noise.adds_noise else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
-            way_out = "Lower the threshold, or ask more queries." if self.noise.adds_noise else 'Set voting to "plain".'
+            way_out = "Ask one student per party: fedkt.students-per-party=1."
+            way_out = "Lower the threshold, or ask more queries." if self.noise.adds_noise else way_out
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels

@@ -33,7 +33,10 @@ from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.privatekt import (
+    BUFFER_ROUNDS,
+    BUFFER_STEPS,
     CARD,
+    SELF_TRAINING_SHARE,
     Knowledge,
     KnowledgeBuffer,
     PrivateKTConfig,
@@ -90,7 +93,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             key = self.config.keys()["transfer_rows"]
             raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
         self.global_model, self.test = global_model, checked_test(test, self.public)
-        self.buffer = KnowledgeBuffer(self.config.buffer_rounds)
+        self.buffer = KnowledgeBuffer(BUFFER_ROUNDS)
         self.model = self._fresh("model")
         self.model.initialize()
         self.rows = self._draw(1)
@@ -177,8 +180,8 @@ class PrivateKTExchange(Exchange[PartyLabels]):
     def _taught(self, server_round: int) -> Classifier:
         model = self._fresh("teach", server_round).set_arrays(self.model.arrays())
         held, X = self.buffer.all(), self.public.X
-        model.full_batch_steps(X[held.rows], held.targets, steps=self.config.buffer_steps)
-        if count := round(self.config.self_training_share * len(X)):
+        model.full_batch_steps(X[held.rows], held.targets, steps=BUFFER_STEPS)
+        if count := round(SELF_TRAINING_SHARE * len(X)):
             probs = model.predict_proba(X)
             sure = draw_by_entropy(probs, count, prefer="certain", rng=self.rng("self-training", server_round))
             model.digest(X[sure], probs[sure], epochs=1, loss="cross-entropy")

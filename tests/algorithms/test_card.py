@@ -370,6 +370,17 @@ def test_these_conditions_are_those_that_there_are():
     } <= found
 
 
+def _told(rule, shown):
+    """Return a rule as the page has it beside a default, which tells a number from a whole one, and text from both."""
+    zero, _, rest = rule.rpartition(", or ")
+    rest = rest if zero and f'"{zero}"' == shown else rule
+    if rest in ("text", "true or false"):
+        return ""
+    rest = rest.removeprefix("number ") if not zero else rest.replace("number ", "")
+    rest = rest.removeprefix("whole ") if not zero else rest
+    return re.sub(r">= (\S+) and <= (\S+)", r"\1 to \2", rest)
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_rules_and_defaults_are_those_on_the_generated_page(config):
     """So a rule or a default that is changed by mistake is seen: the page does not change by itself."""
@@ -379,12 +390,16 @@ def test_rules_and_defaults_are_those_on_the_generated_page(config):
         if key == "consensus" and config.section != "fedct":  # they know some of FedCT's rules
             assert config.rule(name) == "auto, majority, median, mean, density-ratio"
         else:
-            assert f"`{key}` | {rule.replace('true or false', 'true, false')} | `{shown}` |" in PAGE, key
+            (line,) = (one for one in PAGE.splitlines() if one.startswith(f"`{key}`"))
+            told = line.partition(": ")[0].removeprefix(f"`{key}`").strip()
+            assert told.startswith(f"`{shown}`" if shown != '""' else ""), key
+            told = told.removeprefix(f"`{shown}`").strip(" ()")
+            assert told == _told(rule, shown), key
 
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
 def test_a_card_is_that_of_the_generated_page(card):
-    rounds = f"{card.default_rounds}{' (its only value)' if card.one_shot else ''}"
+    rounds = f"{card.default_rounds}{' (only)' if card.one_shot else ''}"
     noise = " or ".join({"server": "at the server", "party": "at the party"}[where] for where in card.noise) or "none"
     row = f"`{card.name}` ({card.title}) | {rounds} | {card.sends} | {noise} | {'yes' if card.allowed else 'no'}"
     assert row in PAGE

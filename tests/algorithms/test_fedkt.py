@@ -78,9 +78,7 @@ def test_at_level_l2_a_party_learns_of_two_classes_from_its_own_schema_and_plans
 def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     plain = FedKTConfig(seed=3).resolved(**SIZES)
     assert plain == FedKTConfig(seed=3, students_per_party=2, teachers_per_student=5)
-    noisy = FedKTConfig(**L1, seed=3, num_queries=20, learn_from="counts", delta=1e-3, voting="consistent").resolved(
-        **SIZES
-    )
+    noisy = FedKTConfig(**L1, seed=3, num_queries=20, learn_from="counts", delta=1e-3).resolved(**SIZES)
     assert noisy == FedKTConfig(seed=3, students_per_party=1, teachers_per_student=5)
     assert noisy.privacy == "none"
 
@@ -126,24 +124,9 @@ def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
             "noise must fit level L0, got 'gaussian'. Noise needs fedkt.level=L1 or L2",
         ),
         ({"noise": "laplace", "noise_strength": 1.0}, "noise must fit level L0, got 'laplace'"),
-        (
-            {**L1, "voting": "plain", "students_per_party": 2},
-            "paper.voting must be consistent at L1 with several students, got 'plain'. Use voting \"consistent\"",
-        ),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ConfigError) as caught:
         FedKTConfig(**settings)
     assert message in str(caught.value)
-
-
-def test_plain_voting_is_possible_wherever_a_party_casts_one_vote_or_no_noise_is_on_it():
-    for settings in (
-        {},
-        {"students_per_party": 3},
-        L1,
-        {**L1, "students_per_party": 1},
-        {**L2, "students_per_party": 3},
-    ):
-        assert FedKTConfig(**settings, voting="plain").voting == "plain"

@@ -33,8 +33,8 @@ def _arrays(*parties):
     return [np.array(one, dtype=np.int16) for one in parties]
 
 
-def _tally(answers, *, consistent=True, num_classes=3, config=OneShotVoteConfig, **settings):
-    return tally(answers, config=config(**settings), num_classes=num_classes, consistent=consistent)
+def _tally(answers, *, num_classes=3, config=OneShotVoteConfig, **settings):
+    return tally(answers, config=config(**settings), num_classes=num_classes)
 
 
 # ------------------------------------------------------------------------------------------------ counting
@@ -44,22 +44,18 @@ BLIND = _arrays([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
 
 
 @pytest.mark.parametrize(
-    ("answers", "consistent", "settings", "votes", "discounted"),
+    ("answers", "settings", "votes", "discounted"),
     [
-        (TORN, True, {}, [[8, 0, 0], [0, 4, 0], [0, 4, 4]], 0),  # in half votes
-        (TORN, True, {"one_class_voters": "leave-out"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
-        (TORN, True, {"one_class_voters": "count"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
-        (TORN, False, {}, [[8, 0, 0], [0, 6, 2], [0, 4, 4]], 0),
-        (TORN, False, {"one_class_voters": "count"}, [[4, 0, 0], [0, 3, 1], [0, 2, 2]], 0),
-        (BLIND, True, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
-        (BLIND, False, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
-        (BLIND, True, {"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
-        (BLIND, False, {"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
-        (BLIND, True, {"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], 0),
+        (TORN, {}, [[8, 0, 0], [0, 4, 0], [0, 4, 4]], 0),  # in half votes
+        (TORN, {"one_class_voters": "leave-out"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (TORN, {"one_class_voters": "count"}, [[4, 0, 0], [0, 2, 0], [0, 2, 2]], 0),
+        (BLIND, {}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 2),
+        (BLIND, {"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 2),
+        (BLIND, {"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], 0),
     ],
 )
-def test_votes_by_hand(answers, consistent, settings, votes, discounted):
-    found, facts = _tally(answers, consistent=consistent, **settings)
+def test_votes_by_hand(answers, settings, votes, discounted):
+    found, facts = _tally(answers, **settings)
     assert found.tolist() == votes
     assert found.dtype == np.int32
     assert facts.discounted == discounted
@@ -67,7 +63,6 @@ def test_votes_by_hand(answers, consistent, settings, votes, discounted):
 
 def test_only_counted_parties_give_a_class_each_of_them_once():
     assert _tally(TORN)[1].class_voters.tolist() == [2, 1, 1]  # the first party's students dispute class 1
-    assert _tally(TORN, consistent=False)[1].class_voters.tolist() == [2, 2, 1]  # parties, not students
     assert _tally(BLIND)[1].class_voters.tolist() == [3, 1, 1]
     assert _tally(BLIND, one_class_voters="leave-out")[1].class_voters.tolist() == [1, 1, 1]
     one = _tally(_arrays([[0, 1], [0, 0]]), num_classes=2)[1]
@@ -93,35 +88,31 @@ everybody = st.lists(students, min_size=1, max_size=5)
 counting = st.sampled_from([{}, {"one_class_voters": "leave-out"}, {"one_class_voters": "count"}])
 
 
-@given(parties=everybody, settings=counting, consistent=st.booleans(), seed=st.integers(0, 50))
-def test_the_order_of_parties_changes_nothing(parties, settings, consistent, seed):
+@given(parties=everybody, settings=counting, seed=st.integers(0, 50))
+def test_the_order_of_parties_changes_nothing(parties, settings, seed):
     order = np.random.default_rng(seed).permutation(len(parties))
     answers = _arrays(*parties)
-    votes, facts = _tally(answers, consistent=consistent, **settings)
-    other, same = _tally([answers[i] for i in order], consistent=consistent, **settings)
+    votes, facts = _tally(answers, **settings)
+    other, same = _tally([answers[i] for i in order], **settings)
     assert votes.tolist() == other.tolist()
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
 
 
-@given(parties=everybody, settings=counting, consistent=st.booleans(), order=st.permutations(range(3)))
-def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, settings, consistent, order):
+@given(parties=everybody, settings=counting, order=st.permutations(range(3)))
+def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, settings, order):
     renamed = np.array([*order, ABSTAIN])  # index -1 is ABSTAIN's
-    votes, facts = _tally(_arrays(*parties), consistent=consistent, **settings)
-    other, same = _tally(
-        [renamed[one].astype(np.int16) for one in _arrays(*parties)], consistent=consistent, **settings
-    )
+    votes, facts = _tally(_arrays(*parties), **settings)
+    other, same = _tally([renamed[one].astype(np.int16) for one in _arrays(*parties)], **settings)
     assert other[:, list(order)].tolist() == votes.tolist()
     assert same.class_voters[list(order)].tolist() == facts.class_voters.tolist()
 
 
 @given(parties=everybody)
-def test_a_plain_vote_counts_every_label_that_is_one(parties):
-    votes, _ = _tally(_arrays(*parties), consistent=False, one_class_voters="count")
-    cast = np.array(parties) != ABSTAIN
-    assert votes.sum(axis=1).tolist() == cast.sum(axis=(0, 1)).tolist()
-    agreed, _ = _tally(_arrays(*parties), consistent=True, one_class_voters="count")
-    assert (agreed <= votes).all()
-    assert set(np.unique(agreed % 2)) == {0}  # two students: two votes or none
+def test_two_students_cast_two_votes_or_none(parties):
+    votes, _ = _tally(_arrays(*parties), one_class_voters="count")
+    agreed = (np.array(parties)[:, 0] == np.array(parties)[:, 1]) & (np.array(parties)[:, 0] != ABSTAIN)
+    assert votes.sum(axis=1).tolist() == (2 * agreed.sum(axis=0)).tolist()
+    assert set(np.unique(votes % 2)) <= {0}
 
 
 # ------------------------------------------------------------------------------------------------ the winners

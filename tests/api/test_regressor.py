@@ -25,7 +25,7 @@ FAST = FederatedRegressor(DecisionTreeRegressor(max_depth=5, random_state=0), n_
 def done(tmp_path_factory):
     """Return a run of three parties whose label is a number."""
     return fk.simulate(
-        ROWS[100:], label="price", parties=3, test=TEST, target="number", target_bins=12, target_unit="EUR",
+        ROWS[100:], label="price", parties=3, test=TEST, target="number(bins=12, unit='EUR')",
         model=DecisionTreeRegressor(max_depth=6, random_state=0), algorithm="pate", progress=False,
         output_dir=tmp_path_factory.mktemp("runs"),
     )  # fmt: skip
@@ -88,10 +88,10 @@ def test_grades_are_answered_by_the_middle_grade_and_measured_by_their_distance(
 
 def test_a_run_with_noise_needs_bounds_that_are_public(tmp_path):
     noisy = {"algorithm": "pate", "noise": "gaussian", "epsilon": 5.0, "parties": 3, "output_dir": tmp_path}
-    with pytest.raises(ConfigError, match="target-edges must be given with noise"):
+    with pytest.raises(ConfigError, match="target must have edges with noise"):
         fk.simulate(ROWS, label="price", target="number", **noisy)
     with pytest.raises(ConfigError, match="must be auto with noise at the server, got 'median'"):
-        fk.simulate(ROWS, label="price", target="number", target_edges="0,500,1300", consensus="median", **noisy)
+        fk.simulate(ROWS, label="price", target="number(edges=[0, 500, 1300])", consensus="median", **noisy)
 
 
 def test_groups_are_the_parties_and_clones_are_alike():

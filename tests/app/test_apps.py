@@ -153,7 +153,7 @@ def test_a_simulation_keeps_the_parties_models_and_nothing_else_of_them(tmp_path
 
 
 def test_the_same_seed_gives_the_same_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 2}
+    config = {**FAST, "partitioner": "dirichlet(min_rows=2)"}
     first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
     assert _comparable(first) == _comparable(second)
 
@@ -244,7 +244,7 @@ def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, s
 
 
 def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet", "paper.min-party-rows": 500}
+    config = {**FAST, "partitioner": "dirichlet(min_rows=500)"}
     _failed(tmp_path, DataError, "500", config)
 
 

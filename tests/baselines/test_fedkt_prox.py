@@ -116,7 +116,6 @@ SIZES = {"num_public": 60, "num_classes": 3}
 def test_each_setting_stands_where_its_own_algorithm_has_it():
     assert FedKTProxConfig.keys() == {**FedKTConfig.keys(), **FedProxConfig.keys()}
     assert FedKTProxConfig.keys()["proximal_mu"] == "fedprox.proximal-mu"
-    assert FedKTProxConfig.keys()["voting"] == "paper.voting"
 
 
 def test_the_parts_are_told_apart():
@@ -125,12 +124,11 @@ def test_the_parts_are_told_apart():
         node_deadline_s=9.0,
         ties="lowest",
         students_per_party=3,
-        voting="plain",
         local_epochs=2,
         proximal_mu=0.5,
     )
     assert config.first == FedKTConfig(
-        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, voting="plain", party_models=False
+        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, party_models=False
     )
     assert type(config.first) is FedKTConfig
 

@@ -11,14 +11,14 @@ def test_the_few_come_first_and_all_are_told_of(fedkd):
     done = fedkd("settings")
     assert "\nnum-rounds = " in done.out
     assert "round-timeout-s" in done.out
-    assert "min-party-rows" not in done.out
+    assert "solo-epochs" not in done.out
     assert done.err.startswith("24 of ")
-    assert "paper.min-party-rows = 10" in fedkd("settings", "--all").out
+    assert "paper.initial-epochs = 20" in fedkd("settings", "--all").out
 
 
 def test_a_word_is_found_in_names_and_meanings(fedkd):
     keys = {row["key"] for row in json.loads(fedkd("settings", "--search", "dirichlet", "--json").out)}
-    assert {"dirichlet-alpha", "paper.second-dirichlet-alpha"} <= keys
+    assert {"dirichlet-alpha", "partitioner"} <= keys
     assert fedkd("settings", "--search", "xyzzy").code == 2
 
 

@@ -90,17 +90,16 @@ TWICE = {"public": [1], "test": [1]}
         ({"num_test": -1}, "num-test must be a whole number >= 0, got -1"),
         ({"name": "iris"}, r"dataset must be one of digits, .*fashion-mnist.*, got 'iris'"),
         (
-            {"public_from": "test"},
-            r"paper\.public-from must be 'train', or 'test' for a set with an official test file",
+            {"name": "digits(public_from='test')"},
+            r"public_from must be 'train', or 'test' for a set with an official test file",
         ),
         (
             {"name": "synthetic(features=2, classes=5)"},
             "features of synthetic must place 5 classes apart, got 2",
         ),
         ({"name": "synthetic(classes=1)"}, "classes of synthetic must be a whole number >= 2"),
-        ({"name": "synthetic(columns=4)"}, "must be rows, features or classes of synthetic, got 'columns'"),
+        ({"name": "synthetic(columns=4)"}, "parameter of synthetic must be rows, features or classes, got 'columns'"),
         ({"name": "synthetic(rows=10, classes=4)"}, "rows of synthetic must be >= 16 for 4 classes, got 10"),
-        ({"name": "digits", "output_classes": "joint"}, "paper.output-classes must be private for 'digits'"),
     ],
 )
 def test_an_impossible_split_is_refused(settings, message):

@@ -31,7 +31,7 @@ def tiny_mnist(tmp_path):
 def test_public_rows_come_from_train_or_half_the_official_test_file(tiny_mnist):
     from_train = load_pool("mnist", seed=0, data_root=tiny_mnist)
     check_pool(from_train, 30, 10, 20, 784)
-    from_test = load_pool("mnist", seed=0, data_root=tiny_mnist, public_from="test", num_private=35)
+    from_test = load_pool("mnist(public_from='test')", seed=0, data_root=tiny_mnist, num_private=35)
     check_pool(from_test, 35, 10, 10, 784)
     together = np.concatenate([from_test.public.X, from_test.X_test])
     assert sorted(np.rint(together[:, 0] * 255)) == list(range(20))
@@ -124,15 +124,6 @@ def test_private_rows_are_six_letters_and_public_rows_digits_with_labels_of_thei
     assert (pool.public.labels.num_classes, pool.public.labels.of_schema) == (10, False)
 
 
-def test_in_the_joint_label_space_digits_come_first_and_are_the_truth(root):
-    pool = load_pool("mnist-emnist", seed=1, data_root=root, output_classes="joint")
-    assert pool.public.schema.classes == (*"0123456789", *"abcdef")
-    assert set(pool.y) == set(range(10, 16)) == set(pool.y_test)
-    assert np.array_equal(np.rint(pool.X[:, 0] * 255), pool.y - 9)
-    assert np.array_equal(pool.public.labels.y, pool.public.y)
-    assert (pool.public.labels.num_classes, pool.public.labels.of_schema) == (16, True)
-
-
 def test_rows_are_drawn_or_named_in_each_of_their_own_files(root):
     pool = load_pool("mnist-emnist", seed=1, data_root=root, num_public=7, num_private=5, num_test=3)
     assert (pool.public.num_rows, len(pool.public.labels.y), len(pool.y), len(pool.y_test)) == (7, 7, 5, 3)
@@ -145,8 +136,7 @@ def test_rows_are_drawn_or_named_in_each_of_their_own_files(root):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"output_classes": "both"}, ConfigError, "paper.output-classes must be one of private, joint, got 'both'"),
-        ({"public_from": "test"}, ConfigError, "paper.public-from must be"),
+        ({"name": "mnist-emnist(public_from='test')"}, ConfigError, "public_from must be"),
         ({"num_public": 61}, DataError, "be at most the 60 public rows"),
         ({"rows": {"public": np.array([60]), "test": np.array([0])}}, DataError, "row numbers below 60"),
     ],
@@ -176,7 +166,7 @@ def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
         ("mushroom", {"num_test": 1625, "num_public": 4000, "num_private": 2499}, (2499, 4000, 1625), 0.99),
         ("heart", {}, (460, 230, 230), 0.75),
         ("wine-type", {"num_test": 1059, "num_public": 4100, "num_private": 136}, (136, 4100, 1059), 0.95),
-        ("mnist", {"public_from": "test", "num_public": 5000, "num_private": 50000}, (50000, 5000, 5000), None),
+        ("mnist(public_from='test')", {"num_public": 5000, "num_private": 50000}, (50000, 5000, 5000), None),
         ("fashion-mnist", {"num_public": 50000, "num_private": 10000}, (10000, 50000, 10000), None),
         ("emnist-letters", {"num_private": 5000, "num_public": 1000}, (5000, 1000, 20800), None),
         ("cifar100", {}, (2250, 750, 600), None),

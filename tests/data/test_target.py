@@ -6,16 +6,16 @@ import pytest
 
 from fedkd_flwr.data.look import look
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.rules import Rules
+from fedkd_flwr.data.rules import Rules, read_target
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.sources import read_user_table
 from fedkd_flwr.data.tables import load_public, load_usable_rows
 from fedkd_flwr.data.write_schema import look_at_file
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels.target import Target, bins_at
 
 AGES = pd.DataFrame({"bmi": np.linspace(18, 40, 60), "age": np.linspace(20, 79, 60).astype(int)})
-NUMBER = Rules(target="number", target_edges=("0", "40", "60", "100"), target_unit="years")
+NUMBER = Rules(target="number(edges=[0, 40, 60, 100], unit='years')")
 
 
 def test_many_numbers_are_asked_about_with_a_command_for_each_answer():
@@ -43,7 +43,7 @@ def test_bounds_make_bins_named_by_them_and_quantiles_are_said_to_be_of_the_tabl
 
 
 def test_rows_outside_all_bounds_are_counted_and_belong_to_the_nearest():
-    found = look(AGES, label="age", rules=Rules(target="number", target_edges=("30", "40", "60", "70")))
+    found = look(AGES, label="age", rules=Rules(target="number(edges=[30, 40, 60, 70])"))
     note = next(one for one in found.notes if one.name == "age")
     assert "outside all belong to the nearest" in note.note
     assert found.target.encode(np.array([1.0, 99.0])).tolist() == [0, 2]
@@ -53,23 +53,40 @@ def test_grades_keep_their_order_and_stand_for_their_numbers_or_places():
     found = look(AGES.assign(age=AGES.age % 3 + 3), label="age", rules=Rules(target="grades"))
     assert (found.classes, found.target.values) == (("3", "4", "5"), (3.0, 4.0, 5.0))
     words = AGES.assign(age=np.array(["mild", "severe", "moderate"])[AGES.age % 3])
-    order = Rules(target="grades", target_order=("mild", "moderate", "severe"))
+    order = Rules(target="grades(order=['mild', 'moderate', 'severe'])")
     assert look(words, label="age", rules=order).target.values == (1.0, 2.0, 3.0)
-    with pytest.raises(DataError, match="grades without target-order must be numbers"):
+    with pytest.raises(DataError, match="grades without an order must be numbers"):
         look(words, label="age", rules=Rules(target="grades"))
-    with pytest.raises(DataError, match=r"only the grades of target-order.*'severe'"):
-        look(words, label="age", rules=Rules(target="grades", target_order=("mild", "moderate")))
+    with pytest.raises(DataError, match=r"only the grades of its order.*'severe'"):
+        look(words, label="age", rules=Rules(target="grades(order=['mild', 'moderate'])"))
 
 
-@pytest.mark.parametrize("rules", [Rules(target="number", target_edges=("a", "b")), Rules(target="number")])
-def test_what_is_no_number_is_refused_by_name(rules):
-    with pytest.raises(DataError, match=r"target-edges must be numbers|column 'age' must hold numbers"):
-        look(AGES.assign(age="old"), label="age", rules=rules)
+def test_what_is_no_number_is_refused_by_name():
+    with pytest.raises(DataError, match="column 'age' must hold numbers"):
+        look(AGES.assign(age="old"), label="age", rules=Rules(target="number"))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("numbers", "target must be classes, grades or number, got 'numbers'"),
+        ("number(edge=[1])", "parameter of target number must be bins or edges or unit, got 'edge'"),
+        ("classes(bins=3)", "parameter of target classes must not be given, got 'bins'"),
+        ("number(bins=1)", "bins of target must be a whole number within 2..100, got 1"),
+        ("number(edges=['a'])", "edges of target must be numbers"),
+        ("number(edges=7)", "edges of target must be a list, got 7"),
+        ("grades(order='mild')", "order of target must be a list, got 'mild'"),
+        ("grades(unit=3)", "unit of target must be text in quotes, got 3"),
+    ],
+)
+def test_a_word_for_the_label_that_cannot_be_read_is_refused(word, message):
+    with pytest.raises(ConfigError, match=message):
+        read_target(word)
 
 
 def test_a_schema_with_a_target_survives_its_file_and_bounds_alone_are_enough():
     schema = Schema(
-        columns=(Column(name="bmi", kind="numeric"),), classes=NUMBER.target_edges[1:], label="age",
+        columns=(Column(name="bmi", kind="numeric"),), classes=("40", "60", "100"), label="age",
         target=bins_at([0, 40, 60, 100], unit="years"),
     )  # fmt: skip
     assert Schema.from_toml(schema.to_toml()) == schema

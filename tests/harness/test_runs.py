@@ -84,12 +84,12 @@ def test_equal_settings_share_a_run_wherever_the_data_lie():
 
 
 def test_seeds_are_fresh_unless_asked_otherwise_and_varied_values_come_in_turn():
-    row = Row(name="a", run="fedkt-adult", vary={"paper.partition-index": [0, 4]}, minutes=1)
+    row = Row(name="a", run="fedkt-adult", vary={"partitioner": ["file", "file(index=4)"]}, minutes=1)
     jobs = plan(_table(row, seeds=3), ROOT)
-    assert [(job.seed, job.settings["paper.partition-index"]) for job in jobs] == [
-        (FRESH, 0),
-        (FRESH + 1, 4),
-        (FRESH + 2, 0),
+    assert [(job.seed, job.settings["partitioner"]) for job in jobs] == [
+        (FRESH, "file"),
+        (FRESH + 1, "file(index=4)"),
+        (FRESH + 2, "file"),
     ]
     assert "may have been chosen" in seeds_note([1, 2])
     table = _table(_row(), Row(name="long", run="fedct-digits-iid-auto", minutes=20, seeds=1), seeds=2)

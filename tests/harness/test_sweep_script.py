@@ -124,8 +124,8 @@ def test_every_setting_that_adds_noise_is_known_to_it(script):
 def test_settings_are_read_by_the_keys_that_flower_gives_them(script, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('seed = 2\ndata-root = "/a"\n[fedkt]\nlevel = "L1"\n', encoding="utf-8")
-    read = script.simulate.configuration(path, str(tmp_path), "", ['paper.voting="plain"', "seed=3"])
-    assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "paper.voting": "plain"}
+    read = script.simulate.configuration(path, str(tmp_path), "", ['paper.ties="lowest"', "seed=3"])
+    assert read == {"seed": 3, "data-root": str(tmp_path), "fedkt.level": "L1", "paper.ties": "lowest"}
 
 
 def test_a_run_without_a_claim_or_an_accuracy_ends_the_sweep_and_names_itself(script):

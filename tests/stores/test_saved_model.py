@@ -38,7 +38,7 @@ SETTINGS = {
     "fedkt": {"model": "decision-tree", "num-rounds": 1, "fedkt.teachers-per-student": 2},
     "pate": {"model": "decision-tree", "num-rounds": 1},
     "noisy-sums": {"model": "decision-tree", "num-rounds": 1, "paper.noise-strength": 2.0},
-    "privatekt": {**NET, "num-rounds": 2, "paper.buffer-steps": 1},
+    "privatekt": {**NET, "num-rounds": 2},
     "fedmd": SCORES,
     "fedavg": {**NET, "num-rounds": 1, "local-epochs": 1},
     "fedxgb-bagging": {"model": "xgboost", "num-rounds": 1},

@@ -82,7 +82,7 @@ def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(sett
 
 def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = fedkt(public=public_set(2))
-    with pytest.raises(ConfigError, match='Set voting to "plain"'):
+    with pytest.raises(ConfigError, match="one student per party"):
         strategy.exchange.combine(1, _answers([[0, 1], [1, 0]]), _this())
 
 
@@ -137,7 +137,7 @@ def test_the_final_model_learns_probabilities_where_density_ratios_are_counted_a
         answers.append(PartyLabels(party=str(k), labels=np.full((2, 60), k, np.int16), beside=beside))
 
     def combined(consensus):
-        config = FedKTConfig(seed=1, nodes_stable_s=1e-6, consensus=consensus, voting="plain")
+        config = FedKTConfig(seed=1, nodes_stable_s=1e-6, consensus=consensus)
         exchange = FedKT(config=config, public=public_set(), final_model=_bells).exchange
         exchange.combine(1, answers, _this())
         return exchange

@@ -30,9 +30,8 @@ def doctor(
 ) -> int:
     """Look whether a silo or a server is ready.
 
-    It says what was found, and what to do. A silo is told by its node config (data-path, party), a server by a run's
-    settings, as `fedkd server run` takes them. Nothing is sent, charged or kept.
-    Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
+    A silo is told by its node config (data-path, party), a server by a run's settings, as `fedkd server run` takes
+    them. Nothing is sent, charged or kept. Ends with 0 if all is ready, 1 with warnings, 3 if not ready.
 
     Examples
     --------

@@ -72,8 +72,8 @@ def approve(
 ) -> None:
     """Let a reply that waits leave.
 
-    These very bytes leave, and no others. Without --digest it is the reply that waits now, which may be another one
-    than that you have looked at: a node that was started again computes its answer anew.
+    These very bytes leave, and no others. Without --digest it is the reply that waits now, perhaps another than you
+    looked at: a node that was started again computes its answer anew.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def verify(
 ) -> int:
     """Check that an egress log is whole.
 
-    No line was altered, removed, added or put in another order; its head is printed. Keep the head where nobody who can
-    write to the log can change it, and give it with --head next time: whoever can rewrite both of the log's files can
-    make a whole one, and only a head kept elsewhere shows that. Exit code 1: it does not hold.
+    No line was altered, removed, added or put in another order; its head is printed. Keep the head where nobody who
+    can write to the log can change it, and give it with --head next time: who can rewrite both of the log's files
+    can make a whole one, and only the head shows that. Exit code 1: it does not hold.
 
     Examples
     --------

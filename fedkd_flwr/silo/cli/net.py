@@ -24,9 +24,8 @@ def net(
 ) -> int:
     """Run a federation of several silos here.
 
-    It is a SuperLink with TLS, and silos with keys, files and rules of their own. It stays until Ctrl-C, and then takes
-    everything away, except the results of runs. Silos answer the app as it is when they start; after a change to its
-    code, start again.
+    It is a SuperLink with TLS, and silos with keys, files and rules of their own. It stays until Ctrl-C, and then
+    takes everything away, except the results of runs. After a change to your app's code, start again.
 
     Examples
     --------
