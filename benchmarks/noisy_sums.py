@@ -12,7 +12,8 @@ would take them from a code book. What a file already holds of a seed is passed 
 - ``rows``: each party's model labels the public rows, votes are counted as the package counts them, and a model of the
   same kind learns them (``server``: PATE, that is FedKT with one teacher and no student); then each party's model
   learns them beside its own rows (``parties``: one round of FedCT; the mean over the parties). Public rows are the data
-  set's own, or as many drawn ones. Computed without Flower.
+  set's own, or as many drawn ones. As in the package models answer test rows for the federation's class shares: those
+  of the consensus, for drawn rows those of the release. Computed without Flower.
 
 - ``tree``: as ``rows``, drawn so that each column follows another one and the class. Which one it follows is the tree
   that Chow and Liu's algorithm finds on the private rows *without* noise, which no release may use: what a tree chosen
@@ -38,7 +39,7 @@ from sklearn.metrics import mutual_info_score
 
 import fedkd_flwr as fk
 from fedkd_flwr.algorithms.exchange import tally
-from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, draw
+from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, draw, shares_of_sums
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig
 from fedkd_flwr.data.bins import Bins, bin_rows
 from fedkd_flwr.data.columns import column_texts, sorted_texts
@@ -48,6 +49,8 @@ from fedkd_flwr.data.published import read_published
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.shift import find_shift
 from fedkd_flwr.labels import majority
+from fedkd_flwr.labels.priors import class_shares
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.models.zoo import make_model
 
 PARTIES, PUBLIC = 20, 2000
@@ -147,13 +150,14 @@ class Federation:
             labels = done.predict(self.test).to_numpy()
         return {"final model": self._accuracy(labels), "claimed": claim["epsilon"]}
 
-    def drawn(self, epsilon: float) -> pd.DataFrame:
-        """Return public rows drawn from one release."""
+    def drawn(self, epsilon: float) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return public rows drawn from one release, and the class shares that it tells."""
         public = make_public_set(bin_rows(self.schema), self.schema)
         config = NoisySumsConfig(epsilon=epsilon).resolved(num_public=1, num_classes=2, num_rounds=1)
         bins, answers = self.released(public, config)
-        rng = np.random.default_rng(self.seed)
-        return bins.rows(draw(np.sum(answers, axis=0), bins.sizes, PUBLIC, rng=rng)[0], rng=rng)
+        rng, sums = np.random.default_rng(self.seed), np.sum(answers, axis=0)
+        table = bins.rows(draw(sums, bins.sizes, PUBLIC, rng=rng)[0], rng=rng)
+        return table, class_shares(PUBLIC * shares_of_sums(sums, bins.sizes))
 
     def drawn_from_tree(self, epsilon: float) -> pd.DataFrame:
         """Return public rows drawn from one release of pairs of columns."""
@@ -179,8 +183,8 @@ class Federation:
             drawn[:, child] = (rng.random(PUBLIC)[:, None] >= above).sum(axis=1)
         return bins.rows(drawn, rng=rng)
 
-    def votes(self, table: pd.DataFrame, kind: str) -> dict[str, float]:
-        """Return how good models are that learnt the parties' votes on these public rows."""
+    def votes(self, table: pd.DataFrame, kind: str, shares: np.ndarray | None = None) -> dict[str, float]:
+        """Return how good models are that learnt the parties' votes on these public rows; ``shares``: of a release."""
         public = make_public_set(table, self.schema)
         X, X_test = public.features(self.private), public.features(self.test)
         size = {"num_classes": public.num_classes, "num_features": public.num_features}
@@ -192,15 +196,21 @@ class Federation:
         votes, _ = tally(answers, config=OneShotVoteConfig(), num_classes=public.num_classes)
         labels = majority(votes, ties="random", rng=np.random.default_rng(self.seed))
         known = labels >= 0
-        server = fitted(public.X[known], labels[known])
-        each = [
-            fitted(np.vstack([X[p], public.X[known]]), np.append(self.y[p], labels[known])).predict(X_test)
-            for p in self.parts[::4]  # every fourth party's: the mean of five
+        shares = class_shares(np.bincount(labels[known])) if shares is None else shares
+
+        def answers_of(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+            model = fitted(X, y)
+            model.shares = {"taught": class_shares(np.bincount(y, minlength=size["num_classes"]))}
+            return Answering(model, shares).predict(X_test)
+
+        server = answers_of(public.X[known], labels[known])
+        each = [  # every fourth party's: the mean of five
+            answers_of(np.vstack([X[p], public.X[known]]), np.append(self.y[p], labels[known])) for p in self.parts[::4]
         ]
         shift = find_shift(X, public.X, rng=np.random.default_rng(self.seed))
         return {
-            "server": self._accuracy(server.predict(X_test)),
-            "server, balanced": self._balanced(server.predict(X_test)),
+            "server": self._accuracy(server),
+            "server, balanced": self._balanced(server),
             "parties": float(np.mean([self._accuracy(one) for one in each])),
             "parties, balanced": float(np.mean([self._balanced(one) for one in each])),
             "auc": shift.auc,
@@ -241,12 +251,13 @@ def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) ->
         return
     if what == "tree":
         for epsilon in (0.5, 1.0, 2.0):
-            for way, rows in (("tree", made.drawn_from_tree(epsilon)), ("star", made.drawn(epsilon))):
-                yield {**at, "model": models[0], "drawn at": epsilon, "way": way, **made.votes(rows, models[0])}
+            star, shares = made.drawn(epsilon)
+            for way, rows in (("tree", made.drawn_from_tree(epsilon)), ("star", star)):
+                yield {**at, "model": models[0], "drawn at": epsilon, "way": way, **made.votes(rows, models[0], shares)}
         return
-    for epsilon, table in ((0.0, made.own), (0.5, made.drawn(0.5)), (1.0, made.drawn(1.0))):
+    for epsilon, table, shares in ((0.0, made.own, None), (0.5, *made.drawn(0.5)), (1.0, *made.drawn(1.0))):
         for kind in models:
-            yield {**at, "model": kind, "drawn at": epsilon, **made.votes(table, kind)}
+            yield {**at, "model": kind, "drawn at": epsilon, **made.votes(table, kind, shares)}
 
 
 def main() -> None:
