@@ -14,7 +14,7 @@ LIMITS = {
     "algorithms": 2_321,
     "api": 1_054,
     "app": 3_740,
-    "audit": 833,
+    "audit": 863,
     "baselines": 1_980,
     "checks": 176,
     "cli": 1_447,
