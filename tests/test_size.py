@@ -15,7 +15,7 @@ LIMITS = {
     "api": 1_054,
     "app": 3_740,
     "audit": 863,
-    "baselines": 1_980,
+    "baselines": 2_130,
     "checks": 176,
     "cli": 1_447,
     "clients": 3_448,
