@@ -154,7 +154,7 @@ class Probabilities(ConsensusRule):
         shares = class_shares(counts.sum(axis=0))
         probs = joined(likelihoods, counts, shares)
         public_shares = mixture(probs / shares, shares)
-        # what models that are sure of nothing say is most likely with a class or two alone: their labels must differ too
+        # what models say that are sure of nothing is most likely with a class or two alone: labels must differ too
         labelled = np.eye(len(shares))[probs.argmax(axis=1)].mean(axis=0)
         differ = min(np.abs(found - shares).sum() / 2 for found in (public_shares, labelled))
         if config.weighs_by_trust and differ > _OTHER_SHARES:
