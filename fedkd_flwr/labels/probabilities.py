@@ -142,8 +142,9 @@ class Probabilities(ConsensusRule):
             shares = class_shares(counts.sum(axis=0))
             heard = [(one * shares).argmax(axis=1).astype(np.int16) for one in likelihoods]
             trusts = label_trusts(heard, num_classes=len(shares))
-        if trusts is not None:  # who gives one class to all rows cannot be judged, and tells nothing but its counts
-            counts *= np.where([is_informative(one) for one in heard], trusts, 1.0)[:, None]
+        if trusts is not None:  # who gives one class to all rows cannot be judged, so it weighs no more than most
+            usual = np.minimum(1.0, np.median(sizes) / np.maximum(counts.sum(axis=1), 1.0))
+            counts *= np.where([is_informative(one) for one in heard], trusts, usual)[:, None]
         vote = DensityVote(num_public=len(ballot.votes), num_classes=counts.shape[1], robust=config.robust_sum)
         for one in said.values():
             if "ratios" in one:
