@@ -1,6 +1,7 @@
 """Three of ten parties lie: every attack against every rule of the vote, with trust (the default) and without.
 
     python benchmarks/liars.py --data-root /data --seeds 401 402 403 --cache answers --out benchmarks/results/liars.json
+    python benchmarks/liars.py --probabilities --data-root /data --out benchmarks/results/liars-probabilities.json
 
 Ten parties are trained once for each data set, skew and seed, as FedKT's and FedCT's clients train them; then three of
 them lie in what they would send, all in the same way:
@@ -26,6 +27,11 @@ count or are right less often than chance.
 With two classes, *tell apart* is how many of the seven honest parties label them with a balanced accuracy of .6 or
 more. Where that is three or fewer, the same labels could come from a federation whose classes are the other way round,
 with these as its liars: no rule that sees labels alone is right in both.
+
+With ``--probabilities`` ten parties send probabilities (``send=probabilities``, FedCT's first round), and none, one or
+two of them lie: ``flip`` moves what it says of each class to the next, ``target`` is sure of one class everywhere, and
+both claim a thousand times their rows. *Labels* are what the same answers give as labels, by FedCT's majority with
+trust.
 """
 
 from __future__ import annotations
@@ -51,6 +57,7 @@ from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.labels import ABSTAIN, Ballot, ratio_bits
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
+from fedkd_flwr.labels.probabilities import BITS, Probabilities
 from fedkd_flwr.models.known_rows import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
@@ -118,7 +125,8 @@ def answers_of(data: str, skew: str, seed: int, root: str, cache: Path | None) -
         for i in range(PARTIES):
             client = make_client(config, parse_node_config({"partition-id": i, "num-partitions": PARTIES}), "liars")
             own = derive_seed(seed, client.party.name)
-            visit = Instruction(server_round=1, config=asked, ratios=algorithm == "fedkt", party_seed=own)
+            rule = "density-ratio" if algorithm == "fedkt" else ""
+            visit = Instruction(server_round=1, config=asked, rule=rule, party_seed=own)
             values = client.learn(visit).values
             if algorithm == "fedct":
                 found["labels"].append(values["labels"][0])
@@ -273,6 +281,71 @@ def measured(data: str, skew: str, seed: int, root: str, cache: Path | None) -> 
     return found
 
 
+# ---------------------------------------------------------------- probabilities
+
+
+def said_of(data: str, skew: str, seed: int, root: str) -> list[dict[str, NDArray[Any]]]:
+    """Return what each honest party sends where probabilities are asked for."""
+    config, asked = run_config("fedct", data, skew, seed, root), FedCTConfig(seed=seed, send="probabilities")
+    said = []
+    for i in range(PARTIES):
+        client = make_client(config, parse_node_config({"partition-id": i, "num-partitions": PARTIES}), "liars")
+        own = derive_seed(seed, client.party.name)
+        visit = Instruction(server_round=1, config=asked, rule="probabilities", party_seed=own)
+        said.append(dict(client.learn(visit).values))
+    return said
+
+
+def lied_probabilities(said: dict[str, NDArray[Any]], attack: str, target: int) -> dict[str, NDArray[Any]]:
+    """Return what a liar sends in the place of this."""
+    probs, counts = said["probs"], 1000 * (said["class-counts"] + 1)
+    if attack == "flip":
+        found = {name: np.roll(said[name], 1, axis=1) for name in ("probs", "ratios") if name in said}
+        return {**said, **found, "class-counts": np.roll(counts, 1), "labels": (said["labels"] + 1) % probs.shape[1]}
+    sure = np.zeros_like(probs)
+    sure[:, target] = 2**BITS - 1
+    return {**said, "probs": sure, "class-counts": counts, "labels": np.full_like(said["labels"], target)}
+
+
+def measured_probabilities(data: str, skew: str, seed: int, root: str) -> dict[str, Any]:
+    """Return, by attack and number of liars, the share of public rows that each rule labels right."""
+    honest = said_of(data, skew, seed, root)
+    truth, rng = simulated_pool(run_config("fedct", data, skew, seed, root)).public.y, np.random.default_rng(seed)
+    num_classes = honest[0]["probs"].shape[1]
+    order, target = rng.permutation(PARTIES), 1 if num_classes == 2 else int(rng.integers(num_classes))
+    found: dict[str, Any] = {}
+    for attack, liars in (("none", 0), *((a, n) for a in ("flip", "target") for n in (1, 2))):
+        said = list(honest)
+        for k in order[:liars]:
+            said[k] = lied_probabilities(said[k], attack, target)
+        labels = [one["labels"][0] for one in said]
+        votes = np.zeros((len(truth), num_classes), dtype=np.int64)
+        ballot = Ballot(
+            parties=[str(i) for i in range(PARTIES)],
+            labels=[one[None] for one in labels],
+            votes=votes,
+            true_votes=votes,
+            num_votes=PARTIES,
+            counted=[True] * PARTIES,
+            beside={str(i): {k: v for k, v in one.items() if k != "labels"} for i, one in enumerate(said)},
+            last=True,
+        )
+        one = {}
+        for robust in ("auto", "none"):
+            config = FedCTConfig(send="probabilities", distrust=robust)  # type: ignore[arg-type]
+            made = Probabilities().combine(ballot, config=config, rng=np.random.default_rng(seed))
+            one[f"probabilities, trust {robust}"] = float((made.labels == truth).mean())
+            if made.trusts is not None:
+                doubted = {int(name) for name, trust in made.trusts.items() if trust < DOUBTED}
+                one["liars named"] = len(doubted & set(order[:liars].tolist()))
+                one["honest named"] = len(doubted) - one["liars named"]
+        config = FedCTConfig(consensus="majority")
+        made = fedct.aggregate(labels, config=config, num_classes=num_classes, rng=np.random.default_rng(seed))[0]
+        one["labels, trust auto"] = float((made.labels == truth).mean())
+        found[f"{attack}, {liars}"] = one
+    return found
+
+
 def table(found: dict[str, Any]) -> str:
     """Return the means over seeds as a Markdown table: right with trust / without / the seven honest alone.
 
@@ -297,6 +370,7 @@ def table(found: dict[str, Any]) -> str:
 def main() -> None:
     """Parse the command line, train or read the answers, lie, and tabulate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--probabilities", action="store_true", help="parties send probabilities, up to two lie")
     parser.add_argument("--data-root", required=True, help="folder of the data sets")
     parser.add_argument("--data", nargs="+", default=list(SIZES))
     parser.add_argument("--skews", nargs="+", default=list(SKEWS))
@@ -310,13 +384,18 @@ def main() -> None:
     for data in options.data:
         for skew in options.skews:
             for seed in options.seeds:
-                one = measured(data, skew, seed, options.data_root, options.cache)
+                one = (
+                    measured_probabilities(data, skew, seed, options.data_root)
+                    if options.probabilities
+                    else measured(data, skew, seed, options.data_root, options.cache)
+                )
                 found.setdefault(f"{data}, {skew}", {})[seed] = one
             print(f"{data}, {skew}: {len(options.seeds)} seeds", file=sys.stderr, flush=True)
             if options.out:
                 command = shlex.join(["python", "benchmarks/liars.py", *sys.argv[1:]])
                 options.out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
-    print(table(found))
+    if not options.probabilities:
+        print(table(found))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,12 @@ that is another rule (Dirichlet .1, where density ratios vote; on even rows of t
 ``send=probabilities``. Tables have 3,000 rows: 750 are public, 750 the common test rows. Figures are means over the
 parties' models on common test rows; "home" is their accuracy on own test rows. Models are small, to measure many
 federations. A benchmark that was stopped goes on.
+
+    python benchmarks/soft_targets.py --nets --data-root ../shared/data --out benchmarks/results/soft-targets-nets.json
+
+With ``--nets`` parties have the net `mlp`: digits (450 public rows, 450 for tests, the others are the parties') and
+Fashion-MNIST (2,500 private, 1,000 public, 1,000 test rows). FedCT makes three rounds of 100 minibatch steps. Figures
+are those of `benchmarks/trees.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import trees
 
 from fedkd_flwr import simulate
 from fedkd_flwr.data.published import read_published
@@ -48,6 +55,11 @@ SENDS = {
     "probabilities": {"send": "probabilities"},
 }
 UNEVEN = (6000, tuple(range(11, 21)))  # rows and seeds of --uneven
+NETS: dict[str, dict[str, Any]] = {
+    "digits": {"dataset": "digits", "num-public": 450, "num-test": 450},
+    "fashion-mnist": {"dataset": "fashion-mnist", "num-private": 2500, "num-public": 1000, "num-test": 1000},
+}
+NET_SEEDS, NET_DEALS = (201, 202, 203), ("iid", "0.5", "0.1")
 FIGURES = ("accuracy", "roc_auc", "log_loss")
 
 
@@ -87,6 +99,33 @@ def federation(table: pd.DataFrame, *, seed: int, deal: str, **settings: Any) ->
     }
 
 
+def net_figures(name: str, algorithm: str, deal: str, send: str, *, seed: int, root: str) -> dict[str, Any]:
+    """Return the figures of one simulation with nets."""
+    dealt = {"partitioner": "iid"} if deal == "iid" else {"partitioner": "dirichlet", "dirichlet-alpha": float(deal)}
+    rounds = {"num-rounds": 3, "steps-per-round": 100} if algorithm == "fedct" else {}
+    of_data = {**NETS[name], "data-root": root, **dealt}
+    began = time.process_time()
+    record = trees.run({**of_data, "algorithm": algorithm, "model": "mlp", **rounds, **SENDS[send]}, PARTIES, seed)
+    return trees.figures(record) | {"cpu seconds": round(time.process_time() - began, 1)}
+
+
+def measure_nets(options: argparse.Namespace) -> None:
+    """Run every federation of nets that the file lacks."""
+    kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
+    kept |= {"command": "python benchmarks/soft_targets.py --nets", "cores": os.cpu_count()}
+    found = kept.setdefault("found", {})
+    for name, seed, deal, algorithm in itertools.product(NETS, NET_SEEDS, NET_DEALS, ("fedkt", "fedct")):
+        key = f"{name}, {algorithm}, mlp, {deal}"
+        for send in SENDS:
+            done = (send, deal) == ("default", "iid") or str(seed) in found.get(key, {}).get(send, {})
+            if done:
+                continue
+            made = net_figures(name, algorithm, deal, send, seed=seed, root=str(options.data_root.absolute()))
+            found.setdefault(key, {}).setdefault(send, {})[str(seed)] = made
+            print(key, send, seed, made.get("server"), made["with common"], made["cpu seconds"], flush=True)
+            options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Run every federation that the file lacks, and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,7 +135,11 @@ def main() -> None:
     parser.add_argument(
         "--uneven", action="store_true", help="Adult at Dirichlet .1 alone, XGBoost's defaults, ten seeds"
     )
+    parser.add_argument("--nets", action="store_true", help="nets on digits and Fashion-MNIST")
     options = parser.parse_args()
+    if options.nets:
+        measure_nets(options)
+        return
     part, parts = map(int, options.part.split("/"))
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
     words = ["python", "benchmarks/soft_targets.py", *(["--uneven"] if options.uneven else [])]

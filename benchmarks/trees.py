@@ -2,18 +2,23 @@
 
     nice python benchmarks/trees.py --data-root ../shared/data --out benchmarks/results/trees.json
     nice python benchmarks/trees.py --data-root ../shared/data --hospitals --out benchmarks/results/hospitals.json
+    nice python benchmarks/trees.py --data-root ../shared/data --rare --out benchmarks/results/trees-rare.json
 
 Each run is the package's own simulation, in this process. `ROWS` rows of each table are drawn once: 1,500 public rows,
 2,000 common test rows, and 3,000 rows that five parties share, iid or by Dirichlet. All methods of a seed meet the same
 parties. Boosted models have `TREES` steps, so bagging has as many rounds; forests have 50 trees. "pooled" is one model
-of everybody's rows, which distributed XGBoost computes too: it adds up the histograms of the same gradients.
+of everybody's rows, which distributed XGBoost computes too: it adds up the histograms of the same gradients. "stacked"
+and "known rows" have the labels of 200 public rows.
 
 With ``--hospitals`` the parties are those of UCI's heart disease. No public rows are theirs: 150 are drawn first from
 noisy sums (`draw-public-epsilon=1`). 150 rows of all four are common test rows; each hospital keeps a fifth of its own
 for tests. "without NAME": the common test rows are those of a hospital that took no part.
 
-A file that exists is gone on with. Nothing was chosen on seeds 111 and on. Constants of the vote by density ratios were
-chosen on Adult and cod-rna, seeds 101 to 104.
+With ``--rare`` one row in a hundred is of the second class, as with fraud: 20,000 rows of Adult and of cod-rna, of
+which so many of the rarer class are drawn; 4,000 are public, 8,000 common test rows, and five parties share 8,000.
+
+A file that exists is gone on with. Nothing was chosen on seeds 111 and on, nor on 201 and on, which are those of
+hospitals and rare classes. Constants of the vote by density ratios were chosen on Adult and cod-rna, seeds 101 to 104.
 """
 
 from __future__ import annotations
@@ -45,9 +50,11 @@ from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 
 ROWS, PUBLIC, TEST, TREES = 6500, 1500, 2000, 30
+RARE, RARE_PUBLIC, RARE_TEST, SHARE = 20_000, 4000, 8000, 0.01
+RARE_TABLES = ("adult", "cod-rna")
 TABLES = ("adult", "cod-rna", "mushroom", "wine")
 DEALS = (0, 1, 0.5, 0.1)  # Dirichlet's alpha; 0: iid
-FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss")
+FIGURES = ("accuracy", "balanced_accuracy", "roc_auc", "average_precision", "log_loss")
 BOOSTED = {"model": f"xgboost(n_estimators={TREES})"}
 FOREST = {"model": "random-forest(n_estimators=50)"}
 BAGGING = {"algorithm": "fedxgb-bagging", "num-rounds": TREES, **BOOSTED}
@@ -57,16 +64,21 @@ METHODS: dict[str, dict[str, Any]] = {
     "bagging, mean": BAGGING,
     "bagging, sum": {**BAGGING, "paper.leaves": "sum"},
     "pooled forest": {"algorithm": "pooled-forest", **FOREST},
+    "stacked": {"algorithm": "stacked", **BOOSTED},
+    "FedKT, known rows": {"algorithm": "fedkt", "known-rows": 200, **BOOSTED},
 }
 HOSPITAL_METHODS: dict[str, dict[str, Any]] = {
     "FedKT, forests": {"algorithm": "fedkt", "centralised": True, **FOREST},
     "FedCT, mixed models": {"algorithm": "fedct", "model": "mixed"},
     "FedCT, forests": {"algorithm": "fedct", **FOREST},
     "FedCT, forests, majority": {"algorithm": "fedct", "consensus": "majority", **FOREST},
+    "FedCT, forests, density ratios": {"algorithm": "fedct", "consensus": "density-ratio", **FOREST},
     "noisy sums, epsilon 2": {"algorithm": "noisy-sums", "epsilon": 2.0, **FOREST},
     "FedAvg, mlp": {"algorithm": "fedavg", "model": "mlp"},
     "bagging, mean": BAGGING,
     "pooled forest": {"algorithm": "pooled-forest", **FOREST},
+    "stacked": {"algorithm": "stacked", **BOOSTED},
+    "FedKT, known rows": {"algorithm": "fedkt", "known-rows": 200, **BOOSTED},
 }
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 
@@ -105,6 +117,12 @@ def write_tables(data_root: Path, folder: Path) -> None:
         else:
             table = frame(name, data_root)
         table.sample(min(ROWS, len(table)), random_state=0).to_csv(folder / f"{name}.csv", index=False)
+    for name in RARE_TABLES:
+        whole = frame(name, data_root)
+        common, rare = whole["label"].value_counts().index
+        few = int(RARE * SHARE)
+        parts = [whole[whole["label"] == c].sample(n, random_state=0) for c, n in ((common, RARE - few), (rare, few))]
+        pd.concat(parts).sample(frac=1, random_state=0).to_csv(folder / f"{name}-rare.csv", index=False)
     heart = frame("heart", data_root)
     for hospital, rows in heart.groupby(np.asarray(read_published("heart", data_root).parties, str)):
         rows.to_csv(folder / f"{hospital}.csv", index=False)
@@ -190,9 +208,9 @@ def values(measured: Any) -> dict[str, float]:
     return {key: round(value, 5) for key in FIGURES if (value := getattr(measured, key)) is not None}
 
 
-def cases(folder: Path, seeds: int) -> Any:
+def cases(folder: Path, seeds: range) -> Any:
     """Yield the name, settings and number of parties of each run, and its seed."""
-    for seed, name, alpha, method in itertools.product(range(111, 111 + seeds), TABLES, DEALS, METHODS):
+    for seed, name, alpha, method in itertools.product(seeds, TABLES, DEALS, METHODS):
         if method == "bagging, sum" and name != "adult":
             continue
         yield (
@@ -203,13 +221,21 @@ def cases(folder: Path, seeds: int) -> Any:
         )
 
 
-def hospital_cases(data_root: Path, folder: Path, seeds: int) -> Any:
+def rare_cases(folder: Path, seeds: range) -> Any:
+    """Yield the same of tables with a rare class."""
+    methods = [name for name in METHODS if name not in ("bagging, sum", "FedKT, known rows")]
+    for seed, name, alpha, method in itertools.product(seeds, RARE_TABLES, DEALS, methods):
+        rows = dealt(folder / f"{name}-rare.csv", alpha) | {"num-public": RARE_PUBLIC, "num-test": RARE_TEST}
+        yield f"{name}, {alpha or 'iid'}, {method}", {**rows, **METHODS[method]}, 5, seed
+
+
+def hospital_cases(data_root: Path, folder: Path, seeds: range) -> Any:
     """Yield the same of the hospitals."""
     drawn = {"draw-public-epsilon": 1.0, "num-public": 150}
     of_all = {"dataset": "heart", "data-root": str(data_root), "num-test": 150}
-    for seed, (method, settings) in itertools.product(range(111, 111 + seeds), HOSPITAL_METHODS.items()):
+    for seed, (method, settings) in itertools.product(seeds, HOSPITAL_METHODS.items()):
         yield f"drawn rows, {method}", {**of_all, **drawn, **settings}, 4, seed
-    for left_out, seed, method in itertools.product(HOSPITALS, range(111, 111 + seeds), LEFT_OUT):
+    for left_out, seed, method in itertools.product(HOSPITALS, seeds, LEFT_OUT):
         others = [one for one in HOSPITALS if one != left_out]
         files = ",".join(str(folder / f"{one}.csv") for one in others)
         rows = {"dataset": "table", "tables": files, "label": "label", "test-table": str(folder / f"{left_out}.csv")}
@@ -223,24 +249,30 @@ def main() -> None:
     """Run what the file lacks, and keep the figures after each run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path, required=True)
-    parser.add_argument("--hospitals", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--hospitals", action="store_true")
+    kinds.add_argument("--rare", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="runs whose name holds this regular expression")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     note_rounds()
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-    words = ["python benchmarks/trees.py", *(["--hospitals"] if options.hospitals else []), f"--seeds {options.seeds}"]
+    kind = "hospitals" if options.hospitals else "rare" if options.rare else ""
+    words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), f"--seeds {options.seeds}"]
     kept |= {"command": " ".join(words), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
-    with tempfile.TemporaryDirectory() as folder:
-        write_tables(options.data_root, Path(folder))
-        given = (
-            (options.data_root.absolute(), Path(folder), options.seeds)
-            if options.hospitals
-            else (Path(folder), options.seeds)
-        )
-        for name, settings, parties, seed in (hospital_cases if options.hospitals else cases)(*given):
+    first = 201 if kind else 111
+    seeds = range(first, first + options.seeds)
+    with tempfile.TemporaryDirectory() as name:
+        folder, root = Path(name), options.data_root.absolute()
+        write_tables(root, folder)
+        made_of = {
+            "": lambda: cases(folder, seeds),
+            "rare": lambda: rare_cases(folder, seeds),
+            "hospitals": lambda: hospital_cases(root, folder, seeds),
+        }
+        for name, settings, parties, seed in made_of[kind]():
             if not re.search(options.only, name) or str(seed) in found.get(name, {}):
                 continue
             began = time.process_time()

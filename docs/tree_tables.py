@@ -129,7 +129,10 @@ def hospital_table(root: Path) -> str:
     """Return how each method does on common rows, and at home: the mean hospital, the worst, and each."""
     found = {name: list(runs.values()) for name, runs in _found(root, "hospitals").items() if name.startswith("drawn")}
     names = list(next(iter(found.values()))[0]["home"])
-    told = "At home FedKT, FedCT and noisy sums answer for the own class shares, the others as they were taught."
+    told = (
+        "At home FedKT, FedCT and noisy sums answer for the own class shares, the others as they were taught. *Clearly "
+        "below*: by more than two standard errors of the difference, over seeds."
+    )
     head = [
         "method",
         "seeds",
@@ -140,6 +143,7 @@ def hospital_table(root: Path) -> str:
         "with",
         "worst home: alone",
         "with",
+        "clearly below alone",
     ]
     lines = [told, "", f"| {' | '.join([*head, *names])} |", "|---" * (len(head) + len(names)) + "|"]
     for name, runs in found.items():
@@ -151,6 +155,7 @@ def hospital_table(root: Path) -> str:
             _cell([one["roc_auc"] for one in answer if "roc_auc" in one]),
             *(_cell([statistics.fmean(pair[i] for pair in run["home"].values()) for run in runs]) for i in (0, 1)),
             *(f"{min(means):.3f}"[1:] for means in homes),
+            ", ".join(who for who in names if _below([run["home"][who] for run in runs])) or "none",
             *(f"{alone:.3f}→{after:.3f}".replace("0.", ".") for alone, after in zip(*homes, strict=True)),
         ]
         lines.append(f"| {name.removeprefix('drawn rows, ')} | {len(runs)} | {' | '.join(cells)} |")
@@ -158,6 +163,12 @@ def hospital_table(root: Path) -> str:
     values = [_cell([one[key] for one in pooled]) for key in ("accuracy", "roc_auc")]
     lines += ["", f"A forest of all rows pooled: {values[0]} on common rows, AUC {values[1]}."]
     return "\n".join(lines)
+
+
+def _below(pairs: list[list[float]]) -> bool:
+    """Tell whether the second of each pair is less by more than two standard errors of the difference."""
+    gains = [after - before for before, after in pairs]
+    return statistics.fmean(gains) < -2 * statistics.stdev(gains) / len(gains) ** 0.5
 
 
 def left_out_table(root: Path) -> str:

@@ -7,6 +7,7 @@ It asks under which of the two laws the run under attack is more likely. What is
 | what left | evidence on a private row (x, y) |
 |---|---|
 | weights | log-odds of class y at x, under the net sent in the first and in the last round, and their mean |
+| trees | log-odds of class y at x, under the party's trees of the first round and under all of its trees |
 | probabilities, logits | log-odds of class y at the public rows nearest to x |
 | labels, bits, noisy scores | how often the public rows nearest to x were given class y |
 
@@ -16,6 +17,7 @@ the answers would.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from fedkd_flwr.audit.bounds import one_run_epsilon
+from fedkd_flwr.baselines.trees import Trees, model_of, together
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon"]
+__all__ = ["NEAR", "Answers", "likelihood_ratios", "log_odds", "pairs_epsilon", "tree_odds"]
 
 NEAR = (1, 8, 64)
 """How many of the nearest public rows are looked at: one piece of evidence for each number."""
@@ -49,6 +52,23 @@ def log_odds(values: NDArray[np.floating[Any]], kind: str) -> NDArray[np.float64
         exact = np.clip(exact, _LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY)
         return np.asarray(np.log(exact) - np.log1p(-exact))
     return exact
+
+
+def tree_odds(
+    trees: Sequence[Trees], X: NDArray[np.floating[Any]], y: NDArray[np.integer[Any]], *, num_classes: int
+) -> NDArray[np.float64]:
+    """Return the log-odds of class ``y`` at each row under the first round's trees and under all: (num_rows, 2).
+
+    0 where a party sent none.
+    """
+    found = np.zeros((len(y), 2))
+    for column, some in enumerate((trees[:1], trees)):
+        if some:
+            whole = together(some)
+            boosted = whole["values"].shape[1] == 1
+            says = model_of(whole, num_classes=num_classes, num_features=X.shape[1], boosted=boosted).estimator
+            found[:, column] = log_odds(says.predict_proba(X), "probs")[np.arange(len(y)), y]
+    return found
 
 
 class Answers:

@@ -22,7 +22,7 @@ from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon
+from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon, tree_odds
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.checks import check_whole
@@ -167,7 +167,9 @@ class _Attack:
             self.sent |= said.kinds
         # the same columns for each run and party, whatever one of them refused
         self._weights = "model" in self.sent
-        self._answers = any(said.answers.given for said in target.transcripts) or not self._weights
+        self._trees = "trees" in self.sent
+        nothing_else = not (self._weights or self._trees)
+        self._answers = any(said.answers.given for said in target.transcripts) or nothing_else
         self._counts = "class-counts" in self.sent
         self._orders: dict[int, NDArray[np.int64]] = {}
 
@@ -185,6 +187,8 @@ class _Attack:
             net, rows = party.model(seed=0), np.arange(count)
             odds = [log_odds(net.set_arrays(w).logits(X), "logits")[rows, y] for w in said.weights] or [np.zeros(count)]
             columns.append(np.stack([odds[0], odds[-1], np.mean(odds, axis=0)], axis=1))
+        if self._trees:
+            columns.append(tree_odds(said.trees, X, y, num_classes=party.public.num_classes))
         if self._answers:
             columns.append(said.answers.evidence(self._order(index, X), y))
         if self._counts:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.audit.membership import Answers, log_odds
+from fedkd_flwr.baselines.trees import NAMES, Trees
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels.probabilities import BITS
 from fedkd_flwr.labels.scores import quantise
@@ -30,6 +31,7 @@ class Transcript:
     spec: PublicSpec  # the public set its answers are about
     kinds: set[str] = field(default_factory=set)  # names of what its replies held; and ``control, not read``
     weights: list[list[NDArray[Any]]] = field(default_factory=list)  # the nets they held, in order
+    trees: list[Trees] = field(default_factory=list)  # of each round
     class_counts: NDArray[np.float64] | None = None  # (num_classes,): its rows of each class, where it said so
     refused: list[str] = field(default_factory=list)  # the codes of replies that were none
 
@@ -44,6 +46,10 @@ class Transcript:
         """
         if reply.code:
             self.refused.append(reply.code)
+            return
+        if set(reply.arrays) == set(NAMES):
+            self.kinds.add("trees")
+            self.trees.append(dict(reply.arrays))
             return
         if "ratios" not in reply.arrays:
             self._base.pop("ratios", None)

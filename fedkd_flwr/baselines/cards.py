@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from fedkd_flwr.algorithms.card import PAPER, Card, ExchangeConfig, Privacy, fit, setting
-from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled
+from fedkd_flwr.algorithms.dd import DDConfig
+from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled, steps_on_pooled
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.updates import ClippedSum
@@ -21,6 +22,7 @@ __all__ = [
     "PFNM",
     "POOLED_FOREST",
     "SCAFFOLD",
+    "STACKED",
     "DPFedAvgConfig",
     "FedAvgConfig",
     "FedDFConfig",
@@ -30,6 +32,7 @@ __all__ = [
     "PFNMConfig",
     "PooledForestConfig",
     "SCAFFOLDConfig",
+    "StackedConfig",
 ]
 
 
@@ -70,6 +73,23 @@ class FedXGBBaggingConfig(ExchangeConfig):
 
 class PooledForestConfig(ExchangeConfig):
     """Settings of the pooled forest."""
+
+
+class StackedConfig(DDConfig):
+    """Settings of Stacked."""
+
+    section: ClassVar[str] = "stacked"
+    sharpens: ClassVar[bool] = True  # what is learnt are probabilities, so they are not made of logits
+
+    known_rows: int = setting(200, ge=1)
+    """Stacked: public rows whose labels teach the server which party to believe where."""
+
+    def check(self) -> None:
+        """Refuse answers about some rows alone."""
+        super().check()
+        if seen := self.public_rows_per_round:
+            rule, way_out = "be 0: all public rows are stacked", "Drop it, or use dd."
+            raise ConfigError(explain(self.keys()["public_rows_per_round"], rule, seen, way_out))
 
 
 class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
@@ -195,6 +215,17 @@ POOLED_FOREST = _card(
     one_shot=True,
     samples=False,
     train_pooled=fit,
+)
+STACKED = _card(
+    "Stacked",
+    StackedConfig,
+    'Allouah et al., "Revisiting Ensembling in One-Shot Federated Learning", NeurIPS 2024',
+    sends="scores",
+    default_rounds=1,
+    noise=("party",),
+    one_shot=True,
+    samples=False,
+    train_pooled=steps_on_pooled,
 )
 FEDKT_PROX = _card(
     "FedKT-Prox",

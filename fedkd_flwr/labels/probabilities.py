@@ -142,8 +142,9 @@ class Probabilities(ConsensusRule):
             shares = class_shares(counts.sum(axis=0))
             heard = [(one * shares).argmax(axis=1).astype(np.int16) for one in likelihoods]
             trusts = label_trusts(heard, num_classes=len(shares))
-        if trusts is not None:  # who gives one class to all rows cannot be judged, and tells nothing but its counts
-            counts *= np.where([is_informative(one) for one in heard], trusts, 1.0)[:, None]
+        if trusts is not None:  # who gives one class to all rows cannot be judged, so it weighs no more than most
+            usual = np.minimum(1.0, np.median(sizes) / np.maximum(counts.sum(axis=1), 1.0))
+            counts *= np.where([is_informative(one) for one in heard], trusts, usual)[:, None]
         vote = DensityVote(num_public=len(ballot.votes), num_classes=counts.shape[1], robust=config.robust_sum)
         for one in said.values():
             if "ratios" in one:
@@ -154,7 +155,10 @@ class Probabilities(ConsensusRule):
         shares = class_shares(counts.sum(axis=0))
         probs = joined(likelihoods, counts, shares)
         public_shares = mixture(probs / shares, shares)
-        if config.weighs_by_trust and np.abs(public_shares - shares).sum() / 2 > _OTHER_SHARES:
+        # what models say that are sure of nothing is most likely with a class or two alone: labels must differ too
+        labelled = np.eye(len(shares))[probs.argmax(axis=1)].mean(axis=0)
+        differ = min(np.abs(found - shares).sum() / 2 for found in (public_shares, labelled))
+        if config.weighs_by_trust and differ > _OTHER_SHARES:
             probs = posteriors(probs, taught=shares, shares=(shares + public_shares) / 2)
         return Consensus(
             majority(probs, ties=config.ties, rng=rng),

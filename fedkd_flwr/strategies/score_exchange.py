@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
@@ -57,7 +57,7 @@ class ScoreExchange(Exchange[PartyScores]):
 
     config: ScoreExchangeConfig
     told_config: ScoreExchangeConfig
-    takes = ("party_rows",)
+    takes: ClassVar[tuple[str, ...]] = ("party_rows",)
 
     def __init__(self, *, party_rows: Sequence[int] = (), **keywords: Any) -> None:
         super().__init__(**keywords)

@@ -293,6 +293,7 @@ NEVER = {
     "FedKTProxConfig": (*NO_NOISE, "epsilon", "delta", "party_models"),
     "FedMDConfig": LABELS_ALONE,
     "DDConfig": LABELS_ALONE,
+    "StackedConfig": {**LABELS_ALONE, **PROBABILITIES_ALONE, "public_rows_per_round": (1, 2)},
     "DSFLConfig": {**LABELS_ALONE, **PROBABILITIES_ALONE},
     "ScarletConfig": {**LABELS_ALONE, **PROBABILITIES_ALONE},
 }

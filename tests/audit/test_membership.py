@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkd_flwr.audit.membership import Answers, likelihood_ratios, log_odds, pairs_epsilon
+from fedkd_flwr.audit.membership import Answers, likelihood_ratios, log_odds, pairs_epsilon, tree_odds
 from fedkd_flwr.audit.roc import attack_auc
+from fedkd_flwr.baselines.trees import NAMES
 from fedkd_flwr.errors import DataError
 
 
@@ -105,6 +106,20 @@ def test_log_odds_are_exact_where_a_net_is_sure():
     assert log_odds(np.array([[0.8, 0.2]]), "probs")[0, 0] == pytest.approx(np.log(4))
     assert np.isfinite(log_odds(np.array([[1.0, 0.0]]), "probs")).all()
     assert log_odds(np.array([[1.0, 0.0]]), "labels").tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "whole"),
+    [([[3.0], [-1.0]], 3.0, 2.0), ([[0.2, 0.8], [0.4, 0.6]], np.log(4), np.log(0.7 / 0.3))],  # boosted, forest
+)
+def test_trees_say_the_log_odds_of_a_row_s_class_in_the_first_round_and_in_all(values, first, whole):
+    def leaf(value):
+        arrays = {name: np.zeros(1, np.uint8) for name in NAMES}
+        return arrays | {"sizes": np.ones(1, np.uint8), "values": np.array([value], np.float32)}
+
+    found = tree_odds([leaf(value) for value in values], np.zeros((2, 3)), np.array([1, 0]), num_classes=2)
+    assert found == pytest.approx(np.array([[first, whole], [-first, -whole]]), abs=1e-5)
+    assert not tree_odds([], np.zeros((2, 3)), np.array([1, 0]), num_classes=2).any()
 
 
 def test_evidence_passes_over_rows_that_nobody_was_asked_about():

@@ -7,6 +7,7 @@ import pytest
 
 from fedkd_flwr.audit.membership import log_odds
 from fedkd_flwr.audit.transcript import Transcript
+from fedkd_flwr.baselines.trees import NAMES
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.scores import dequantise
@@ -113,6 +114,13 @@ def test_weights_are_kept_in_order_and_refusals_are_counted():
     assert [w.tolist() for w in said.weights[0]] == [[0, 0], [1, 1, 1]]
     said.add(Reply(node_id=1, party="a", code="withheld"), asked={}, server_round=2)
     assert said.refused == ["withheld"]
+
+
+def test_trees_are_kept_by_round():
+    trees = {name: np.full(1, at) for at, name in enumerate(NAMES)}
+    said = _said(**trees)
+    assert said.kinds == {"trees"}
+    assert said.trees == [trees]
 
 
 def test_class_counts_beside_weights_are_evidence_and_what_is_not_read_is_named():

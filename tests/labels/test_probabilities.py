@@ -112,6 +112,28 @@ def test_a_liar_that_swaps_its_classes_is_heard_less_than_the_others():
     assert (believed.labels == y).mean() < (found.labels == y).mean() - 0.3
 
 
+def test_a_liar_that_is_sure_of_one_class_everywhere_weighs_no_more_than_most():
+    rows, y = _rows(np.ones(3) / 3)
+    honest = {str(i): _said(rows, [100, 100, 100]) for i in range(6)}
+    sure = np.zeros((len(rows), 3), np.uint8)
+    sure[:, 2] = 2**BITS - 1
+    lied = {**honest, "6": {"probs": sure, "class-counts": np.array([10**6] * 3)}}
+    right = [(_combined(said, len(rows)).labels == y).mean() for said in (honest, lied)]
+    assert right[1] > right[0] - 0.05
+    believed = _combined(lied, len(rows), FedCTConfig(send="probabilities", distrust="none"))
+    assert (believed.labels == y).mean() < 0.4
+
+
+def test_models_that_are_sure_of_nothing_are_not_taken_for_public_rows_of_other_classes():
+    even = np.ones(3) / 3
+    rows, y = _rows(even)
+    doubtful = _posterior(rows, even) ** 0.2 * [1.1, 1.0, 0.95]  # as of a net after a few steps
+    probs, counts = doubtful / doubtful.sum(axis=1, keepdims=True), np.array([300, 300, 300])
+    said = {"probs": likelihood_steps(probs, taught=even, class_counts=counts), "class-counts": counts}
+    found = _combined({str(i): said for i in range(4)}, len(rows))
+    assert (found.labels == y).mean() > (_posterior(rows, even).argmax(axis=1) == y).mean() - 0.1
+
+
 def test_where_no_party_holds_two_classes_density_ratios_tell_them_apart():
     rows, y = _rows(np.ones(3) / 3)
     beside = {}

@@ -201,7 +201,7 @@ UNREAD = [
 ]
 UNREAD = [(algorithm, key) for algorithm, key in UNREAD if algorithm not in READERS.get(key, ())]
 ALIKE = {
-    **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet")},
+    **{(algorithm, "noise"): "score-noise" for algorithm in ("dd", "dsfl", "fedmd", "scarlet", "stacked")},
     ("fedct", "consensus"): "consensus",
     ("privatekt", "epsilon"): "privatekt.round-epsilon",
 }
