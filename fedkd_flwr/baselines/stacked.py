@@ -4,7 +4,7 @@ The aggregator of FENS (Allouah et al., NeurIPS 2024), with answers on public ro
 sends. The whole round:
 
     party    a model of its rows                    -> each class's probability in each public row -> the server
-    server   logistic regression from their logarithms to the labels of ``known-rows`` public rows;
+    server   logistic regression from their logarithms to the labels of 200 public rows, or half of them;
              what it says of all public rows, and a model taught by that                           -> every party
     party    learns that beside its own rows
 
@@ -84,7 +84,8 @@ class StackedExchange(ScoreExchange):
         self.final_model, self.test = final_model, checked_test(test, self.public)
         self.batch, truth = self.spec.num_public, self.public.truth
         rng = self.rng("known-rows", hashlib.sha256(truth.tobytes()).hexdigest())
-        self.known = draw_known(truth, self.config.known_rows, num_classes=self.spec.num_classes, rng=rng)
+        count = min(self.config.known_rows, self.spec.num_public // 2)
+        self.known = draw_known(truth, count, num_classes=self.spec.num_classes, rng=rng)
         self.model: Classifier | None = None
 
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:

@@ -15,7 +15,7 @@ TEST = rows(100, seed=7)
 
 
 def _strategy(public=None, **settings):
-    config = StackedConfig(**{"known_rows": 30, "seed": 1, "nodes_stable_s": 1e-6, **settings})
+    config = StackedConfig(**{"seed": 1, "nodes_stable_s": 1e-6, **settings})
     return Stacked(config=config, public=public or public_set(), final_model=model, test=TEST)
 
 
