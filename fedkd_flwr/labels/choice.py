@@ -43,13 +43,14 @@ class RuleChoice(NamedTuple):
     reason: str
 
 
-def label_skew(class_counts: NDArray[np.integer]) -> float:
+def label_skew(class_counts: NDArray[np.integer], *, bins: bool = False) -> float:
     """Return how far a party's class shares typically lie from the typical ones, 0 (alike) to 1.
 
     It is the median, over parties, of half the sum of the absolute differences to the median shares. Fewer than half of
     the parties cannot move it far, whatever they say of their counts. It is 1 where the typical shares hold less than a
-    third of an equal share of a class: its rows are then with few parties, or with nobody. ``class_counts`` are private
-    rows, (num_parties, num_classes), at least one of each party.
+    third of an equal share of a class: its rows are then with few parties, or with nobody; but not of ``bins`` of a
+    number, some of which are small. ``class_counts`` are private rows, (num_parties, num_classes), at least one of each
+    party.
 
     >>> label_skew(np.array([[30, 10], [60, 20], [3, 1]])), label_skew(np.array([[10, 0], [0, 10]]))
     (0.0, 0.5)
@@ -58,7 +59,7 @@ def label_skew(class_counts: NDArray[np.integer]) -> float:
     """
     shares = class_counts / class_counts.sum(axis=1, keepdims=True)
     typical = np.median(shares, axis=0)
-    if (len(typical) * typical).min() < RARE:
+    if not bins and (len(typical) * typical).min() < RARE:
         return 1.0
     return float(np.median(np.abs(shares - typical).sum(axis=1) / 2))
 

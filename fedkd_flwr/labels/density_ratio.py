@@ -64,7 +64,7 @@ class DensityRatio(ConsensusRule):
         rule, reason = choose_rule(
             num_classes=num_classes,
             class_counts=_cast(ballot.labels, num_classes) if held is None else held.sum(axis=0),
-            skew=None if held is None or self.demanded else label_skew(held),
+            skew=None if held is None or self.demanded else label_skew(held, bins=self.otherwise.of_order),
             coverage=vote.coverage() if enough else None,
             may_estimate=not ballot.last and informative >= _ESTIMATE_FROM and not self.otherwise.of_order,
             bins=self.otherwise.of_order,

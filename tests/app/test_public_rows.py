@@ -13,7 +13,7 @@ from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app.choose import choose
 from fedkd_flwr.app.client_app import app
-from fedkd_flwr.app.public_rows import bin_file, cost_of, make_public, template
+from fedkd_flwr.app.public_rows import _page, bin_file, cost_of, make_public, template
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
@@ -74,6 +74,9 @@ def test_drawn_rows_are_a_public_file_with_a_page_that_says_what_they_cost_and_h
     page = (tmp_path / "public" / "public.md").read_text()
     for words in ("300 rows, nobody's", "epsilon 5: one record against the server, delta 1e-05", "| column age |"):
         assert words in page
+    assert "far from private ones" not in page
+    far = {**facts, "near": {**facts["near"], "fit": 0.2}}
+    assert "far from private ones" in _page(far, SCHEMA)
     again = make_public("7", tmp_path / "again", rows=300, output_dir=settings["output-dir"])
     assert again["fingerprint"] == facts["fingerprint"]
 

@@ -58,6 +58,8 @@ def test_a_minority_of_liars_hardly_moves_the_skew():
     assert label_skew(honest) == pytest.approx(0.01)
     assert label_skew(np.concatenate((honest, liars))) < 0.03
     assert label_skew(np.eye(10, dtype=int)) == 1
+    assert label_skew(np.array([[9, 1, 10]] * 3)) == 1  # a rare class is with few parties
+    assert label_skew(np.array([[9, 1, 10]] * 3), bins=True) == 0  # a small bin is no such class
 
 
 def test_most_parties_of_one_class_are_not_taken_for_parties_that_hold_two_classes_alike():
