@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 4_451,
     "simulation": 1_175,
     "stores": 2_578,
-    "strategies": 3_795,
+    "strategies": 3_784,
     "text": 435,
     "wire": 1_205,
 }
