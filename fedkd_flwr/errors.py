@@ -11,6 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ __all__ = [
     "WaitingError",
     "cause",
     "explain",
+    "import_extra",
     "is_users",
     "place_of",
     "printable",
@@ -229,6 +231,18 @@ class MissingExtraError(FedkdError, ImportError):
     """A feature needs a library of an optional extra that is not installed."""
 
     code = Code.MISSING_EXTRA
+
+
+def import_extra(module: str, extra: str, *, what: str = "this model", instead: str = "") -> Any:
+    """Return a library of an optional extra, which ``what`` needs; ``instead`` tells another way than to install it.
+
+    Raises `MissingExtraError`.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        way_out = f'Run: pip install "fedkd-flwr[{extra}]"{instead}'
+        raise MissingExtraError(explain(module, f"be installed for {what}", str(error), way_out)) from error
 
 
 class ModelBytesError(FedkdError, ValueError):

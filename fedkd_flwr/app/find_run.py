@@ -58,7 +58,8 @@ def all_runs(output_dir: str | Path = OUTPUT) -> list[Found]:
     """Return the runs in a folder for results, the newest first; [] if there is none."""
     root = Path(output_dir or OUTPUT).expanduser().absolute() / "runs"
     folders = [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
-    return sorted((_found(folder / "record.json") for folder in folders), key=_newest, reverse=True)
+    found = (_found(folder / "record.json") for folder in folders)
+    return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
 
 def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
@@ -164,7 +165,3 @@ def _found(record: Path) -> Found:
         return Found(record, datetime.fromisoformat(data["started"]).astimezone(UTC), str(config.get("name", "")))
     except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return Found(record, datetime.fromtimestamp(record.parent.stat().st_mtime, UTC), "")
-
-
-def _newest(run: Found) -> tuple[datetime, str]:
-    return run.started, run.run_id

@@ -31,8 +31,7 @@ from fedkd_flwr.baselines.tree_exchange import TreeClient, TreeExchange
 from fedkd_flwr.baselines.trees import Trees, cut, leaf_values, of_booster, outputs_of, together
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.errors import ConfigError, explain, import_extra
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.envelope import digests
 

@@ -77,7 +77,7 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
             return replace(party, run_id=name, state=state)
     if not earlier:
         return party
-    if any(party.state.of_run(name).path.exists() or _charged(party, name) for name in names):
+    if any(party.state.of_run(name).path.exists() or party.ledger.entries(name) for name in names):
         logger.warning(
             "%s: the run says it continues run %s, but it has other settings than those that this party was told "
             "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew",
@@ -101,10 +101,6 @@ def note_where_it_is_kept(party: Party, own: PartyState | NoState) -> None:
         return  # a simulation's server knows
     if own.path != party.state.path:
         own.note_continued(party.run_id)
-
-
-def _charged(party: Party, run_id: str) -> bool:
-    return bool(party.ledger.entries(run_id))
 
 
 def node_proof(party: Party) -> str:

@@ -8,16 +8,13 @@ from typing import Any, Protocol
 
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["OPEN", "Ask", "Door", "Leaving", "OpenDoor", "Shown", "Table", "discloses"]
+__all__ = ["OPEN", "Ask", "Door", "Leaving", "OpenDoor", "Shown", "Table"]
 
 Shown = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of public columns, and the public rows' values in them as people know them."""
 
 Table = Iterable[Sequence[object]] | None
 """A reply as a table, its header first; None for one that no table shows."""
-
-_SIGNATURE = {"party", "wire-version", "payload"}
-"""Metrics that every reply carries; they tell nothing of private rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +90,3 @@ class OpenDoor:
 
 
 OPEN = OpenDoor()
-
-
-def discloses(reply: StoredReply) -> bool:
-    """Tell whether a reply holds more than a party's name and the version of what it speaks."""
-    return bool(reply.arrays or set(reply.metrics) - _SIGNATURE)

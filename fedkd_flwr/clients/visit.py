@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.answer import Answer, pack_answer, unpack_answer
 from fedkd_flwr.clients.answer_table import answer_columns, answer_table
 from fedkd_flwr.clients.continuing import node_proof, note_where_it_is_kept, went_on_from
-from fedkd_flwr.clients.door import Leaving, Shown, Table, discloses
+from fedkd_flwr.clients.door import Leaving, Shown, Table
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction, opened, withholds
 from fedkd_flwr.clients.kept import held_by_server, hold_back, keep, kept_reply
@@ -137,7 +137,7 @@ class Visit:
         shown: dict[str, Scalar] = {name: value for name, value in said.items() if value}
 
         def note() -> None:  # not before a decision: what was rejected has not left
-            if self.charge is None and discloses(reply):
+            if self.charge is None and reply.discloses:
                 note_no_noise(party, exchange.card.name)
 
         leaving = Leaving(

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_name, require_distinct
-from fedkd_flwr.errors import Code, DataError, MissingExtraError, explain
+from fedkd_flwr.errors import Code, DataError, explain, import_extra
 
 __all__ = [
     "Rows",
@@ -135,13 +135,9 @@ def read_libsvm_lines(
 
 def require_pyarrow(path: Path) -> Any:
     """Return pyarrow; raise `MissingExtraError` where it is not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        way_out = 'pip install "fedkd-flwr[parquet]", or save the table as CSV.'
-        raise MissingExtraError(explain(f"reading {path.name}", "have pyarrow", "none installed", way_out)) from error
-    return pyarrow
+    for module in ("pyarrow.parquet", "pyarrow"):
+        found = import_extra(module, "parquet", what=f"reading {path.name}", instead=", or save the table as CSV.")
+    return found
 
 
 def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
@@ -165,12 +161,7 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
 
 def require_openpyxl(path: Path) -> Any:
     """Return openpyxl; raise `MissingExtraError` where it is not installed."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        way_out = 'pip install "fedkd-flwr[excel]", or save the sheet as CSV.'
-        raise MissingExtraError(explain(f"reading {path.name}", "have openpyxl", "none installed", way_out)) from error
-    return openpyxl
+    return import_extra("openpyxl", "excel", what=f"reading {path.name}", instead=", or save the sheet as CSV.")
 
 
 def read_excel(path: Path, *, notes: list[str]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.errors import DataError, MissingExtraError, explain
+from fedkd_flwr.errors import DataError, explain, import_extra
 
 __all__ = ["load_torchvision", "read_bytes", "read_cifar", "read_idx"]
 
@@ -84,11 +84,7 @@ def load_torchvision(
     Images are (n, channels, height, width), and they and their labels are as torchvision returns them: EMNIST is
     transposed, and its letters start at 1.
     """
-    try:
-        from torchvision import datasets
-    except ImportError as error:
-        rule, way_out = "be read by torchvision", 'pip install "fedkd-flwr[vision]"'
-        raise MissingExtraError(explain(f"data set {name!r}", rule, "none installed", way_out)) from error
+    datasets = import_extra("torchvision", "vision", what=f"the data set {name!r}").datasets
     check_choice("name", name, tuple(_TORCHVISION), error=DataError)
     part: dict[str, Any] = {"split": "train" if train else "test"} if name == "svhn" else {"train": train}
     if name == "emnist-letters":

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.formats import read_npz, require_file
-from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain, import_extra
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
 __all__ = ["CLASS_ORDERS", "PARAMETERS", "by_party", "partition", "read_split"]
@@ -131,7 +131,7 @@ def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: i
 
 
 def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes: int, blocks: int) -> Any:
-    partitioners = _flwr_partitioners()
+    partitioners = import_extra("flwr_datasets.partitioner", "simulation", what="dealing rows to parties")
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
         own = check_whole("classes of pathological", classes, 1, len(np.unique(y)))
@@ -182,7 +182,9 @@ def _dirichlet(
                     parts = _balanced(codes[order], num_parties, alphas, min_rows, np.random.default_rng(stream))
                     return [np.sort(order[part]) for part in parts]
                 sizes = [len(y) // num_parties] * num_parties
-                kind = _flwr_partitioners().InnerDirichletPartitioner
+                kind = import_extra(
+                    "flwr_datasets.partitioner", "simulation", what="dealing rows to parties"
+                ).InnerDirichletPartitioner
                 return _deal(kind(sizes, "label", float(alphas[0]), seed=stream), num_parties, codes, rng)
         except (ValueError, FloatingPointError):
             continue
@@ -287,12 +289,3 @@ def _read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 def _no_such_partition(path: str | os.PathLike[str], index: int, arrays: dict[str, NDArray[Any]]) -> str:
     rule = f"have arrays public_{index}, test_{index}, party_{index}_00, ..."
     return explain(f"partition {index} of {Path(path)}", rule, f"arrays {short_list([*arrays], 3)}")
-
-
-def _flwr_partitioners() -> Any:
-    try:
-        import flwr_datasets.partitioner
-    except ImportError as error:
-        rule, way_out = "have flwr-datasets", 'pip install "fedkd-flwr[simulation]"'
-        raise MissingExtraError(explain("dealing rows to parties", rule, "none installed", way_out)) from error
-    return flwr_datasets.partitioner

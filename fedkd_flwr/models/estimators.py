@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from fedkd_flwr.errors import MissingExtraError, explain
+from fedkd_flwr.errors import import_extra
 
-__all__ = ["NearestNeighbours", "NumberScaler", "RuleFit", "import_extra", "require_extra"]
+__all__ = ["NearestNeighbours", "NumberScaler", "RuleFit", "require_extra"]
 
 _LIBRARIES = {
     "xgboost": ("xgboost",),
@@ -24,15 +23,6 @@ _LIBRARIES = {
     "text": ("torch", "transformers", "safetensors"),
 }
 MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
-
-
-def import_extra(module: str, extra: str) -> Any:
-    """Import and return a library of an optional extra; raise MissingExtraError, which says how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        way_out = f'Run: pip install "fedkd-flwr[{extra}]"'
-        raise MissingExtraError(explain(module, "be installed for this model", str(error), way_out)) from error
 
 
 def require_extra(extra: str) -> None:

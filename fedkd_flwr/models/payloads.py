@@ -16,9 +16,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from fedkd_flwr.errors import ModelBytesError, explain
+from fedkd_flwr.errors import ModelBytesError, explain, import_extra
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import import_extra, require_extra
+from fedkd_flwr.models.estimators import require_extra
 from fedkd_flwr.registry import TEXT_MODEL
 from fedkd_flwr.registry import load as load_registered
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.pipeline import make_pipeline
 
-from fedkd_flwr.errors import FedkdError, explain
-from fedkd_flwr.models.estimators import NumberScaler, import_extra
+from fedkd_flwr.errors import FedkdError, explain, import_extra
+from fedkd_flwr.models.estimators import NumberScaler
 from fedkd_flwr.onnx_graphs.graph import OPSETS, Graph
 from fedkd_flwr.onnx_graphs.trees import PlainTree, add_leaves, at_most
 

@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.text import TextRows
-from fedkd_flwr.errors import FedkdError, explain
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.errors import FedkdError, explain, import_extra
 from fedkd_flwr.onnx_graphs.encoder import add_encoder, feed, input_kind
 from fedkd_flwr.onnx_graphs.estimators import Answers, add_estimator
 from fedkd_flwr.onnx_graphs.graph import Graph

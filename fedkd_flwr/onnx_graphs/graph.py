@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.models.estimators import import_extra
+from fedkd_flwr.errors import import_extra
 
 __all__ = ["ML", "OPSETS", "Graph"]
 

@@ -96,10 +96,6 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield f"{indent}{line.label}", f"{value} {line.note}".strip()
 
 
-def _class(record: RunRecord, c: int) -> str:
-    return plain(results.class_name(record.classes, c), 40)
-
-
 def _metrics(record: RunRecord) -> list[str]:
     """Return one line for each kind of model and of test rows, with all figures; none where only accuracy is known."""
     found = results.figures(record)
@@ -116,7 +112,7 @@ def _metrics(record: RunRecord) -> list[str]:
         and "roc_auc" in shown
         and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     )
-    which = [f"AUC and AP are of class '{_class(record, 1)}'."] if ranked else []
+    which = [f"AUC and AP are of class '{plain(results.class_name(record.classes, 1), 40)}'."] if ranked else []
     partly = [] if "r2" in shown else results.of_fewer(found, {one.who: one.who for one in found})
     if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(

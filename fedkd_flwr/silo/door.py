@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
-from fedkd_flwr.clients.door import Ask, Leaving, Shown, discloses
+from fedkd_flwr.clients.door import Ask, Leaving, Shown
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.processes.watchdog import paused
@@ -190,7 +190,7 @@ class SiloDoor:
 
     def _approval(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> dict[str, str]:
         """Return who approved the reply; waits for that where it has to."""
-        if self.approve == "never" or not discloses(reply):
+        if self.approve == "never" or not reply.discloses:
             return {"policy": self.approve, "verdict": "not asked"}
         digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
         at = self._visit["round"]

@@ -162,6 +162,7 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
     if line.get("left"):
         held = "held, " if outcome.startswith("not ") else "answer, " if outcome else "answer"
         left = f"{held}{outcome}"
+    broken = (f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"])
     return [
         *("" if line.get(name) is None else str(line[name]) for name in _LOG[:5]),  # a refusal may have no round
         left,
@@ -169,12 +170,8 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join([*_broken(line), *line.get("notes", [])]),
+        "; ".join([*broken, *line.get("notes", [])]),
     ]
-
-
-def _broken(line: Mapping[str, Any]) -> list[str]:
-    return [f"{one['rule']} ({one['seen']})" for one in line.get("rules", []) if not one["kept"]]
 
 
 def log_text(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -21,13 +21,10 @@ def certificate_fault(arguments: Sequence[str] | None = None) -> str:
     ``arguments``: the command line that Flower gave to the ServerApp's process; by default that of this process.
     """
     words = list(sys.argv if arguments is None else arguments)
-    address, roots = (_given(words, name) for name in ("--runtime-api-address", "--root-certificates"))
+    given = dict(pairwise(words))
+    address, roots = (given.get(name, "") for name in ("--runtime-api-address", "--root-certificates"))
     if not address or not roots:  # a simulation, or no TLS
         return ""
     found = check_link(Link(address=address, root_certificates=Path(roots)))
     faults = (one for one in found if one.level == Level.FAULT and one.subject in ("certificate", "clock"))
     return next((f"No node can connect: {one.what}. {one.way_out}" for one in faults), "")
-
-
-def _given(words: Sequence[str], name: str) -> str:
-    return next((value for word, value in pairwise(words) if word == name), "")

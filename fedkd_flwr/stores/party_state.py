@@ -19,6 +19,7 @@ from fedkd_flwr.stores.files import file_name, read_state
 __all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
 
 _WENT_ON = ".continues.json"
+_SIGNATURE = {"party", "wire-version", "payload"}  # metrics that every reply carries
 _MODEL = ""  # the name of the model among the arrays, which have longer ones
 
 
@@ -41,6 +42,11 @@ class StoredReply:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     # plain values: bool, int, float, str or bytes
     metrics: Mapping[str, bool | int | float | str | bytes] = field(default_factory=dict)
+
+    @property
+    def discloses(self) -> bool:
+        """Whether it holds more than a party's name and the version of what it speaks."""
+        return bool(self.arrays or set(self.metrics) - _SIGNATURE)
 
     def to_bytes(self) -> bytes:
         """Return the reply as an archive that can be read without running code.

@@ -32,8 +32,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
 from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
 from fedkd_flwr.strategies.exchange import Collaborators, Exchange
-from fedkd_flwr.strategies.inbox import Inbox
-from fedkd_flwr.strategies.outbox import Outbox
+from fedkd_flwr.strategies.messages import Inbox, Outbox
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid

@@ -54,8 +54,9 @@ class TextNet:
         if not (isinstance(known, int) and known > 0):
             return None
         # models like RoBERTa number positions from the one after the padding token's
-        tables = [part for name, part in self.module.named_modules() if name.endswith("position_embeddings")]
-        return known - max((part.padding_idx + 1 for part in tables if _pads(part)), default=0)
+        parts = [part for name, part in self.module.named_modules() if name.endswith("position_embeddings")]
+        padded = [part.padding_idx for part in parts if isinstance(part, nn.Embedding) and part.padding_idx is not None]
+        return known - max((index + 1 for index in padded), default=0)
 
     def description(self) -> bytes:
         """Return what `rebuild` needs beside the weights: configuration, tokenizer and names, as JSON."""
@@ -161,10 +162,6 @@ def rebuild(description: bytes, weights: Mapping[str, Tensor], *, num_classes: i
     fresh = tuple(str(name) for name in parts["fresh"])
     pad = int(parts["pad"])
     return TextNet(module=module, tokenizer=tokenizers.Tokenizer.from_str(parts["tokenizer"]), pad=pad, fresh=fresh)
-
-
-def _pads(part: nn.Module) -> bool:
-    return isinstance(part, nn.Embedding) and part.padding_idx is not None
 
 
 def _class_of(config: Any) -> Any:

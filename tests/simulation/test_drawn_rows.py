@@ -31,7 +31,7 @@ def test_the_sums_are_of_the_same_rows_and_parties_with_an_epsilon_of_their_own_
     (first,) = caught.value.args
     assert {key: first[key] for key in TABLE} == TABLE
     assert (first["algorithm"], first["epsilon"], first["name"]) == ("noisy-sums", 2.0, "mine-public")
-    assert (first["model"], first["centralised"]) == ("decision-tree", False)
+    assert (first["model"], first["centralised"], first["paper.party-models"]) == ("decision-tree", False, False)
     assert not {"fedkt.teachers-per-student", "draw-public-epsilon"} & first.keys()
     assert parse_run_config(first).card.name == "noisy-sums"
 

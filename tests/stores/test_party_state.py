@@ -6,7 +6,7 @@ import pytest
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.stores.archive import packed
-from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
+from fedkd_flwr.stores.party_state import PartyState, Saved, StoredReply, runs_gone_on_from
 
 
 def _state(root, party="a", run_id="1"):
@@ -123,3 +123,10 @@ def test_a_changed_note_of_where_a_run_went_on_leads_nowhere_else(tmp_path):
     with pytest.raises(DataError, match=r"note .* must be whole, got other content.*Remove the file") as caught:
         runs_gone_on_from(folder)
     assert caught.value.code is Code.STATE_LOST
+
+
+def test_a_reply_that_names_only_its_sender_discloses_nothing():
+    signature = {"party": "a", "wire-version": 1, "payload": ""}
+    assert not StoredReply(metrics=signature).discloses
+    assert StoredReply(metrics={**signature, "accuracy-own": 0.5}).discloses
+    assert StoredReply(metrics=signature, arrays={"labels": np.zeros(3)}).discloses

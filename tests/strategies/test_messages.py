@@ -215,3 +215,10 @@ def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_rep
 
 def _not_finished(party, code):
     return Note(NoteCode.NOT_FINISHED, {"party": party, "code": code, "failure": ""})
+
+
+def test_each_party_gets_a_record_of_its_own():
+    grid = fedct_grid(parties(3))
+    quick_fedct().start(grid, num_rounds=1)
+    contents = [id(m.content) for m in grid.sent]
+    assert len(set(contents)) == len(contents)
