@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedkd_flwr.checks import check_choice, check_whole, read_word
+from fedkd_flwr.checks import check_choice, check_parameters, check_whole, read_word
 from fedkd_flwr.data.columns import column_name
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
@@ -33,9 +33,7 @@ def read_target(word: str) -> tuple[str, dict[str, Any]]:
     kind, given = read_word("target", word)
     if kind not in TARGETS:
         raise ConfigError(explain("target", "be classes, grades or number", kind))
-    if wrong := given.keys() - {*TARGETS[kind]}:
-        rule = f"be {' or '.join(TARGETS[kind])}" if TARGETS[kind] else "not be given"
-        raise ConfigError(explain(f"parameter of target {kind}", rule, min(wrong), "Drop it."))
+    check_parameters(f"target {kind}", given, TARGETS[kind])
     check_whole("bins of target", given.get("bins", 10), 2, 100)
     edges = _list("edges", given)
     if not all(isinstance(one, int | float) for one in edges):

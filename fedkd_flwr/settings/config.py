@@ -17,7 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import nearest, read_word, split_words
+from fedkd_flwr.checks import check_parameters, nearest, read_word, split_words
 from fedkd_flwr.data.partitioning import PARAMETERS
 from fedkd_flwr.data.rules import read_target
 from fedkd_flwr.errors import ConfigError, explain
@@ -267,9 +267,7 @@ class RunConfig(Config):
             near = nearest(name, known)
             way_out = f"Did you mean {near[0]}?" if near else ""
             raise ConfigError(explain("partitioner", f"be one of {', '.join(known)}", name, way_out))
-        if wrong := given.keys() - {*known[name]}:
-            rule = f"be {' or '.join(known[name])}" if known[name] else "not be given"
-            raise ConfigError(explain(f"parameter of partitioner {name}", rule, min(wrong), "Drop it."))
+        check_parameters(f"partitioner {name}", given, known[name])
         if name == "column" and not self.has_parties:
             way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
             raise ConfigError(explain("partition-column", 'be given with partitioner "column"', "", way_out))
