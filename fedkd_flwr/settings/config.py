@@ -18,8 +18,7 @@ from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.checks import check_parameters, nearest, read_word, split_words
-from fedkd_flwr.data.partitioning import PARAMETERS
-from fedkd_flwr.data.rules import read_target
+from fedkd_flwr.data.choices import PARTITIONERS, read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
 from fedkd_flwr.settings.unread import not_read, unknown, unread_by
@@ -262,7 +261,7 @@ class RunConfig(Config):
             way_out = "Each file of tables is one party: drop the other."
             raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
         name, given = self.dealing
-        known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARAMETERS
+        known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARTITIONERS
         if name not in known:
             near = nearest(name, known)
             way_out = f"Did you mean {near[0]}?" if near else ""
