@@ -62,10 +62,12 @@ def _section(cls: type) -> str:
             n -= 1
         meaning = (" ".join([*above, *beside]) or described.get(node.target.id, "")).replace("``", "`")
         names, _, last = lines[-1].partition(": ")
+        parts = {*re.findall(r"\w+", ast.unparse(node.annotation))} & {one.__name__ for one in _reached(RunRecord, [])}
+        said = ": ".join(filter(None, [f"`{node.target.id}`{''.join(f' ({one})' for one in parts)}", meaning]))
         if meaning and last == meaning:  # two figures that are explained together
             lines[-1] = f"{names}, `{node.target.id}`: {meaning}"
         else:
-            lines += ["", f"`{node.target.id}`{': ' if meaning else ''}{meaning}"]
+            lines += ["", said]
     return "\n".join(lines)
 
 

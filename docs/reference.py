@@ -139,7 +139,7 @@ def _codes() -> str:
         by.setdefault(decides, []).append(code)
     lines = [f"All of them: {', '.join(f'`{code}`' for code in Code)}."]
     for decides, codes in by.items():
-        lines.append(f"### Decided by {decides}")
+        lines.append(f"## Decided by {decides}")
         lines += [f"`{code}`: {REASONS[code].replace(_IN_LOG, '').strip()}" for code in codes]
     return "\n\n".join(lines)
 

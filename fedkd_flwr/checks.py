@@ -19,6 +19,7 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_number",
+    "check_parameters",
     "check_whole",
     "nearest",
     "number_rule",
@@ -166,6 +167,14 @@ def read_word(key: str, word: str) -> tuple[str, dict[str, Any]]:
         way_out = "Write for example: mlp(hidden=[64, 32], optimizer='sgd'), with text in quotes, True, False and None."
         raise ConfigError(explain(key, rule, word[:200], way_out)) from error
     return name.strip(), values
+
+
+def check_parameters(name: str, given: Collection[str], known: Collection[str]) -> None:
+    """Refuse with a `ConfigError` a parameter in brackets that what is called ``name`` does not have."""
+    if wrong := sorted({*given} - {*known}):
+        rule, near = f"be {' or '.join(known)}" if known else "not be given", nearest(wrong[0], known)
+        way_out = f"Did you mean {near[0]}?" if near else "Drop it."
+        raise ConfigError(explain(f"parameter of {name}", rule, wrong[0], way_out))
 
 
 def _is_plain(value: object) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_choice, check_whole, read_word
+from fedkd_flwr.checks import check_choice, check_parameters, check_whole, read_word
 from fedkd_flwr.data.columns import sorted_texts
 from fedkd_flwr.data.look import NO_RULES, ColumnNote
 from fedkd_flwr.data.public import PublicSet, Table, make_public_set
@@ -29,7 +29,7 @@ __all__ = ["NAMES", "Pool", "load_pool", "row_hashes"]
 _SomeTable = TypeVar("_SomeTable", pd.DataFrame, NDArray[Any], Table)
 
 NAMES: tuple[str, ...] = (*EMBEDDED, "synthetic", *PUBLISHED, *PAIRED, "table")
-_SIZES = {"rows", "features", "classes"}  # of the synthetic set
+_SIZES = ("rows", "features", "classes")  # of the synthetic set
 """Every name that `load_pool` knows."""
 
 
@@ -123,9 +123,7 @@ def load_pool(
     """
     name, params = read_word("dataset", name)
     check_choice("dataset", name, NAMES)
-    if wrong := params.keys() - (_SIZES if name == "synthetic" else {"public_from"}):
-        rule = f"be {'rows, features or classes' if name == 'synthetic' else 'public_from'}"
-        raise ConfigError(explain(f"parameter of {name}", rule, min(wrong), "Drop it, or take another data set."))
+    check_parameters(name, params, _SIZES if name == "synthetic" else ("public_from",))
     public_from = params.pop("public_from", "train")
     source = synthetic(**params, seed=seed) if name == "synthetic" else _read_source(name, data_root, **of_table)
     dealt = source

@@ -23,23 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
+from fedkd_flwr.data.choices import PARTITIONERS
 from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.formats import read_npz, require_file
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain, import_extra
 from fedkd_flwr.seeds import derive_rng, derive_seed
 
-__all__ = ["CLASS_ORDERS", "PARAMETERS", "by_party", "partition", "read_split"]
+__all__ = ["CLASS_ORDERS", "by_party", "partition", "read_split"]
 
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "iid": (),
-    "dirichlet": ("min_rows", "second_alpha", "class_order"),
-    "inner-dirichlet": ("min_rows", "class_order"),
-    "pathological": ("classes",),
-    "shard": ("blocks",),
-    "size-skewed": (),
-    "file": ("index",),
-}
-"""Every way to deal rows, and the parameters of `partition` that may stand in its brackets."""
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
 
 # flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
@@ -72,7 +63,7 @@ def partition(
     Parameters
     ----------
     name, seed : str, int
-        One of `PARAMETERS`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
+        One of `PARTITIONERS`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
     num_parties : int
         0 with ``file`` means as many as the file lists.
     alpha, second_alpha : float
@@ -89,7 +80,7 @@ def partition(
         For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
         source file's row number of each row of the pool. If None, the file lists positions in ``y``.
     """
-    check_choice("partitioner", name, tuple(PARAMETERS))
+    check_choice("partitioner", name, tuple(PARTITIONERS))
     check_choice("class_order", class_order, CLASS_ORDERS)
     if name == "file":
         return _from_file(len(y), num_parties, path, index, rows)

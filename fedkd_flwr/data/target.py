@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.data.choices import read_target
 from fedkd_flwr.data.columns import canonical, column_texts, counted, short_list, sorted_texts
 from fedkd_flwr.data.reading import Reading, column_numbers
-from fedkd_flwr.data.rules import Rules, read_target
+from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.target import Target, bins_at, bins_of
 

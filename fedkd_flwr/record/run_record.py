@@ -99,7 +99,7 @@ class RunRecord:
     reason: str = ""  # why it failed, or how it was stopped
     doing: str = Doing.START  # which part of the run it was in when it was last written
     last_word: str = ""  # ISO 8601, UTC: when the record was last written
-    process: ProcessRecord | None = None  # that writes it
+    process: ProcessRecord | None = None  # the one that writes the record
     num_rounds: int = 0  # planned; it may converge before. 0: not known
     simulation: bool = False  # no real silos
     seed: int = 0  # of everything but privacy noise

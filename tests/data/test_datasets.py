@@ -98,7 +98,10 @@ TWICE = {"public": [1], "test": [1]}
             "features of synthetic must place 5 classes apart, got 2",
         ),
         ({"name": "synthetic(classes=1)"}, "classes of synthetic must be a whole number >= 2"),
-        ({"name": "synthetic(columns=4)"}, "parameter of synthetic must be rows, features or classes, got 'columns'"),
+        (
+            {"name": "synthetic(columns=4)"},
+            "parameter of synthetic must be rows or features or classes, got 'columns'. Drop it.",
+        ),
         ({"name": "synthetic(rows=10, classes=4)"}, "rows of synthetic must be >= 16 for 4 classes, got 10"),
     ],
 )

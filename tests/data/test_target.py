@@ -6,12 +6,12 @@ import pytest
 
 from fedkd_flwr.data.look import look
 from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.rules import Rules, read_target
+from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.sources import read_user_table
 from fedkd_flwr.data.tables import load_public, load_usable_rows
 from fedkd_flwr.data.write_schema import look_at_file
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import DataError
 from fedkd_flwr.labels.target import Target, bins_at
 
 AGES = pd.DataFrame({"bmi": np.linspace(18, 40, 60), "age": np.linspace(20, 79, 60).astype(int)})
@@ -64,24 +64,6 @@ def test_grades_keep_their_order_and_stand_for_their_numbers_or_places():
 def test_what_is_no_number_is_refused_by_name():
     with pytest.raises(DataError, match="column 'age' must hold numbers"):
         look(AGES.assign(age="old"), label="age", rules=Rules(target="number"))
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("numbers", "target must be classes, grades or number, got 'numbers'"),
-        ("number(edge=[1])", "parameter of target number must be bins or edges or unit, got 'edge'"),
-        ("classes(bins=3)", "parameter of target classes must not be given, got 'bins'"),
-        ("number(bins=1)", "bins of target must be a whole number within 2..100, got 1"),
-        ("number(edges=['a'])", "edges of target must be numbers"),
-        ("number(edges=7)", "edges of target must be a list, got 7"),
-        ("grades(order='mild')", "order of target must be a list, got 'mild'"),
-        ("grades(unit=3)", "unit of target must be text in quotes, got 3"),
-    ],
-)
-def test_a_word_for_the_label_that_cannot_be_read_is_refused(word, message):
-    with pytest.raises(ConfigError, match=message):
-        read_target(word)
 
 
 def test_a_schema_with_a_target_survives_its_file_and_bounds_alone_are_enough():

@@ -435,7 +435,7 @@ QUORUM = {"consensus": "qualified-majority"}
         ),
         (
             {"partitioner": "dirichlet(min_row=3)"},
-            "parameter of partitioner dirichlet must be min_rows or second_alpha or class_order, got 'min_row'. Drop",
+            "parameter of partitioner dirichlet must be min_rows or second_alpha or class_order, got 'min_row'. Did",
         ),
         (
             {"partitioner": "iid(min_rows=3)"},
