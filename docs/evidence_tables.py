@@ -57,7 +57,7 @@ def vote_table(root: Path) -> str:
     lines = ["| parties' data, Dirichlet alpha | seeds | majority | Dawid-Skene | density ratio | auto |"]
     lines.append("|---" * 6 + "|")
     for name, means, auto in vote_rows(root):
-        cells = [f"{means[rule][0]:.3f} ({means[rule][1]:.3f})".replace("0.", ".") for rule in _RULES]
+        cells = [f"{means[rule][0]:.3f}/{means[rule][1]:.3f}".replace("0.", ".") for rule in _RULES]
         lines.append(f"| {name} | {means['seeds']} | {' | '.join(cells)} | {auto} |")
     return "\n".join(lines)
 
@@ -231,7 +231,7 @@ def members_table(root: Path) -> str:
     lines = ["| what left decision trees of 200 members a party | attack AUC, 95 % interval |", "|---|---|"]
     for found in kept["found"].values():
         auc = {key: f"{value:.3f}"[1:] for key, value in found["auc"].items()}
-        lines.append(f"| {', '.join(found['sent'])} | {auc['value']} ({auc['low']} to {auc['high']}) |")
+        lines.append(f"| {', '.join(found['sent'])} | {auc['value']} ({auc['low']}–{auc['high']}) |")
     return "\n".join(lines)
 
 
