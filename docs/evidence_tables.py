@@ -185,9 +185,9 @@ def share_table(root: Path) -> str:
     return "\n".join(lines)
 
 
-def soft_table(root: Path) -> str:
+def soft_table(root: Path, name: str = "soft-targets") -> str:
     """Return what models are worth that learnt from labels, and from probabilities."""
-    kept = json.loads((root / "benchmarks" / "results" / "soft-targets.json").read_text())["found"]
+    kept = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
     lines = ["| federation | seeds | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 8 + "|"]
     for case, by_send in kept.items():
         seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))
