@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_840,
     "errors": 262,
     "files": 232,
-    "labels": 2_636,
+    "labels": 2_637,
     "metrics": 397,
     "models": 3_656,
     "onnx_graphs": 772,
