@@ -195,6 +195,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
             "added-up": added_up_table(root),
             "hospitals": hospital_table(root, whole=True),
         },
+        "benchmarks/results/soft-targets-nets.md": {"nets": soft_table(root, "soft-targets-nets")},
         "docs/howto/choose.md": {"trees": advice_table(root)},
         "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
         "docs/howto/numbers.md": {"errors": error_tables(root)},
