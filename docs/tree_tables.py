@@ -135,10 +135,11 @@ def member_table(root: Path) -> str:
     """Return how well the audit's attack tells members, by what leaves and data."""
     found = json.loads((root / "benchmarks" / "results" / "tree-leaks.json").read_text())["members"]
     tables = [table for table in _TABLES if any(key.startswith(f"{table}, ") for key in found)]
+    seeds = [len(runs) for runs in found.values()]
     told = (
-        "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over seeds "
-        "201 and on; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows train on 300; 1,500 rows are "
-        "public. *one model of all rows* is what histograms make, which themselves say more."
+        "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over "
+        f"{min(seeds)} to {max(seeds)} seeds; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows "
+        "train on 300; 1,500 rows are public. *one model of all rows* is what histograms make, which themselves say more."
     )
     lines = [told, "", f"| what leaves | {' | '.join(_TABLES[one] for one in tables)} |", "|---" * 4 + "|"]
     for method in dict.fromkeys(key.partition(", ")[2] for key in found):
