@@ -139,7 +139,8 @@ def member_table(root: Path) -> str:
     told = (
         "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over "
         f"{min(seeds)} to {max(seeds)} seeds; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows "
-        "train on 300; 1,500 rows are public. *one model of all rows* is what histograms make, which themselves say more."
+        "train on 300; 1,500 rows are public. *one model of all rows* is what histograms make, which themselves say "
+        "more."
     )
     lines = [told, "", f"| what leaves | {' | '.join(_TABLES[one] for one in tables)} |", "|---" * 4 + "|"]
     for method in dict.fromkeys(key.partition(", ")[2] for key in found):
