@@ -28,6 +28,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import statistics
 import tempfile
 import time
@@ -260,6 +261,7 @@ def main() -> None:
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
     kind = "hospitals" if options.hospitals else "rare" if options.rare else ""
     words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), f"--seeds {options.seeds}"]
+    words += [f"--only {shlex.quote(options.only)}"] if options.only and not kept else []
     kept |= {"command": " ".join(words), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
     first = 201 if kind else 111

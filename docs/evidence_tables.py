@@ -121,6 +121,7 @@ def claim_table(root: Path) -> str:
 _EPSILONS = (1.0, 2.0, 4.0)
 _FEWEST = 3  # seeds that a row of the tables below rests on
 _DATA = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "rare": "5 % rare", "wine-type": "wine"}
+_DATA |= {"digits": "digits", "fashion-mnist": "Fashion-MNIST"}
 _COMMON = ("accuracy", "roc_auc", "log_loss")
 _KINDS = {"random-forest": "forests", "xgboost": "XGBoost", "mlp": "nets"}
 
@@ -191,9 +192,9 @@ def share_table(root: Path) -> str:
     return "\n".join(lines)
 
 
-def soft_table(root: Path) -> str:
+def soft_table(root: Path, name: str = "soft-targets") -> str:
     """Return what models are worth that learnt from labels, and from probabilities."""
-    kept = json.loads((root / "benchmarks" / "results" / "soft-targets.json").read_text())["found"]
+    kept = json.loads((root / "benchmarks" / "results" / f"{name}.json").read_text())["found"]
     lines = ["| federation | seeds | sent | accuracy | ROC AUC | log loss | home | KB up |", "|---" * 8 + "|"]
     for case, by_send in kept.items():
         seeds = sorted(set.intersection(*(set(found) for found in by_send.values())))

@@ -32,7 +32,17 @@ from evidence_tables import (
 )
 from record_fields import record_fields
 from result_tables import bench_tables, kept_runs
-from tree_tables import advice_table, cost_table, hospital_table, left_out_table, tree_tables
+from tree_tables import (
+    added_up_table,
+    advice_table,
+    cost_table,
+    hospital_table,
+    left_out_table,
+    member_table,
+    rare_tables,
+    tree_tables,
+    value_table,
+)
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig
@@ -182,11 +192,22 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         "docs/evidence/attacks.md": {"claims": claim_table(root)},
         "docs/evidence/trees.md": {
             "figures": tree_tables(root, "accuracy"),
+            "rare": rare_tables(root, "accuracy", "roc_auc", "average_precision"),
             "costs": cost_table(root),
+            "members": member_table(root),
+            "values": value_table(root),
             "hospitals": hospital_table(root),
             "left-out": left_out_table(root),
         },
-        "benchmarks/results/trees.md": {"figures": tree_tables(root, "roc_auc", "balanced_accuracy", "log_loss")},
+        "benchmarks/results/trees.md": {
+            "figures": tree_tables(root, "accuracy", "balanced_accuracy", "roc_auc", "log_loss", whole=True),
+            "rare": rare_tables(
+                root, "accuracy", "balanced_accuracy", "roc_auc", "average_precision", "log_loss", whole=True
+            ),
+            "added-up": added_up_table(root),
+            "hospitals": hospital_table(root, whole=True),
+        },
+        "benchmarks/results/soft-targets-nets.md": {"nets": soft_table(root, "soft-targets-nets")},
         "docs/howto/choose.md": {"trees": advice_table(root)},
         "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
         "docs/howto/numbers.md": {"errors": error_tables(root)},

@@ -309,8 +309,8 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.WEIGHTS_LEFT: lambda v: (
         f"{_WEIGHTS}{_BESIDE_WEIGHTS[v['beside']]}, left the parties as they are, without noise."
     ),
-    NoteCode.TREES_LEFT: "Trees grown on private rows left the parties as they are, without noise: thresholds lie "
-    "between values of private rows, and leaves tell the classes of few of them.",
+    NoteCode.TREES_LEFT: "Trees grown on private rows left the parties as they are, without noise: thresholds are "
+    "values of private rows, or midway between two, and leaves tell the classes of few of them.",
     NoteCode.WEIGHTS_AT_SERVER: lambda v: (
         f"{_WEIGHTS}{_BESIDE_WEIGHTS[v['beside']]}, reached the server as they are; "
         "noise is added there, and protects from everybody else."
