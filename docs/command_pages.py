@@ -46,7 +46,7 @@ def _rows(command: click.Command) -> list[str]:
 def _page(command: click.Command, called: str, common: Container[str]) -> str:
     examples = [line.strip() for line in (command.epilog or "").splitlines()[2:]][:_EXAMPLES]
     lines = [f"### `{called}`", "", (command.help or "").strip()]
-    if examples:
+    if examples and examples != [called]:
         lines += ["", "```bash", *examples, "```"]
     if rows := [row for row in _rows(command) if row not in common]:
         lines += ["", "\n\n".join(rows)]
@@ -65,5 +65,5 @@ def _row(param: click.Parameter) -> str:
     if param.secondary_opts:  # a flag that has a word for "no", too
         names += "".join(f" / `{option}`" for option in param.secondary_opts)
         known = (param.opts if param.default else param.secondary_opts)[0]
-    default = "" if known in (None, "") or callable(known) else f" Default: `{known}`."
+    default = "" if known in (None, "") or callable(known) else f" (`{known}`)"
     return f"{names}: {getattr(param, 'help', '') or ''}{default}"

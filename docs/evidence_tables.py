@@ -226,16 +226,6 @@ def uneven_table(root: Path) -> str:
     return "\n".join(lines)
 
 
-def members_table(root: Path) -> str:
-    """Return how well an attack finds members in labels, and in probabilities."""
-    kept = json.loads((root / "benchmarks" / "results" / "soft-targets-audit.json").read_text())
-    lines = ["| what left decision trees of 200 members a party | attack AUC, 95 % interval |", "|---|---|"]
-    for found in kept["found"].values():
-        auc = {key: f"{value:.3f}"[1:] for key, value in found["auc"].items()}
-        lines.append(f"| {', '.join(found['sent'])} | {auc['value']} ({auc['low']}–{auc['high']}) |")
-    return "\n".join(lines)
-
-
 def _federation(case: str) -> str:
     """Return a federation of `soft_table` in words."""
     table, algorithm, model, deal = case.split(", ")

@@ -23,7 +23,6 @@ from evidence_tables import (
     claim_table,
     error_tables,
     liar_table,
-    members_table,
     share_table,
     soft_table,
     sum_tables,
@@ -132,12 +131,12 @@ def _own() -> str:
 
 
 def _algorithms() -> str:
-    lines = ["| `algorithm` | rounds | what leaves a party | noise | in `allow` by default |", "|---|---|---|---|---|"]
+    """Return what each algorithm has a party send, in how many rounds, and where noise may be added."""
+    lines = ["A star: in `allow` by default.", ""]
     for card in cards().values():
-        rounds = f"{card.default_rounds}{' (only)' if card.one_shot else ''}"
-        noise = " or ".join(f"at the {where}" for where in card.noise) or "none"
-        allowed = "yes" if card.allowed else "no"
-        lines.append(f"| `{card.name}` ({card.title}) | {rounds} | {card.sends} | {noise} | {allowed} |")
+        rounds = f"{card.default_rounds} round{'' if card.default_rounds == 1 else 's'}"
+        noise = f", noise at the {' or '.join(card.noise)}" if card.noise else ""
+        lines.append(f"- `{card.name}`{'*' if card.allowed else ''} ({card.title}): {card.sends}, {rounds}{noise}")
     return "\n".join(lines)
 
 
@@ -215,7 +214,6 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
             "shares": share_table(root),
             "soft": soft_table(root),
             "uneven": uneven_table(root),
-            "members": members_table(root),
         },
         "fedkd_flwr/strategies/__init__.py": {"names": _names("strategy")},
         "fedkd_flwr/clients/__init__.py": {"names": _names("client")},

@@ -139,9 +139,8 @@ def member_table(root: Path) -> str:
     seeds = [len(runs) for runs in found.values()]
     told = (
         "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over "
-        f"{min(seeds)} to {max(seeds)} seeds; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows "
-        "train on 300; 1,500 rows are public. *one model of all rows* is what histograms make, which themselves say "
-        "more."
+        f"{min(seeds)} to {max(seeds)} seeds, with a 95 % interval. Two parties train on 300 rows of 600; 1,500 rows "
+        "are public. *one model of all rows* is what histograms make, which themselves say more."
     )
     lines = [told, "", f"| what leaves | {' | '.join(_TABLES[one] for one in tables)} |", "|---" * 4 + "|"]
     for method in dict.fromkeys(key.partition(", ")[2] for key in found):
@@ -165,12 +164,11 @@ def value_table(root: Path) -> str:
     tables = [table for table in _TABLES if table in found]
     counted = [run["bagging: trees"]["counted"] for table in tables for run in found[table].values()]
     told = (
-        "Cells: what thresholds and paths alone say of a party's 300 rows; better attackers find more. *Spelt out*: of "
-        "the values that no public row has, those that are a threshold. *Pinned*: some leaf's path holds the cell "
-        "within a twentieth of the column's range, where few public rows are. *Wrong*: such intervals without any "
-        "private row. Trees taught by labels only guess, for no cell is in labels. Flower's own bagging also sends "
-        f"hessian sums: they give the number of rows and of each class in the leaves of {100 * min(counted):.0f} % of "
-        "the rows in a first tree."
+        "Cells of a party's 300 rows, read off thresholds and paths alone; better attackers find more. *Spelt out*: of "
+        "values that no public row has, those that are a threshold. *Pinned*: some leaf's path holds the cell within a "
+        "twentieth of the column's range. *Wrong*: such intervals without a private row: trees taught by labels only "
+        "guess, for no cell is in labels. Flower's bagging also sends hessian sums, which count the rows of each class "
+        f"in the leaves of {100 * min(counted):.0f} % of the rows in a first tree."
     )
     columns = {"not public": "spelt out", "pinned": "pinned", "empty": "wrong"}
     head = [f"{_TABLES[table]}: {word}" for table in tables for word in columns.values()]
