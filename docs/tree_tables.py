@@ -138,7 +138,7 @@ def member_table(root: Path) -> str:
     seeds = [len(runs) for runs in found.values()]
     told = (
         "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over "
-        f"{min(seeds)} to {max(seeds)} seeds; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows "
+        f"{min(seeds)} seeds; in brackets a 95 % interval; .5 is guessing. Two parties of 600 rows "
         "train on 300; 1,500 rows are public. *one model of all rows* is what histograms make, which themselves say "
         "more."
     )
