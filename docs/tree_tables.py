@@ -139,7 +139,7 @@ def member_table(root: Path) -> str:
     seeds = [len(runs) for runs in found.values()]
     told = (
         "Members: AUC of [the audit's attack](attacks.md#who-was-a-member) with eight shadow runs, pooled over "
-        f"{min(seeds)} to {max(seeds)} seeds, with a 95 % interval. Two parties train on 300 rows of 600; 1,500 rows "
+        f"{min(seeds)} seeds, with a 95 % interval. Two parties train on 300 rows of 600; 1,500 rows "
         "are public. *one model of all rows* is what histograms make, which themselves say more."
     )
     lines = [told, "", f"| what leaves | {' | '.join(_TABLES[one] for one in tables)} |", "|---" * 4 + "|"]
