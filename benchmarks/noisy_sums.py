@@ -15,6 +15,10 @@ would take them from a code book. What a file already holds of a seed is passed 
   set's own, or as many drawn ones. As in the package models answer test rows for the federation's class shares: those
   of the consensus, for drawn rows those of the release. Computed without Flower.
 
+- ``runs``: whole federations by `fedkd_flwr.simulate`, FedKT and FedCT with default settings: public rows are a part of
+  all rows, or as many drawn ones in their place (``draw_public_epsilon``). Accuracy and balanced accuracy on test rows
+  of the server's model (FedKT) and of the parties' (FedCT).
+
 - ``tree``: as ``rows``, drawn so that each column follows another one and the class. Which one it follows is the tree
   that Chow and Liu's algorithm finds on the private rows *without* noise, which no release may use: what a tree chosen
   privately, or by people, can reach at most. The counts of pairs have the sensitivity of the counts of columns.
@@ -150,6 +154,21 @@ class Federation:
             labels = done.predict(self.test).to_numpy()
         return {"final model": self._accuracy(labels), "claimed": claim["epsilon"]}
 
+    def whole_run(self, algorithm: str, kind: str, epsilon: float) -> dict[str, float]:
+        """Return how good a federation's models are; ``epsilon`` 0: with real public rows."""
+        rows = {f"party-{i:02}": (self.private.iloc[p], self.y[p]) for i, p in enumerate(self.parts)}
+        model = f"{kind}({', '.join(f'{name}={value}' for name, value in MODELS[kind].items())})"
+        given = {"party_test_fraction": 0.0, "centralised": False, "save_party_models": False, "progress": False}
+        with tempfile.TemporaryDirectory() as folder:
+            done = fk.simulate(
+                rows, label="label", test=(self.test, self.y_test), output_dir=folder, num_public=PUBLIC,
+                algorithm=algorithm, model=model, seed=self.seed, draw_public_epsilon=epsilon or "none", **given,
+            )  # fmt: skip
+            models = done.models[done.models["rows"] == "common"].groupby("whose")
+            means = models[["accuracy", "balanced_accuracy"]].mean()
+        whose = "server" if algorithm == "fedkt" else "federated"
+        return {whose: means.loc[whose, "accuracy"], f"{whose}, balanced": means.loc[whose, "balanced_accuracy"]}
+
     def drawn(self, epsilon: float) -> tuple[pd.DataFrame, np.ndarray]:
         """Return public rows drawn from one release, and the class shares that it tells."""
         public = make_public_set(bin_rows(self.schema), self.schema)
@@ -249,6 +268,11 @@ def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) ->
         for epsilon, queries in itertools.product((1.0, 2.0), (100, 1000)):
             yield {**at, "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
         return
+    if what == "runs":
+        for kind, algorithm, epsilon in itertools.product(models, ("fedkt", "fedct"), (0.0, 0.5, 1.0)):
+            found = made.whole_run(algorithm, kind, epsilon)
+            yield {**at, "model": kind, "algorithm": algorithm, "drawn at": epsilon, **found}
+        return
     if what == "tree":
         for epsilon in (0.5, 1.0, 2.0):
             star, shares = made.drawn(epsilon)
@@ -268,7 +292,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["random-forest"], choices=MODELS)
     parser.add_argument("--seeds", type=int, nargs="+", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--what", nargs="+", default=["model", "rows"], choices=("model", "rows", "l2", "tree"))
+    parser.add_argument("--what", nargs="+", default=["model", "rows"], choices=("model", "rows", "l2", "tree", "runs"))
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.out.is_file() else {"runs": []}
     there = {(run["data"], run["seed"], run["what"]) for run in kept["runs"]}

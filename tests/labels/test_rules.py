@@ -23,6 +23,8 @@ def test_auto_is_the_median_for_grades_and_has_the_mean_for_numbers_where_labels
     number, grades = Target(values=(1.0, 2.0), edges=(0.0, 1.5, 3.0)), Target(values=(1.0, 2.0, 3.0))
     assert rule_for("auto", grades).name == "median"
     assert [rule_for("auto", of).of_labels.name for of in (number, None)] == ["mean", "majority"]
+    assert [rule_for("auto", of, drawn=True).name for of in (grades, number, None)] == ["median", "mean", "majority"]
+    assert rule_for("density-ratio", None, drawn=True).name == "density-ratio"  # a run may ask for it all the same
     assert rule_for("majority", grades) is RULES["majority"]
 
 
