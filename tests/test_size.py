@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_851,
     "errors": 276,
     "files": 251,
-    "labels": 2_574,
+    "labels": 2_578,
     "metrics": 397,
     "models": 3_646,
     "onnx_graphs": 771,
@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 4_443,
     "simulation": 1_182,
     "stores": 2_584,
-    "strategies": 3_765,
+    "strategies": 3_766,
     "text": 432,
     "wire": 1_200,
 }

@@ -400,9 +400,9 @@ def test_rules_and_defaults_are_those_on_the_generated_page(config):
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
 def test_a_card_is_that_of_the_generated_page(card):
-    rounds = f"{card.default_rounds}{' (only)' if card.one_shot else ''}"
-    noise = " or ".join({"server": "at the server", "party": "at the party"}[where] for where in card.noise) or "none"
-    row = f"`{card.name}` ({card.title}) | {rounds} | {card.sends} | {noise} | {'yes' if card.allowed else 'no'}"
+    rounds = "1 round" if card.default_rounds == 1 else f"{card.default_rounds} rounds"
+    noise = ", noise at the " + " or ".join(card.noise) if card.noise else ""
+    row = f"- `{card.name}`{'*' if card.allowed else ''} ({card.title}): {card.sends}, {rounds}{noise}\n"
     assert row in PAGE
 
 

@@ -12,9 +12,9 @@ def test_its_usual_loss_fits_what_is_sent(form, loss):
     assert FedMDConfig(answer_form=form).loss == loss
 
 
-def test_parties_are_told_how_long_and_in_which_order_to_learn_and_nothing_that_the_server_alone_does():
+def test_parties_are_told_how_long_to_learn_and_nothing_that_the_server_alone_does():
     told = FedMDConfig().told()
-    assert {"initial-epochs", "distillation-epochs", "own-rows-epochs", "distillation-order"} <= told.keys()
+    assert {"initial-epochs", "distillation-epochs", "own-rows-epochs"} <= told.keys()
     assert not {"public-rows-per-round", "weighting"} & told.keys()
 
 
