@@ -17,7 +17,7 @@ would take them from a code book. What a file already holds of a seed is passed 
 
 - ``runs``: whole federations by `fedkd_flwr.simulate`, FedKT and FedCT with default settings: public rows are a part of
   all rows, or as many drawn ones in their place (``draw_public_epsilon``). Accuracy and balanced accuracy on test rows
-  of the server's model (FedKT) and of the parties' (FedCT).
+  of the server's model (FedKT) and of the parties' (FedCT); FedKT on drawn rows by density ratios too.
 
 - ``tree``: as ``rows``, drawn so that each column follows another one and the class. Which one it follows is the tree
   that Chow and Liu's algorithm finds on the private rows *without* noise, which no release may use: what a tree chosen
@@ -154,7 +154,7 @@ class Federation:
             labels = done.predict(self.test).to_numpy()
         return {"final model": self._accuracy(labels), "claimed": claim["epsilon"]}
 
-    def whole_run(self, algorithm: str, kind: str, epsilon: float) -> dict[str, float]:
+    def whole_run(self, algorithm: str, kind: str, epsilon: float, consensus: str) -> dict[str, float]:
         """Return how good a federation's models are; ``epsilon`` 0: with real public rows."""
         rows = {f"party-{i:02}": (self.private.iloc[p], self.y[p]) for i, p in enumerate(self.parts)}
         model = f"{kind}({', '.join(f'{name}={value}' for name, value in MODELS[kind].items())})"
@@ -162,7 +162,8 @@ class Federation:
         with tempfile.TemporaryDirectory() as folder:
             done = fk.simulate(
                 rows, label="label", test=(self.test, self.y_test), output_dir=folder, num_public=PUBLIC,
-                algorithm=algorithm, model=model, seed=self.seed, draw_public_epsilon=epsilon or "none", **given,
+                algorithm=algorithm, model=model, seed=self.seed, draw_public_epsilon=epsilon or "none",
+                consensus=consensus, **given,
             )  # fmt: skip
             models = done.models[done.models["rows"] == "common"].groupby("whose")
             means = models[["accuracy", "balanced_accuracy"]].mean()
@@ -269,9 +270,10 @@ def lines(made: Federation, at: dict[str, Any], models: list[str], what: str) ->
             yield {**at, "epsilon": epsilon, "queries": queries, **made.l2(epsilon, queries)}
         return
     if what == "runs":
-        for kind, algorithm, epsilon in itertools.product(models, ("fedkt", "fedct"), (0.0, 0.5, 1.0)):
-            found = made.whole_run(algorithm, kind, epsilon)
-            yield {**at, "model": kind, "algorithm": algorithm, "drawn at": epsilon, **found}
+        cases = [*itertools.product(("fedkt", "fedct"), (0.0, 0.5, 1.0), ("auto",)), ("fedkt", 0.5, "density-ratio")]
+        for kind, (algorithm, epsilon, rule) in itertools.product(models, cases):
+            found = made.whole_run(algorithm, kind, epsilon, rule)
+            yield {**at, "model": kind, "algorithm": algorithm, "drawn at": epsilon, "consensus": rule, **found}
         return
     if what == "tree":
         for epsilon in (0.5, 1.0, 2.0):

@@ -87,7 +87,7 @@ class StackedConfig(DDConfig):
         """Refuse answers about some rows alone."""
         super().check()
         if seen := self.public_rows_per_round:
-            rule, way_out = "be 0: all public rows are stacked", "Drop it, or use dd."
+            rule, way_out = "be auto: all public rows are stacked", "Drop it, or use dd."
             raise ConfigError(explain(self.keys()["public_rows_per_round"], rule, seen, way_out))
 
 

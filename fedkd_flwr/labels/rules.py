@@ -45,7 +45,7 @@ def rule_for(name: str, target: Target | None, *, drawn: bool = False) -> Consen
     """Return the rule of a name for what classes stand for: auto's rule on labels is a number's mean, a grade's median.
 
     ``drawn``: public rows were drawn column by column, and are too unlike private ones for density ratios: auto then
-    takes labels alone (Adult, FedKT, XGBoost, epsilon 0.5, seed 699: .785 by ratios, .833 by majority).
+    takes labels alone (Adult, FedKT, XGBoost, epsilon 0.5, five seeds: .785 by ratios, .827 by majority).
 
     Raises `ConfigError` if the rule needs an order that the classes do not have.
     """
