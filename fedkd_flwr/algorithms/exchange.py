@@ -152,7 +152,7 @@ class EpsilonConfig(ClaimConfig):
     epsilon: float = setting(0.0, ge=0, first=True, zero="none")
     """What the noise of the whole run may cost: its strength is found from this. none: no noise, or
     paper.noise-strength."""
-    noise_strength: float = setting(0.0, ge=0, le=1e12, told=True, zero="auto", section=PAPER)
+    noise_strength: float = setting(0.0, ge=0, told=True, zero="auto", section=PAPER)
     """The noise in place of epsilon. On labels: epsilon of one label. On votes: gamma of Laplace noise (of scale 1 /
     gamma votes), or standard deviation in votes. On scores: scale or standard deviation. In DP-FedAvg and noisy sums:
     standard deviation, in clipping norms or what one record moves. auto: found from epsilon; without one 1 in
