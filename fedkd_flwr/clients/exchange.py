@@ -24,7 +24,7 @@ from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.stores.party_state import Saved
-from fedkd_flwr.wire.answer_codec import encode_answer
+from fedkd_flwr.wire.label_codec import encode_answer
 
 __all__ = ["PartyExchange"]
 

@@ -63,7 +63,7 @@ class ConsensusRule(ABC):
     speaker: ClassVar[str] = ""
     """Makes it at a party: a function ``package.module:name``, see `fedkd_flwr.clients.rule_answers`."""
     codec: ClassVar[str] = ""
-    """Turns it into bytes with the labels: a module, see `fedkd_flwr.wire.answer_codec`."""
+    """Turns it into bytes with the labels: a module, see `fedkd_flwr.wire.label_codec`."""
     of_model: ClassVar[bool] = False
     """Whether what is needed is what the party's own model says, of whatever kind that is."""
     by_send: ClassVar[bool] = False

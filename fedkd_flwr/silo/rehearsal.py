@@ -22,8 +22,7 @@ from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord, now_
 from fedkd_flwr.report.sentences import reason_sentence
 from fedkd_flwr.strategies.reception import PartyAnswer, Reception, registered_names
 from fedkd_flwr.strategies.waiting import WatchedGrid, question
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.records import Reply, Room, open_reply
 
 __all__ = ["WORD", "rehearse"]

@@ -31,7 +31,7 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.reception import Answered
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.roster import Roster
-from fedkd_flwr.wire.envelope import PublicSpec, digests
+from fedkd_flwr.wire.label_codec import PublicSpec, digests
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
 __all__ = ["Collaborators", "Exchange", "Stage", "checked_test"]

@@ -38,8 +38,7 @@ from fedkd_flwr.strategies.vote_notes import (
     swapping_parties,
     uninformative_parties,
 )
-from fedkd_flwr.wire.answer_codec import decode_answer
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.label_codec import decode_answer, encode_labels
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 from fedkd_flwr.wire.score_codec import encode_scores
 

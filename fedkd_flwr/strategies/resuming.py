@@ -10,7 +10,7 @@ A folder ``checkpoint`` holds three files, each replaced in one step:
 
 A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
 the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
-the same answer again (`fedkd_flwr.clients.kept`), and says so. Then the round counts once for it; for everybody else
+the same answer again (`fedkd_flwr.clients.visit`), and says so. Then the round counts once for it; for everybody else
 it counts as often as it was asked.
 
 What each strategy keeps is its own: its ``state`` and ``restore``.
@@ -31,8 +31,7 @@ from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.stores.checkpoints import Lineage, Participations, load_checkpoint, save_checkpoint
 from fedkd_flwr.wire.records import Reply, Scalar
 
 __all__ = ["Checkpoints", "check_goes_on", "finish"]

@@ -13,7 +13,7 @@ from flwr.common import log
 from flwr.serverapp import Grid
 
 from fedkd_flwr.record.run_record import NOT_READY, Rejection
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.stores.checkpoints import Participations
 from fedkd_flwr.strategies.reception import Reception, registered_names
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, wait_for_nodes
 

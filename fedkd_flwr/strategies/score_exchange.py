@@ -28,8 +28,7 @@ from fedkd_flwr.strategies.exchange import Exchange, Stage
 from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
-from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import decode_scores, encode_rows, encode_scores
 
 __all__ = ["PartyScores", "ScoreExchange"]
 

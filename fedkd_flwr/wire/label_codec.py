@@ -7,17 +7,269 @@ A change-only body holds the gaps between changed positions and their new codes.
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, PayloadError, explain
+from fedkd_flwr.labels.rule import ConsensusRule
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
 from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.envelope import PublicSpec
 
-__all__ = ["bits_per_label", "decode_labels", "encode_labels"]
+__all__ = [
+    "ANSWER_HEADER",
+    "DEFLATED",
+    "VERSION",
+    "Opened",
+    "PublicSpec",
+    "bits_per_label",
+    "decode_answer",
+    "decode_labels",
+    "deflate",
+    "digest",
+    "digests",
+    "encode_answer",
+    "encode_labels",
+    "pack_codes",
+    "packed_size",
+    "reject",
+    "seal",
+    "seal_answer",
+    "unpack",
+    "unpack_codes",
+    "unseal",
+    "unseal_answer",
+]
+
+VERSION = 1
+DEFLATED = 1
+_HEADER = struct.Struct("<2sBBII")
+_ANSWER = struct.Struct("<HHI16s")
+ANSWER_HEADER = _HEADER.size + _ANSWER.size
+"""Bytes before the content of an answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicSpec:
+    """What sender and receiver of labels must agree on about the public set."""
+
+    num_public: int  # rows of the public set
+    num_classes: int  # classes of its schema
+    fingerprint: str  # SHA-256 of its canonical content, 64 hexadecimal digits
+
+    def rows(self, count: int) -> PublicSpec:
+        """Return the spec of labels for ``count`` of the public rows."""
+        return replace(self, num_public=count)
+
+    @property
+    def bits(self) -> PublicSpec:
+        """The spec of one-hot labels as bits: a label 0 or 1 for each public row and class."""
+        return replace(self, num_public=self.num_public * self.num_classes, num_classes=2)
+
+
+class Opened(NamedTuple):
+    """An opened payload: flags, public rows, size of the body before compression, and what follows the header."""
+
+    flags: int
+    rows: int
+    size: int
+    content: bytes
+
+
+def reject(reason: str, name: str, rule: str, seen: object, way_out: str = "") -> PayloadError:
+    """Return the error of a payload that breaks a rule; ``reason`` goes into the receiver's record."""
+    return PayloadError(explain(name, rule, seen, way_out), reason=reason)
+
+
+def deflate(body: bytes, level: int) -> tuple[bytes, int]:
+    """Return the body compressed and the flag `DEFLATED`, or the body itself and 0 where that is not longer."""
+    deflated = zlib.compress(body, level)
+    return (deflated, DEFLATED) if len(deflated) < len(body) else (body, 0)
+
+
+def seal(magic: bytes, content: bytes, *, flags: int, rows: int, size: int) -> NDArray[np.uint8]:
+    """Return the first line of a header and a content as bytes for the wire: (num_bytes,) uint8.
+
+    ``magic`` is two bytes that name the codec; ``content`` the body, deflated where ``flags`` say so, and what the
+    codec puts before it; ``flags`` `DEFLATED` and the codec's own, below 256; ``rows`` the public rows; ``size`` the
+    bytes of the body before compression.
+    """
+    return np.frombuffer(_HEADER.pack(magic, VERSION, flags, rows, size) + content, dtype=np.uint8)
+
+
+def seal_answer(
+    magic: bytes, content: bytes, *, flags: int, size: int, public: PublicSpec, server_round: int, own: int
+) -> NDArray[np.uint8]:
+    """Return an answer as `seal` does; ``own`` is a number of the codec's own, below 65,536."""
+    header = _ANSWER.pack(public.num_classes, own, server_round, _short(public))
+    return seal(magic, header + content, flags=flags, rows=public.num_public, size=size)
+
+
+def unseal(payload: NDArray[np.uint8], magic: bytes, *, known_flags: int) -> Opened:
+    """Open what `seal` made; raises `PayloadError` with ``reason`` ``bad-payload`` or ``unknown-version``."""
+    if not (isinstance(payload, np.ndarray) and payload.dtype == np.uint8 and payload.ndim == 1):
+        seen = f"{getattr(payload, 'dtype', type(payload).__name__)} of shape {getattr(payload, 'shape', '?')}"
+        raise reject("bad-payload", "payload", "be a flat uint8 array", seen)
+    data = payload.tobytes()
+    if len(data) < _HEADER.size or data[:2] != magic:
+        raise reject("bad-payload", "payload", f"start with a header {magic.decode()}", f"{len(data)} bytes")
+    _, version, flags, rows, size = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise reject("unknown-version", "payload version", f"be {VERSION}", version, "Install the same release.")
+    if flags & ~known_flags:
+        raise reject("bad-payload", "payload flags", "be known", flags)
+    return Opened(flags, rows, size, data[_HEADER.size :])
+
+
+def unseal_answer(
+    payload: NDArray[np.uint8], magic: bytes, *, known_flags: int, public: PublicSpec, server_round: int
+) -> tuple[int, Opened]:
+    """Open what `seal_answer` made for this public set and round; return the codec's own number too.
+
+    Raises `PayloadError` as `unseal`, or with ``reason`` ``wrong-public-set``, ``wrong-length``, ``wrong-classes`` or
+    ``wrong-round``.
+    """
+    opened = unseal(payload, magic, known_flags=known_flags)
+    if len(opened.content) < _ANSWER.size:
+        raise reject("bad-payload", "payload", "have the header of an answer", f"{len(payload)} bytes")
+    classes, own, at_round, fingerprint = _ANSWER.unpack_from(opened.content)
+    if fingerprint != _short(public):
+        way_out = "Give every party the same public file and schema."
+        rule = f"have fingerprint {_short(public).hex()}"
+        raise reject("wrong-public-set", "public set", rule, fingerprint.hex(), way_out)
+    if opened.rows != public.num_public:
+        raise reject("wrong-length", "payload", f"be of {public.num_public} public rows", opened.rows)
+    if classes != public.num_classes:
+        raise reject("wrong-classes", "payload", f"know {public.num_classes} classes", classes)
+    if at_round != server_round:
+        raise reject("wrong-round", "payload", f"answer round {server_round}", at_round)
+    return own, opened._replace(content=opened.content[_ANSWER.size :])
+
+
+def unpack(content: bytes, *, flags: int, size: int) -> bytes:
+    """Return the body of a content, ``size`` bytes; a content that would unpack to more is never unpacked whole.
+
+    The caller has checked that the announced ``size`` is no larger than it may be; ``flags`` as in `seal`. Raises
+    `PayloadError` with ``reason`` ``bad-payload`` or ``wrong-length``.
+    """
+    if not flags & DEFLATED:
+        if len(content) != size:
+            raise reject("wrong-length", "payload body", f"have the announced {size} bytes", len(content))
+        return content
+    inflater = zlib.decompressobj()
+    try:
+        body = inflater.decompress(content, size + 1)
+    except zlib.error as error:
+        raise reject("bad-payload", "payload body", "be valid deflate data", str(error)) from None
+    if len(body) != size or not inflater.eof or inflater.unused_data:
+        seen = "more bytes" if len(body) > size or inflater.unused_data else "a truncated body"
+        raise reject("wrong-length", "payload body", f"unpack to exactly {size} bytes", seen)
+    return body
+
+
+def digest(codes: NDArray[np.integer[Any]]) -> bytes:
+    """Return 16 bytes that identify an array of whole numbers; a payload of changes names its base by them."""
+    return hashlib.sha256(np.ascontiguousarray(codes, dtype="<i2").tobytes()).digest()[:16]
+
+
+def digests(arrays: Iterable[NDArray[np.integer[Any]]]) -> str:
+    """Return the digests of several arrays as text, with commas: what a base of several payloads is called."""
+    return ",".join(digest(array).hex() for array in arrays)
+
+
+def pack_codes(codes: NDArray[np.integer[Any]], bits: int) -> bytes:
+    """Return whole numbers below ``2^bits`` as bytes, ``bits`` bits each, the lowest first."""
+    planes = (codes.astype(np.uint16)[:, None] >> np.arange(bits, dtype=np.uint16)) & 1
+    return np.packbits(planes.astype(np.uint8).reshape(-1), bitorder="little").tobytes()
+
+
+def unpack_codes(data: bytes, count: int, bits: int) -> NDArray[np.uint16]:
+    """Return what `pack_codes` made: an array of shape (count,), uint16."""
+    flat = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count * bits, bitorder="little")
+    weights = np.left_shift(np.uint16(1), np.arange(bits, dtype=np.uint16))
+    codes: NDArray[np.uint16] = flat.reshape(count, bits).astype(np.uint16) @ weights
+    return codes
+
+
+def packed_size(count: int, bits: int) -> int:
+    """Return how many bytes ``count`` packed numbers take."""
+    return (count * bits + 7) // 8
+
+
+def _short(public: PublicSpec) -> bytes:
+    return bytes.fromhex(public.fingerprint)[:16]
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def encode_answer(
+    values: Arrays, *, public: PublicSpec, server_round: int, base: Arrays, rule: ConsensusRule | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return an answer's values as wire arrays.
+
+    ``values``: ``labels`` (num_arrays, num_public) or ``bits`` (1, num_public * num_classes), int16, and what ``rule``
+        needs. Other names do not travel.
+    ``public``: the public rows that the labels are for.
+    ``server_round``: the round they answer.
+    ``base``: values of an earlier answer that the receiver holds; {} for none.
+    ``rule``: the rule whose needs are answered.
+    """
+    at: dict[str, Any] = {"server_round": server_round}
+    beside = {name: values[name] for name in (() if rule is None else rule.needs) if name in values}
+    if beside and rule is not None and rule.codec:
+        encoded: dict[str, NDArray[Any]] = import_module(rule.codec).encode(values, public=public, base=base, **at)
+        return encoded
+    specs = {"labels": public, "bits": public.bits}
+    packed = {
+        name: encode_labels(array, public=specs[name], base=base.get(name), **at)
+        for name, array in values.items()
+        if name in specs
+    }
+    return packed | beside
+
+
+def decode_answer(
+    arrays: Arrays,
+    *,
+    public: PublicSpec,
+    server_round: int,
+    base: Arrays,
+    num_arrays: int | None = None,
+    rule: ConsensusRule | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Return the values of an answer, under the names that `encode_answer` was given.
+
+    ``arrays``: the answer's wire arrays; those that nobody asked for are ignored. ``public``, ``server_round``,
+    ``base``, ``rule``: as in `encode_answer`. ``num_arrays``: how many label arrays it must hold.
+
+    Raises `PayloadError` if it cannot be read, or says only a part of what the rule needs.
+    """
+    at: dict[str, Any] = {"server_round": server_round, "num_arrays": num_arrays}
+    named = [name for name in (() if rule is None else rule.needs) if name in arrays]
+    if rule is not None and named[:1] != [*rule.needs[:1]]:  # labels alone, whatever else came with them
+        named = []
+    if named and rule is not None and rule.codec:
+        decoded: dict[str, NDArray[Any]] = import_module(rule.codec).decode(arrays, public=public, base=base, **at)
+        return decoded
+    name = "bits" if "bits" in arrays else "labels"
+    if name not in arrays:
+        raise PayloadError(f"no {name} in the reply")
+    spec = public.bits if name == "bits" else public
+    values = {name: decode_labels(arrays[name], public=spec, base=base.get(name), **at)}
+    if rule is None or not named:
+        return values
+    if missing := [one for one in rule.needs if one not in arrays and one not in rule.once]:
+        raise PayloadError(explain("reply", f"hold {', '.join(rule.needs)} for {rule.name}", f"no {missing[0]}"))
+    return values | {one: np.asarray(arrays[one]) for one in named}
+
 
 _MAGIC = b"FL"
 _ABSTAINS, _DELTA = 2, 4

@@ -18,8 +18,7 @@ from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
 from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, bits_per_label, decode_labels, encode_labels
 
 __all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios", "plausible"]
 
@@ -44,7 +43,7 @@ class RatioAnswer(NamedTuple):
 def encode(
     values: Mapping[str, NDArray[Any]], *, public: PublicSpec, server_round: int, base: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Return an answer with ``ratios`` as `fedkd_flwr.wire.answer_codec.encode_answer` does.
+    """Return an answer with ``ratios`` as `fedkd_flwr.wire.label_codec.encode_answer` does.
 
     The first label array travels with them. Class counts come with the first answer alone: the receiver keeps those of
     an answer that it holds.
@@ -68,7 +67,7 @@ def decode(
     base: Mapping[str, NDArray[Any]],
     num_arrays: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of such an answer, as `fedkd_flwr.wire.answer_codec.decode_answer` does."""
+    """Return the values of such an answer, as `fedkd_flwr.wire.label_codec.decode_answer` does."""
     known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
     said = decode_ratios(arrays["ratios"], public=public, server_round=server_round, base=known)
     labels, further = said.labels[None], (num_arrays or 1) - 1

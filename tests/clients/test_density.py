@@ -6,7 +6,7 @@ from federation import model, parties, party, public_set, rows
 from visits import TELL_MORE, asked_more
 
 from fedkd_flwr.models.open_set import OpenSet
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "density-ratio"})

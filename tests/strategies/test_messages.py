@@ -13,8 +13,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.stores import saved_model
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 from fedkd_flwr.wire.records import Reply, reply_record
 
 

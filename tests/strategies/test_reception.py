@@ -12,8 +12,7 @@ from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.record.run_record import Rejection
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
 from fedkd_flwr.strategies.reception import Reception, believed_names, registered_names
-from fedkd_flwr.wire.envelope import PublicSpec, digest
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, digest, encode_labels
 from fedkd_flwr.wire.records import Reply
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)

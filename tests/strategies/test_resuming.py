@@ -20,8 +20,7 @@ from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.settings.run_settings import resumed_settings
 from fedkd_flwr.simulation.rows import check_simulation
 from fedkd_flwr.stores.book import ledger_in
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.stores.checkpoints import Lineage, Participations, load_checkpoint, save_checkpoint
 from fedkd_flwr.strategies import FedCTConfig
 from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
 
