@@ -1,4 +1,4 @@
-"""The NumPyClient that a party is to Flower: it hands what comes to a visit, and says nothing of its own."""
+"""The NumPyClient that a party is to Flower: it hands what comes to a visit, and says whether it would answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
-from fedkd_flwr.clients import readiness
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.final_visit import take_in
 from fedkd_flwr.clients.instruction import withholds
@@ -21,7 +20,10 @@ from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["PartyClient", "judge", "ready", "rehearse", "try_model"]
+__all__ = ["PartyClient", "judge", "try_model"]
+
+_LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
+_TRIED = 64  # public rows that a rehearsal tries a model on
 
 
 class PartyClient(PartyExchange, NumPyClient):
@@ -48,27 +50,34 @@ class PartyClient(PartyExchange, NumPyClient):
         return take_in(self, parameters, config)
 
     def ready(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Say before the first round whether this party would refuse it (`fedkd_flwr.clients.base.ready`)."""
-        return readiness.ready(self, config)
+        """Say before the first round whether this party would refuse it, by what no private row decides beside a claim.
+
+        ``config``: the settings of the first round, without its arrays.
+        """
+        error, name = judge(self, config), self.party.name
+        said = signed(name) if error is None else refused(self, error, config)
+        return said if said.get("code") != Code.WITHHELD else signed(name)
 
     def rehearse(self, config: dict[str, Scalar]) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Answer as in a round, without a private row (`fedkd_flwr.clients.base.rehearse`)."""
-        return readiness.rehearse(self, config)
+        """Answer as in a round, but with the lowest class for each public row, which nothing private has touched.
 
-
-_LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
-_TRIED = 64  # public rows that a rehearsal tries a model on
-
-
-def ready(exchange: PartyExchange, config: dict[str, Scalar]) -> dict[str, Scalar]:
-    """Say before the first round whether this party would refuse it, by what no private row decides beside a claim.
-
-    ``config``: the settings of the first round, without its arrays.
-    """
-    error = judge(exchange, config)
-    name = exchange.party.name
-    said = signed(name) if error is None else refused(exchange, error, config)
-    return said if said.get("code") != Code.WITHHELD else signed(name)
+        Refuses as `ready`, and where this party's model fails on public rows with made-up labels; beside a claim it
+        answers then, as it does in a round. Nothing is charged or kept.
+        """
+        said, party = self.ready(config), self.party
+        if "code" in said:
+            return [], 0, said
+        try:
+            try_model(party)
+        except Exception as error:
+            # its process is a copy of this one, with all private rows: a limit may be passed because of them
+            code = code_of(error, withheld=withholds(party, self.card, config))
+            told = refusal(party.name, error, code, simulated=party.simulated)
+            if code != Code.WITHHELD:
+                return [], 0, told
+        nothing = np.zeros((1, party.public.num_rows), dtype=np.int16)
+        labels = encode_labels(nothing, public=party.spec, server_round=1)
+        return [labels], party.public.num_rows, {**said, "payload": "labels"}
 
 
 def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | None:
@@ -95,31 +104,6 @@ def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | Non
     except Exception as error:
         return error
     return None
-
-
-def rehearse(
-    exchange: PartyExchange, config: dict[str, Scalar]
-) -> tuple[list[NDArray[np.uint8]], int, dict[str, Scalar]]:
-    """Answer as in a round, but with the lowest class for each public row, which nothing private has touched.
-
-    Refuses as `ready`, and where this party's model fails on public rows with made-up labels; beside a claim it
-    answers then, as it does in a round. Nothing is charged or kept.
-    """
-    said = ready(exchange, config)
-    if "code" in said:
-        return [], 0, said
-    party = exchange.party
-    count = party.public.num_rows
-    try:
-        try_model(party)
-    except Exception as error:
-        # its process is a copy of this one, with all private rows: a limit may be passed because of them
-        code = code_of(error, withheld=withholds(party, exchange.card, config))
-        told = refusal(party.name, error, code, simulated=party.simulated)
-        if code != Code.WITHHELD:
-            return [], 0, told
-    labels = encode_labels(np.zeros((1, count), dtype=np.int16), public=party.spec, server_round=1)
-    return [labels], count, {**said, "payload": "labels"}
 
 
 def try_model(party: Party) -> None:

@@ -136,9 +136,6 @@ def _told(error: Exception) -> str:
     return "".join(traceback.format_exception(error))
 
 
-logger = logging.getLogger("flwr.party")
-
-
 def permitted(exchange: PartyExchange, instruction: Instruction, *, final: bool) -> Charge | None:
     """Return what the reply costs, after the party's own rules have let it pass."""
     party, charge = exchange.party, exchange.charge(instruction)

@@ -270,9 +270,6 @@ def refused(exchange: PartyExchange, error: Exception, config: Mapping[str, Scal
     return refusal(party.name, error, code, simulated=party.simulated, door=party.door)
 
 
-logger = logging.getLogger("flwr.party")
-
-
 def kept_reply(party: Party, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
     """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
     saved = instruction.saved

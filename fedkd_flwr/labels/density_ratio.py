@@ -43,7 +43,7 @@ class DensityRatio(ConsensusRule):
     asks: ClassVar[str] = "density-ratio"
     needs: ClassVar[tuple[str, ...]] = ("ratios", "class-counts")
     once: ClassVar[tuple[str, ...]] = ("class-counts",)
-    speaker: ClassVar[str] = "fedkd_flwr.clients.density:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_ratios"
     codec: ClassVar[str] = "fedkd_flwr.wire.ratio_codec"
     demanded: bool = True
     otherwise: ConsensusRule = field(default_factory=Majority)

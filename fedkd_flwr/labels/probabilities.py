@@ -120,7 +120,7 @@ class Probabilities(ConsensusRule):
     name: ClassVar[str] = "probabilities"
     asks: ClassVar[str] = "probabilities"
     needs: ClassVar[tuple[str, ...]] = ("probs", "class-counts")
-    speaker: ClassVar[str] = "fedkd_flwr.clients.probabilities:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_probabilities"
     codec: ClassVar[str] = "fedkd_flwr.wire.prob_codec"
     of_model: ClassVar[bool] = True
     by_send: ClassVar[bool] = True

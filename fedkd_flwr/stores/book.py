@@ -35,7 +35,7 @@ from typing import Any
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import canonical, digest_of, make_folder, read_sealed, sealed, unsealed, write_sealed
-from fedkd_flwr.privacy.ledger.entry import Entry, Events, canonical, lost, plain_events
+from fedkd_flwr.privacy.ledger.entry import Entry, Events, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.egress_log import last_charged

@@ -1,4 +1,4 @@
-"""A server's state after a round, in one file of arrays and plain values, and which runs it is of."""
+"""What a server keeps of a run beside its state: which runs it continues, and how often each party was asked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fedkd_flwr.checks import check_whole
-from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import canonical, write_atomic, write_sealed
-from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.files import write_sealed
 from fedkd_flwr.stores.files import read_state, state_lost
 
-__all__ = ["CHECKPOINT", "Lineage", "Participations", "load_checkpoint", "save_checkpoint", "sealed"]
+__all__ = ["CHECKPOINT", "Lineage", "Participations", "sealed"]
 
 CHECKPOINT = "checkpoint.npz"
 _LINEAGE = "lineage.json"
@@ -90,34 +86,6 @@ class Lineage:
 def sealed(secret: str) -> str:
     """Return the digest of a lineage's secret."""
     return sha256(secret.encode()).hexdigest()
-
-
-def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
-
-    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
-    not finite.
-    """
-    canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
-    return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
-
-
-def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and values that `save_checkpoint` wrote.
-
-    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
-    """
-    path = Path(folder) / CHECKPOINT
-    if not path.is_file():
-        way_out = (
-            "Name a run that has one (`fedkd runs list` says which have); a run that was ended before its first round "
-            "has none, and can be started afresh: nothing had left its parties."
-        )
-        raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
-    try:
-        return unpacked(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error
 
 
 _FILE = "participations.json"

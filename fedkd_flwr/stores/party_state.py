@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import write_atomic, write_sealed
-from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.files import packed, unpacked, write_atomic, write_sealed
 from fedkd_flwr.stores.files import file_name, read_state
 
 __all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]

@@ -26,8 +26,7 @@ from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_co
 from fedkd_flwr.labels.rules import RULES, rule_for
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
 from fedkd_flwr.strategies.vote_notes import (
     advice,
     compared_rules,
@@ -160,9 +159,7 @@ class LabelExchange(Exchange[PartyLabels]):
             beside |= first
         changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
         self.held[reply.party] = {name: array for name, array in values.items() if name not in once}
-        return PartyLabels(
-            party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), beside=beside
-        )
+        return PartyLabels(party=reply.party, labels=labels, changed_share=changed, beside=beside)
 
     # ---------------------------------------------------------------- the vote rule
 

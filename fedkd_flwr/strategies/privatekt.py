@@ -52,7 +52,6 @@ from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
-from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply, numbered
 
@@ -136,7 +135,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
         labels = decode_labels(reply.arrays["labels"], public=spec, server_round=server_round, num_arrays=1)
         if (labels == ABSTAIN).any():
             raise PayloadError(explain("labels", "be given to every row", ABSTAIN), reason="class-out-of-range")
-        return PartyLabels(party=reply.party, labels=labels, notes=notes_of(reply))
+        return PartyLabels(party=reply.party, labels=labels)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Learn from the round's labels; keep the state; return the model."""

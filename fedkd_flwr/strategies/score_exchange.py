@@ -24,8 +24,7 @@ from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.score_codec import decode_scores, encode_rows, encode_scores
@@ -118,7 +117,7 @@ class ScoreExchange(Exchange[PartyScores]):
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name)
             if (largest := float(np.abs(scores).max())) > _LARGEST:
                 raise PayloadError(explain(name, f"be within +-{_LARGEST:g}", largest), reason="not-a-number")
-        return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
+        return PartyScores(party=reply.party, scores=scores)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:
         """Average the scores, describe them in the record, and keep them for the next round."""

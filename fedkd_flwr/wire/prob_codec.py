@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels.probabilities import BITS, home_labels
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.voting import ABSTAIN
-from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.label_codec import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec, reject
 from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios, plausible
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
@@ -44,7 +43,7 @@ def decode(
     counts = np.asarray(arrays.get("class-counts"))
     if counts.shape != (public.num_classes,) or counts.dtype.kind not in "iu" or not plausible(counts):
         rule = f"be {public.num_classes} whole numbers within 0..{MAX_COUNT}, one of them above 0"
-        raise envelope.reject("bad-payload", "class counts", rule, f"{counts.dtype} of shape {counts.shape}")
+        raise reject("bad-payload", "class counts", rule, f"{counts.dtype} of shape {counts.shape}")
     counts = counts.astype(np.int64)
     labels = np.repeat(home_labels(steps, counts)[None], num_arrays or 1, axis=0)
     values: dict[str, NDArray[Any]] = {"labels": labels, "probs": steps, "class-counts": counts}

@@ -13,7 +13,7 @@ from ledgers import charge, make_store, refused_as_lost
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.cost.accountant import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.stores import plans
+from fedkd_flwr.stores import book
 from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Plans
 from fedkd_flwr.stores.egress_log import EgressLog, output_of
 
@@ -220,8 +220,8 @@ EVENTS = (({"kind": "pure", "epsilon": 0.1}, 1),)
 def test_a_clock_that_is_set_back_a_little_frees_no_rounds_of_a_run_and_one_that_leapt_keeps_none(
     monkeypatch, later, kept
 ):
-    monkeypatch.setattr(plans.time, "time", lambda: 1e9)
+    monkeypatch.setattr(book.time, "time", lambda: 1e9)
     plan = Plans(b"")
     plan.hold("7", EVENTS, 3)
-    monkeypatch.setattr(plans.time, "time", lambda: 1e9 + later)
+    monkeypatch.setattr(book.time, "time", lambda: 1e9 + later)
     assert bool(Plans(plan.to_bytes()).others("8")) == kept

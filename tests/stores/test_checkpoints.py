@@ -7,7 +7,8 @@ import pytest
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import write_sealed
-from fedkd_flwr.stores.checkpoints import Lineage, Participations, load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.checkpoints import Lineage, Participations
+from fedkd_flwr.strategies.resuming import load_checkpoint, save_checkpoint
 
 
 def test_a_checkpoint_is_read_back_as_it_was_written(tmp_path):

@@ -321,6 +321,6 @@ def test_a_bomb_is_never_unpacked_whole():
 
 @settings(max_examples=100)
 @given(st.binary(max_size=200))
-def test_random_bytes_never_do_worse_than_a_payload_error(data):
+def test_random_bytes_as_an_answer_never_do_worse_than_a_payload_error(data):
     with pytest.raises(PayloadError):
         _open_answer(np.frombuffer(data, dtype=np.uint8))
