@@ -1,6 +1,6 @@
 """What a party says beside its labels where the run's vote rule asks for it, and this node's owner allows it.
 
-A rule names the function that makes it (`fedkd_flwr.labels.rule.ConsensusRule.speaker`), as here:
+A rule names the function that makes it (`fedkd_flwr.labels.voting.ConsensusRule.speaker`), as here:
 ``say(party, instruction, *, make, steps, own_probs)`` returns the arrays that leave, by payload name, and those that
 are kept for the next round. Both tell more than a label: how many rows of each class the party holds, and how typical
 each public row is of them, or how sure its model is of it. They never leave beside a claim.

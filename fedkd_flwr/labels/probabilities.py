@@ -23,13 +23,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.choice import MIN_COVERAGE
 from fedkd_flwr.labels.density import DensityVote, mixture
-from fedkd_flwr.labels.majority import Majority, majority
 from fedkd_flwr.labels.priors import PSEUDO_COUNT, class_shares, posteriors
 from fedkd_flwr.labels.ratios import ratios_of
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.trust import label_trusts
-from fedkd_flwr.labels.voting import Labels, is_informative
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative, majority
 
 __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps"]
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
@@ -115,7 +116,7 @@ class NoisySumsExchange(Exchange[PartySums]):
         released = [answer.sums for answer in answers]
         model = self._learnt(released)
         labels = model.predict(self.public.X)
-        this.labelled_share, this.consensus_accuracy = 1.0, self.public.share_right(labels)
+        this.labelled_share, this.consensus_accuracy = 1.0, share_right(labels, self.public.truth)
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = model.metrics(*self.test)
         return ArrayRecord({"labels": Array(labels)})

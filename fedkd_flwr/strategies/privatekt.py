@@ -45,6 +45,7 @@ from fedkd_flwr.algorithms.privatekt import (
 )
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
@@ -147,7 +148,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             rng=self.rng("ties", server_round),
         )
         self.buffer.push(Knowledge(rows=self.rows, targets=targets))
-        this.consensus_accuracy = self.public.share_right(labels, self.rows)
+        this.consensus_accuracy = share_right(labels, self.public.truth[self.rows])
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
@@ -125,7 +126,7 @@ class ScoreExchange(Exchange[PartyScores]):
         self.average_rows = self.rows(server_round)
         this.labelled_share = self.batch / self.spec.num_public
         this.agreement, this.kept_share = facts.agreement, facts.kept_share
-        this.consensus_accuracy = self.public.share_right(self.average.argmax(axis=1), self.average_rows)
+        this.consensus_accuracy = share_right(self.average.argmax(axis=1), self.public.truth[self.average_rows])
         averages = Array(self.average.astype(np.float32))
         return ArrayRecord({self.config.kind: averages, "rows": Array(self.average_rows)})
 

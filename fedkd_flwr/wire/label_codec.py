@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, PayloadError, explain
-from fedkd_flwr.labels.rule import ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
+from fedkd_flwr.labels.voting import ABSTAIN, ConsensusRule, Labels, check_labels
 
 __all__ = [
     "ANSWER_HEADER",

@@ -39,7 +39,7 @@ def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kin
     from fedkd_flwr.clients import rule_answers
 
     monkeypatch.setattr(
-        density, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
+        rule_answers, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
     )
     params = {"hidden": [8], "lr": 0.05} if kind == "mlp" else {"n_estimators": 5}
     own = member(model=lambda *, seed: model(seed=seed, name=kind, **params))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedkd_flwr.stores.archive import packed
+from fedkd_flwr.files import packed
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import write_atomic
