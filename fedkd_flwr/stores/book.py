@@ -39,21 +39,9 @@ from fedkd_flwr.privacy.ledger.entry import Entry, Events, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.egress_log import last_charged
+from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = [
-    "FILE",
-    "HEAD",
-    "HOLD_S",
-    "Book",
-    "Head",
-    "Plan",
-    "Plans",
-    "changed",
-    "head_of",
-    "ledger_in",
-    "looked_at",
-    "rows_in",
-]
+__all__ = ["FILE", "HEAD", "HOLD_S", "Book", "Head", "Plans", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
@@ -129,12 +117,14 @@ class Book:
             kinds[number]["events"] = tuple((event, count) for event, count in kinds[number]["events"])
         return [Entry(**kinds[kind], **dict(zip(_OWN, json.loads(said), strict=True))) for kind, said in rows]
 
-    def reply(self, entry: Entry) -> bytes | None:
+    def reply(self, entry: Entry) -> StoredReply | None:
         """Return the reply of an entry; None where it is not there as it was charged."""
         asked = "SELECT data FROM replies WHERE run = ? AND round = ?"
         found = self._open.execute(asked, (_run(entry), entry.server_round)).fetchall()
-        replies = (data for (data,) in found if isinstance(data, bytes))
-        return next((data for data in replies if sha256(data).hexdigest() == entry.reply_digest), None)
+        for (data,) in found:
+            with contextlib.suppress(ValueError, TypeError):  # the latter where it is no bytes
+                return StoredReply.from_bytes(data, entry.reply_digest)
+        return None
 
     # ---------------------------------------------------------------------------------------- what is written
 

@@ -193,10 +193,10 @@ class LedgerStore:
             known = self._stored(book, run_id, server_round)
             if known is not None:
                 return known
-            words |= {"run_id": run_id, "reply_digest": sha256(data).hexdigest()}
+            words |= {"run_id": run_id, "reply_digest": reply.digest}
             self.append(book, server_round=server_round, events=plain, budget=budget, reply=data, **words)
             self._shorten_plan(book, run_id, ends=False)
-        return StoredReply.from_bytes(data)
+        return reply
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
         """Write down that this run gets replies without noise from these rows: one entry, before the first leaves.
@@ -340,8 +340,8 @@ class LedgerStore:
         entry = next(iter(book.entries(run_id, server_round)), None)
         if entry is None:
             return None
-        if (data := book.reply(entry)) is not None:
-            return StoredReply.from_bytes(data)
+        if (reply := book.reply(entry)) is not None:
+            return reply
         if entry not in [one for one in book.entries(run_id) if one.server_round][-REPLIES_KEPT:]:
             seen = f"round {server_round} of run {run_id}: charged and answered, its reply deleted since"
             rule = f"be among the last {REPLIES_KEPT} that {self.new.party} answered in its run"
