@@ -35,7 +35,7 @@ LIMITS = {
     "settings": 794,
     "silo": 4_442,
     "simulation": 1_182,
-    "stores": 2_502,
+    "stores": 2_506,
     "strategies": 3_649,
     "text": 432,
     "wire": 1_169,
