@@ -5,14 +5,14 @@ Only imported on use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
 
-__all__ = ["LOSSES", "JointLoss", "ProximalLoss", "ShiftedLoss", "check_loss"]
+__all__ = ["LOSSES", "JointLoss", "check_loss", "proximal_loss", "shifted_loss"]
 
 
 class SquaredProbabilities(nn.Module):
@@ -35,51 +35,42 @@ class JointLoss(nn.Module):
         self.weight = weight
 
     def forward(self, logits: Tensor, targets: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the loss of the first rows, which have labels, and the others, which have targets."""
+        """Return the loss of both together."""
         labels, public = targets
         own = nn.functional.cross_entropy(logits[: len(labels)], labels)
         total: Tensor = own + self.weight * self.distance(logits[len(labels) :], public)
         return total
 
 
-class ProximalLoss(nn.Module):
-    """Cross-entropy plus (mu / 2) ||w - w_t||^2, where w_t are the weights when this object was made.
+class WithTerm(nn.Module):
+    """Cross-entropy plus what a function of the weights returns."""
+
+    def __init__(self, term: Callable[[], Tensor]) -> None:
+        super().__init__()
+        self.term = term
+
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of logits and labels, with the term."""
+        total: Tensor = nn.functional.cross_entropy(logits, labels) + self.term()
+        return total
+
+
+def proximal_loss(weights: Iterable[Tensor], mu: float) -> WithTerm:
+    """Return cross-entropy plus (mu / 2) ||w - w_t||^2, where w_t are the weights now.
 
     Source: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, equation (2). The norm is
     squared, so that the gradient is mu (w - w_t); the sample in Flower's own documentation leaves the square out.
     """
-
-    def __init__(self, weights: Iterable[Tensor], mu: float) -> None:
-        super().__init__()
-        self.weights = list(weights)  # in a list, so that they do not become parameters of this module
-        self.anchors = [weight.detach().clone() for weight in self.weights]
-        self.mu = mu
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of logits and labels, and of the distance from the first weights."""
-        pairs = zip(self.weights, self.anchors, strict=True)
-        squares = torch.stack([(weight - anchor).square().sum() for weight, anchor in pairs]).sum()
-        total: Tensor = nn.functional.cross_entropy(logits, labels) + self.mu / 2 * squares
-        return total
+    pairs = [(weight, weight.detach().clone()) for weight in weights]
+    return WithTerm(lambda: mu / 2 * torch.stack([(weight - start).square().sum() for weight, start in pairs]).sum())
 
 
-class ShiftedLoss(nn.Module):
-    """Cross-entropy plus the inner product of weights and shifts: each shift is added to its weight's gradient.
+def shifted_loss(pairs: Sequence[tuple[Tensor, Tensor]]) -> WithTerm:
+    """Return cross-entropy plus the inner product of weights and shifts: each shift is added to a weight's gradient.
 
     Source: Karimireddy et al., "SCAFFOLD", ICML 2020, Algorithm 1, whose local step follows g - c_i + c.
     """
-
-    def __init__(self, weights: Iterable[Tensor], shifts: Iterable[Tensor]) -> None:
-        super().__init__()
-        self.weights = list(weights)  # in a list, so that they do not become parameters of this module
-        self.shifts = list(shifts)
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of logits and labels, with the shifts' part."""
-        pairs = zip(self.weights, self.shifts, strict=True)
-        added = torch.stack([(weight * shift).sum() for weight, shift in pairs]).sum()
-        total: Tensor = nn.functional.cross_entropy(logits, labels) + added
-        return total
+    return WithTerm(lambda: torch.stack([(weight * shift).sum() for weight, shift in pairs]).sum())
 
 
 LOSSES: dict[str, Callable[[], nn.Module]] = {
