@@ -19,10 +19,20 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params
-from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves, mixed
-from fedkd_flwr.models._losses import LOSSES, JointLoss, check_loss, proximal_loss, shifted_loss
 from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
 from fedkd_flwr.models._own_net import own_module, row_shape
+from fedkd_flwr.models._steps import (
+    LOSSES,
+    Batch,
+    JointLoss,
+    as_targets,
+    check_loss,
+    epochs_of,
+    halves,
+    mixed,
+    proximal_loss,
+    shifted_loss,
+)
 
 __all__ = ["TorchNet"]
 
