@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_851,
     "errors": 276,
     "files": 251,
-    "labels": 2_578,
+    "labels": 2_580,
     "metrics": 397,
     "models": 3_646,
     "onnx_graphs": 771,
