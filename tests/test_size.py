@@ -26,7 +26,7 @@ LIMITS = {
     "metrics": 397,
     "models": 3_632,
     "onnx_graphs": 708,
-    "privacy": 4_375,
+    "privacy": 3_997,
     "processes": 456,
     "record": 956,
     "registry": 83,
