@@ -29,7 +29,7 @@ from fedkd_flwr.clients.dd import DDClient
 from fedkd_flwr.labels.known import KnownRows, draw_known
 from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.models.taught import teach
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import checked_test
 from fedkd_flwr.strategies.loop import ExchangeStrategy

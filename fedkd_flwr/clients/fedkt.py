@@ -25,7 +25,7 @@ from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.models.classifier import Classifier, classifiers
-from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.models.taught import teach
 from fedkd_flwr.privacy.noise.plan import NoisyVotes, QuietVotes
 
 __all__ = ["FedKTClient"]

@@ -22,7 +22,7 @@ from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.clients.refusals import rows_enough, signed, told_cause
 from fedkd_flwr.clients.visit import Visit, claimed, refused
-from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier

@@ -92,18 +92,19 @@ class DensityRatio(ConsensusRule):
 class Auto(ConsensusRule):
     """The rule that a round's answers support; beside noise that of labels, for which alone a claim counts votes.
 
-    ``of_labels``: what votes where density ratios do not.
+    ``of_labels``: what votes where density ratios do not. ``demanded``: as of `DensityRatio`.
     """
 
     name: ClassVar[str] = "auto"
     asks: ClassVar[str] = DensityRatio.name
     of_labels: ConsensusRule = field(default_factory=Majority)
+    demanded: bool = False
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the consensus of the rule that the answers support, and why."""
         if config.noisy:
             return self.of_labels.combine(ballot, config=config, rng=rng)
-        return DensityRatio(demanded=False, otherwise=self.of_labels).combine(ballot, config=config, rng=rng)
+        return DensityRatio(self.demanded, self.of_labels).combine(ballot, config=config, rng=rng)
 
 
 def _cast(labels: Any, num_classes: int) -> NDArray[np.int64]:

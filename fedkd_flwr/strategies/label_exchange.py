@@ -211,7 +211,7 @@ class LabelExchange(Exchange[PartyLabels]):
         """What a forest of the server's own says of the public rows; None without known rows, and of texts."""
         if self.known is None or self.public.X.dtype == object:
             return None
-        from fedkd_flwr.models.known_rows import labels_from_known
+        from fedkd_flwr.models.taught import labels_from_known
 
         return labels_from_known(self.public.X, *self.known, seed=int(self.rng("known-rows-forest").integers(2**31)))
 

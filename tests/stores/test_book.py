@@ -11,7 +11,7 @@ import pytest
 from ledgers import charge, make_store, refused_as_lost
 
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.privacy.cost.accountant import PureEvent
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores import book
 from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Plans
