@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.app.model_cards import owners_word
 from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.checks import read_word
@@ -38,7 +39,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.registry import OWNERS_WORD, load
+from fedkd_flwr.registry import load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig, listed
@@ -207,7 +208,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "keep_model": True,
         "rows_at_least": node.rows_at_least,
         "node_secret": partial(node_secret, root),
-        "show": load(OWNERS_WORD)(
+        "show": owners_word(
             config,
             run_id=run_id,
             party=name,

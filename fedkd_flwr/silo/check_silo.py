@@ -32,7 +32,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_c
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.silo.egress import door_of
+from fedkd_flwr.silo.door import door_of
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
@@ -62,12 +62,10 @@ def check_silo(
     run: Mapping[str, Any] | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
-    """Look at a silo.
+    """Look at a silo, by its node config.
 
-    ``values``: its node config, by key.
-    ``link``: the way to its SuperLink.
-    ``run``: the settings of a run that it is to take part in, by key.
-    ``show``: gets a word at each step, for a progress line.
+    ``link``: the way to its SuperLink. ``run``: settings of a run that it is to take part in. ``show``: gets a word at
+    each step, for a progress line.
     """
     findings = list(_look(values, run, show))
     return findings + (list(check_link(link)) if link is not None else [])
@@ -151,7 +149,7 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
     elif len(party.y) < _FEW_ROWS or len(held) == 1:
         level = Level.FAULT if len(party.y) < FEWEST_ROWS and party.fault is None else Level.WARNING
         way_out = f"Export more rows, of other classes too: {FEWEST_ROWS} at the least, some hundreds to be of use."
-    yield Finding(subject="rows", level=level, what=what, way_out=way_out, private=True)
+    yield Finding(level, "rows", what, way_out, private=True)
     if min(len(party.X), public.num_rows) >= FEWEST_ROWS and public.num_features and party.X.dtype.kind in "fiu":
         yield from _as_in_public(node, party, public)
 
@@ -182,7 +180,7 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
         foreign = "Windows-1252" in note or "UTF-16" in note
         way_out = "If names with umlauts or accents look wrong, save the file as UTF-8." if foreign else ""
         level = Level.WARNING if foreign else Level.READY
-        yield Finding(subject="encoding", level=level, what=note, way_out=way_out, private=True)
+        yield Finding(level, "encoding", note, way_out, private=True)
     shift = find_shift(party.X, public.X, rng=np.random.default_rng(0))
     apart = [f"{name!r} {distance:.2f}" for name, distance in columns[:3] if distance > 0.2]
     what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
@@ -195,7 +193,7 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
             "elsewhere: agree on public rows like yours. A party that holds few of the classes is told apart too, "
             "which does no harm."
         )
-    yield Finding(subject="shift", level=level, what=what, way_out=way_out, private=True)
+    yield Finding(level, "shift", what, way_out, private=True)
 
 
 def _model(client: PartyClient) -> Iterator[Finding]:

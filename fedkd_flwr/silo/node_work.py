@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import subprocess
@@ -28,7 +27,7 @@ from fedkd_flwr.errors import Code, FedkdError, RefusalError, explain
 from fedkd_flwr.processes.limits import leaving_nothing
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
-from fedkd_flwr.silo.node_client import read_frames, write_frames
+from fedkd_flwr.silo.node_client import pack, unpack
 
 __all__ = [
     "CLIENT",
@@ -143,15 +142,14 @@ def ask_client_app(
     """
     metadata = work.message.metadata
     seconds = seconds_left(metadata.created_at, metadata.ttl)
-    header = json.dumps({"client-app": client_app}).encode()
-    protos = context_to_proto(work.context), message_to_proto(work.message)
-    output = _output(command, write_frames(header, *(one.SerializeToString() for one in protos)), seconds, goes_on)
-    reply, context, receipt = read_frames(output, 3)
-    made = message_from_proto(ProtoMessage.FromString(reply))
+    context, message = context_to_proto(work.context), message_to_proto(work.message)
+    task = pack(app=client_app.encode(), context=context.SerializeToString(), message=message.SerializeToString())
+    parts = unpack(_output(command, task, seconds, goes_on))
+    made = message_from_proto(ProtoMessage.FromString(parts["reply"]))
     told = made.metadata
     if (told.reply_to_message_id, told.run_id) != (metadata.message_id, metadata.run_id):
         raise RuntimeError("its reply is to another instruction")
-    return Answer(made, context_from_proto(ProtoContext.FromString(context)), receipt)
+    return Answer(made, context_from_proto(ProtoContext.FromString(parts["context"])), parts["receipt"])
 
 
 def seconds_left(created_at: float, ttl: float) -> float:
@@ -206,8 +204,7 @@ def _output(command: Sequence[str], given: bytes, seconds: float, goes_on: Calla
 
 def settle(receipt: bytes, outcome: str, command: Sequence[str] = CLIENT) -> None:
     """Have this silo's egress log say whether a reply was sent, by the same command that wrote its line."""
-    header = json.dumps({"outcome": outcome}).encode()
     try:
-        _output(command, write_frames(header, receipt, b""), SETTLE_S, lambda: True)
+        _output(command, pack(outcome=outcome.encode(), receipt=receipt), SETTLE_S, lambda: True)
     except Exception as error:
         logger.error("The egress log could not be told that a reply was %s: %s", outcome, error)

@@ -345,7 +345,7 @@ def test_an_owner_who_cannot_be_told_changes_nothing_that_leaves(tmp_path, silos
     def broken(*_, **__):
         raise RuntimeError("no card")
 
-    monkeypatch.setattr("fedkd_flwr.silo.owner.write_card", broken)
+    monkeypatch.setattr("fedkd_flwr.app.model_cards.write_card", broken)
     record = _deploy(tmp_path, silos)
     assert record.status == "completed"
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
