@@ -45,7 +45,7 @@ from tree_tables import (
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig
-from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
+from fedkd_flwr.app.submit import run_config_toml, settings_of, toml
 from fedkd_flwr.errors import SETTLED, TELLING, Code, PartyNote
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.registry import CARDS

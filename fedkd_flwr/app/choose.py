@@ -20,8 +20,8 @@ from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import client_app, server_app
-from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.choose_runs import about_seconds, kept_file
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.record.run_record import RunRecord

@@ -9,9 +9,9 @@ import json
 import time
 from pathlib import Path
 
+from fedkd_flwr.app.live_run import installed_versions
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.settings.config import RunConfig

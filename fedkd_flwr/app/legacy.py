@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from logging import WARN
 from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app.message import make_message
+from flwr.app.metadata import Metadata
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, log
 from flwr.common import Scalar as FlowerScalar
 from flwr.server.client_manager import ClientManager
@@ -76,7 +77,7 @@ class LegacyStrategy(Strategy):
         if at.finished_round is not None or at.rounds_done >= num_rounds:
             way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
             raise ConfigError(explain("num_rounds", f"be above {at.rounds_done}", num_rounds, way_out))
-        strategy.outbox.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
+        strategy.outbox.envelope = _message
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done
         self._prepared = self._ended = False
@@ -200,28 +201,12 @@ class _Clients:
         return self.by_node[message.metadata.dst_node_id]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Metadata:
-    src_node_id: int = 0
-    dst_node_id: int = 0
-    message_type: str = ""
-    group_id: str = ""
-
-
-@dataclass(frozen=True)
-class _Letter:
-    """As much of a Message as strategies write and read."""
-
-    content: RecordDict
-    metadata: _Metadata
-    error: Error | None = None
-
-    @classmethod
-    def to(cls, content: RecordDict, **address: Any) -> _Letter:
-        return cls(content, _Metadata(**address))
-
-    def has_error(self) -> bool:
-        return self.error is not None
+def _message(content: RecordDict, *, source: int = 0, error: Error | None = None, **address: Any) -> Message:
+    """Return a message without the task that Flower makes others in: the old API has none."""
+    about: dict[str, Any] = {"dst_node_id": 0, "message_type": "train", "group_id": "", **address}
+    about |= {"run_id": 0, "message_id": "", "reply_to_message_id": "", "created_at": 0.0, "ttl": 0.0}
+    metadata = Metadata(src_node_id=source, **about)
+    return make_message(metadata, content=None if error else content, error=error)
 
 
 def _contents(message: Message) -> tuple[Parameters, _Metrics]:
@@ -240,14 +225,14 @@ def _replies(
     failures: Sequence[tuple[ClientProxy, Any] | BaseException],
 ) -> list[Message]:
     """Return the replies as a strategy reads them; a client whose call raised is none of them, and counts as silent."""
-    letters = [_Letter(_content(result), _Metadata(src_node_id=node_of(client))) for client, result in results]
+    replies = [_message(_content(result), source=node_of(client)) for client, result in results]
     for failure in failures:
         if isinstance(failure, BaseException):
             log(WARN, "a client gave no reply: %s", type(failure).__name__)  # its text may hold private values
             continue
         crashed = Error(code=0, reason=f"status {failure[1].status.code}")
-        letters.append(_Letter(RecordDict(), _Metadata(src_node_id=node_of(failure[0])), crashed))
-    return cast(list[Message], letters)
+        replies.append(_message(RecordDict(), source=node_of(failure[0]), error=crashed))
+    return replies
 
 
 def _content(result: FitRes | EvaluateRes) -> RecordDict:

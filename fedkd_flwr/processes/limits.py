@@ -15,7 +15,6 @@ import gc
 import json
 import logging
 import os
-import select
 import selectors
 import signal
 import sys
@@ -259,7 +258,7 @@ def _end(child: int, before: set[int]) -> None:
         os.killpg(child, signal.SIGKILL)
     pause = 0.001  # a process that held much memory takes a moment to end, and each look costs
     while found := _tree((_children(os.getpid()) - before) | {child}):
-        _pause(child, pause)
+        time.sleep(pause)
         for one in found:
             _kill(one, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):  # of a child of a child, which comes here when that one ends
@@ -268,21 +267,6 @@ def _end(child: int, before: set[int]) -> None:
             logger.error("processes %s could not be ended: look at them on this machine", sorted(found))
             break
         pause = min(2 * pause, 0.05)
-
-
-def _pause(child: int, seconds: float) -> None:
-    """Wait so long, or until a child has ended where this system tells."""
-    try:
-        told = os.pidfd_open(child)
-    except (AttributeError, OSError):  # not Linux, or it has ended
-        time.sleep(seconds)
-        return
-    try:
-        poll = select.poll()
-        poll.register(told, select.POLLIN)
-        poll.poll(1000 * seconds)
-    finally:
-        os.close(told)
 
 
 def _kill(process: int, what: signal.Signals) -> None:

@@ -55,7 +55,7 @@ def node_settings() -> list[SettingRow]:
 
 
 def _rows(config: type[Config], names: list[str]) -> dict[str, SettingRow]:
-    from fedkd_flwr.app.app_folder import toml
+    from fedkd_flwr.app.submit import toml
 
     found, keys, first = {}, config.keys(), config.shown_first()
     for name in names:

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.app.proxies import proxy_of
+from fedkd_flwr.app.submit import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
 

@@ -28,8 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from fedkd_flwr.app.app_folder import app_folder, toml
-from fedkd_flwr.app.submit import FlowerError, flower, flower_env
+from fedkd_flwr.app.submit import FlowerError, app_folder, flower, flower_env, toml
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle

@@ -28,8 +28,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from fedkd_flwr.app.live_run import installed_versions
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.answer_table import MAX_PUBLIC_COLUMNS
 from fedkd_flwr.clients.door import OPEN, Ask, Door, Leaving, Shown

@@ -23,7 +23,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, DataError, WaitingError, explain

@@ -37,7 +37,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.cli.flower_supernode import _parse_supernode_lifespan_config
 from flwr.supernode.fleet_http_connection import http_request_response
 
-from fedkd_flwr.app.proxies import direct
+from fedkd_flwr.app.submit import direct
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals
