@@ -86,11 +86,7 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
 
 
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
-    """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
-
-    Raises `RefusalError` if ``allow-algorithms`` does not hold its import string, or the node demands privacy: no
-    claim is proven for it.
-    """
+    """Refuse an algorithm that is not ours, before it is imported, unless this owner named it and asks no claim."""
     if node.simulated or ":" not in str(name):
         return
     if str(name) not in listed(node.allow_algorithms):
@@ -277,13 +273,7 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 
 
 def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
-    """Return this node's client for the run's algorithm.
-
-    ``config``, ``node``, ``run_id``: the run, and the node. ``door``: the door through which its replies leave.
-
-    Raises `ConfigError`, `DataError` or `MissingExtraError` if its data, model or settings do not fit. Raises
-    `RefusalError` if the run breaks a rule of the site; no file was read then.
-    """
+    """Return this node's client for the run; where the run breaks a rule of the site no file is read."""
     door.check_run()
     party, index = _party(config, node, run_id)
     party = replace(party, door=door)

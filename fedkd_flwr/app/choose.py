@@ -54,10 +54,9 @@ FIGURES = ("accuracy", "balanced_accuracy")
 class Outcome:
     """What one candidate reached, one entry a seed; NaN where a run did not say.
 
-    ``name``: the candidate. ``figures``: (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
-    ``kilobytes``, ``seconds``: sent by a party over the whole run; time of the run. ``failed``: why a run of it failed;
-    "" if none did. ``missing``: by whose models: which parties lack a figure that the same parties have elsewhere, so
-    that a mean over the others would be of other parties.
+    ``figures``: (whose, figure) -> values. ``kilobytes``: sent by a party over the whole run. ``failed``: why a run of
+    it failed. ``missing``: by whose models: which parties lack a figure that they have elsewhere, so that a mean over
+    the others would be of other parties.
     """
 
     name: str
@@ -177,18 +176,14 @@ def choose(
 ) -> Comparison:
     """Run each candidate with each seed, and return what they reach.
 
-    ``values``: settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties. ``names``: which of
-    `candidates`: with ``values["epsilon"]`` the private ones. By default `QUICK` ones, or all if ``thorough`` or
-    private. ``thorough``: whether all candidates run, with five seeds. ``seeds``: how many seeds, from
-    ``values["seed"]`` (1 by default) on. 0: one, or five if ``thorough``. Of one seed nothing can be said about noise.
-    ``whose``: whose model counts. ``figure``: what candidates are ranked by; by default balanced accuracy where the
-    classes are imbalanced, else accuracy. ``progress``: called with a line before the first run and after each.
+    ``values``: settings of a simulation. ``names``: which of `candidates`; by default `QUICK` ones, or all if
+    ``thorough`` or private (with ``values["epsilon"]``). ``seeds``: how many, from ``values["seed"]`` on; 0: one, or
+    five if ``thorough``. ``whose``: whose model counts. ``figure``: what candidates are ranked by; by default balanced
+    accuracy where the classes are imbalanced, else accuracy. ``progress``: called with a line before the first run and
+    after each.
 
     Runs that ended are kept in the folder ``choose`` of ``output-dir``, and are not repeated. A `KeyboardInterrupt`
     ends it with what is known; `Comparison.stopped` says so.
-
-    Raises `ConfigError` if a setting is wrong, a candidate is not known, or every run failed. Raises `DataError` if the
-    data cannot be loaded.
     """
     configs = _configs(values, names, thorough, seeds)
     kept = list(dict.fromkeys(seed for _, seed in configs))
@@ -258,10 +253,7 @@ def _configs(
 def _records(
     configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
 ) -> tuple[dict[str, dict[int, RunRecord]], str]:
-    """Run what is given by candidate and seed, or take it from an earlier call; note who failed, who runs no more.
-
-    Returns the records by candidate and seed, and how many runs were done if it was stopped, else "".
-    """
+    """Run what is given by candidate and seed, or take it from an earlier call; say how many were done if stopped."""
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
     files = {one: kept_file(config) for one, config in configs.items()}
     todo = [one for one, file in files.items() if file is None or not file.is_file()]
@@ -300,9 +292,8 @@ def _read_or_run(config: RunConfig, file: Path | None) -> RunRecord:
 def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
     """Return with which candidate parties alone are best, and whether they differ between candidates.
 
-    Nets alone are trained for as long as the federation trained them, which is not the same with each algorithm. All
-    candidates are measured against the best of these, whichever is named first. Figures of more seeds and more parties
-    go before better ones.
+    Nets alone are trained for as long as the federation trained them. All candidates are measured against the best of
+    these; figures of more seeds and more parties go before better ones.
     """
     rows = "own" if whose == "home" else "common"
     found = {

@@ -14,10 +14,7 @@ TREES = "Not compared: federated XGBoost, for parties that all trust a server wi
 
 
 def comparison_text(found: Comparison) -> str:
-    """Return the comparison of candidates as plain text.
-
-    The figure that candidates are ranked by stands in the first column, and the best candidate in the first line.
-    """
+    """Return the comparison as text: the figure that ranks in the first column, the best candidate on top."""
     lead = found.figure.replace("_", " ")
     figures = [found.figure, *(name for name in FIGURES if name != found.figure)]
     columns = [(whose, name) for whose in (found.whose, *(w for w in WHOSE if w != found.whose)) for name in figures]

@@ -65,9 +65,8 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
 def ready(message: Message, context: Context) -> Message:
     """Load what this party needs; say its name and, where the settings of a run come along, whether it is ready.
 
-    In simulation a process plays many parties and starts with its first message: its first round then measures rounds
-    and not start-up. At silos a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A
-    silo that hides how long its work takes (``reply-every-s``) reads no private row for this, and says its name alone.
+    So a simulation's first round measures no start-up. A silo that hides how long its work takes (``reply-every-s``)
+    reads no private row for this, and says its name alone.
     """
     began = time.monotonic()
     settings = message.content.config_records.get("settings")
@@ -124,11 +123,7 @@ def answer(client: NumPyClient, message: Message) -> Message:
 
 
 def _noisy_mod() -> bool:
-    """Tell whether Flower's LocalDpMod is going to clip what this process answers, and to add noise.
-
-    Labels would be spoilt; and no ledger or claim of ours would know of weights. It stands between Flower's ClientApp
-    and this call, and says so nowhere else.
-    """
+    """Tell whether Flower's LocalDpMod, which says so nowhere else, is going to clip this answer and to add noise."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not str(frame.f_globals.get("__name__", "")).endswith(".localdp_mod"):
         frame = frame.f_back
@@ -147,12 +142,7 @@ def evaluate(message: Message, context: Context) -> Message:
 
 @contextmanager
 def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs (`fedkd_flwr.processes.watchdog`).
-
-    Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
-    elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is
-    ended.
-    """
+    """End a silo's process that hangs where no limit ends it, as at a disk that does not answer, `HANG_S` later."""
     if "data-path" not in node_config:
         yield
         return
@@ -172,10 +162,7 @@ def _seconds(value: object) -> float:
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:
-    """Wait until a reply may leave: the next multiple of ``reply-every-s`` seconds after ``began``, monotonic clock.
-
-    Refusals wait too. Training that exceeds ``reply-every-s`` is seen in whole multiples of it, and in no finer way.
-    """
+    """Wait until a reply, or a refusal, may leave: the next multiple of ``reply-every-s`` seconds after ``began``."""
     if not (every := _seconds(node_config.get("reply-every-s", 0.0))):
         return
     passed = time.monotonic() - began

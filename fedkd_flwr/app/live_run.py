@@ -52,10 +52,7 @@ class LiveRun:
         self._closed = False
 
     def __enter__(self) -> Self:
-        """Write the record as it stands: a folder that cannot be written is said before anybody trains.
-
-        Raises `ConfigError` then, or where a tool for tracking cannot begin, `MissingExtraError` where it is missing.
-        """
+        """Write the record as it stands: a folder that cannot be written is said before anybody trains."""
         try:
             self._file.write(self.record)
         except OSError as error:
@@ -76,11 +73,7 @@ class LiveRun:
         self._end()
 
     def on_round(self, record: RunRecord) -> None:
-        """Write down how far the run is; see `ExchangeStrategy`.
-
-        Raises `SystemExit` if the run was stopped meanwhile: nothing may leave after its record says so. Raises
-        `OSError` if the record cannot be written.
-        """
+        """Write down how far the run is; `SystemExit` if it was stopped: nothing may leave after its record says so."""
         if record.status == "completed":  # the exchange is over, the run is not
             record.status, record.doing = "running", Doing.AFTER
         with self._lock:
@@ -181,13 +174,9 @@ def end_with_parent(
 ) -> threading.Thread | None:
     """End this process if it still runs so long after the process that Flower has it watch is gone.
 
-    Flower gives the process of an app ``--parent-pid`` and interrupts it when that process is gone. An interrupt that
-    comes at the wrong moment was seen to wait for ever, in locks of Flower's exit. What a run keeps is written whole or
-    not at all, so that nothing is lost.
-
-    Returns the thread that watches; None where there is nobody to watch, or the system cannot say (Windows).
-    ``arguments`` are the command line, ``grace_s`` the seconds that an orderly end may take; ``end`` ends the process
-    with its exit code.
+    Flower interrupts an app's process when its ``--parent-pid`` is gone; at the wrong moment that was seen to wait for
+    ever, in locks of Flower's exit. Returns the thread that watches; None where there is nobody to watch, or the system
+    cannot say (Windows).
     """
     words = list(sys.argv if arguments is None else arguments)
     given = words[words.index("--parent-pid") + 1 :] if "--parent-pid" in words else []

@@ -41,10 +41,7 @@ _SENT = {
 def write_card(
     path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
 ) -> Path:
-    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
-
-    Parameters are those of `model_card`. Raises `ModelBytesError` if the file is no model, or one without a schema.
-    """
+    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``."""
     card = model_card(path, record, party=party, kind=kind, at_silo=at_silo)
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
@@ -109,13 +106,10 @@ def owners_word(
 
 
 def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool) -> str:
-    """Return the card of the model in a file.
+    """Return the card of the model in a file; ``party``: whose it is, "" for the server's.
 
-    ``record``: the run's record; at a silo, what the silo knows of the run. ``party``: whose model it is; "" for the
-    server's. ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
-    ``at_silo``: whether the card is written at a silo.
-
-    Raises `ModelBytesError` if the file is no model, or one without a schema.
+    ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too. ``record``:
+    the run's; at a silo, what the silo knows of it.
     """
     from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
     from fedkd_flwr.report.formatting import share

@@ -28,8 +28,7 @@ _POLL_S = 0.2
 def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[dict[str, Any]], int]:
     """Return a line about each run, the newest first, and how many runs there are; ``limit`` lines, 0: all.
 
-    A run whose record cannot be read has the status ``unreadable``, and ``problem`` says why. ``resume`` is the command
-    that continues a run; "" where it cannot be continued.
+    An unreadable record is a line too. ``resume`` is the command that continues a run; "" where it cannot be continued.
     """
     found = all_runs(output_dir)
     lines = []
@@ -46,11 +45,7 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
 
 
 def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = False) -> Iterator[str]:
-    """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended.
-
-    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run is one of a SuperLink; the
-    message names Flower's command.
-    """
+    """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended."""
     path = find_run(run, output_dir)
     _require_simulated(path, "log")
     with path.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
@@ -64,13 +59,7 @@ def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = F
 
 
 def stop_run(run: str | Path, output_dir: str | Path = OUTPUT, *, wait_s: float = 40.0) -> dict[str, str]:
-    """Interrupt a run of `fedkd simulate`, and say how it then stands: ``run_id``, ``status`` and a ``sentence``.
-
-    ``wait_s`` are the seconds that it may take to write how it ended.
-
-    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run has ended, or is one of another
-    machine or of a SuperLink.
-    """
+    """Interrupt a run of `fedkd simulate`; say how it stands after at most ``wait_s`` seconds."""
     path = find_run(run, output_dir)
     record = RunRecord.load(path)
     stands = run_status(record)
@@ -104,14 +93,9 @@ _OF_MODELS = (".model", ".card.md", ".html", ".continues.json")
 def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
     """Delete the state of a run and of those that it continues, and return what was deleted.
 
-    That is the server's checkpoint, and what each party kept between rounds: its labels, its model so far, its last
-    reply. Ledgers, with the replies that were charged, stay for ever, and so do the records of runs.
-
-    ``run``: a run's id or the start of it; where there is a record of it, also its name or a path. ``root``: a silo's
-    ``state-dir`` or a server's ``output-dir``. ``party``: delete this party's alone; "" for all. ``models``: delete the
-    parties' final models, with their cards and pages, too.
-
-    Raises `DataError` if there is no such run here, or several. Raises `ConfigError` if the run is going on.
+    That is the server's checkpoint, and what each party kept between rounds; with ``models`` the parties' final models
+    too. Ledgers, with the replies that were charged, and records stay for ever. ``root``: a silo's ``state-dir`` or a
+    server's ``output-dir``. ``party``: delete this party's alone; "" for all.
     """
     folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
     record = folder / "record.json"

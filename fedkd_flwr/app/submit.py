@@ -66,14 +66,7 @@ class Submitted:
 
 
 def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
-    """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink.
-
-    ``values``: settings, by key; they are checked first. ``superlink``: the connection's name in Flower's
-    configuration; "" for its default.
-
-    Raises `ConfigError` if a setting is wrong, or the run would be a simulation. Raises `FlowerError` if the SuperLink
-    refuses the run or cannot be reached.
-    """
+    """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink; its settings are checked first."""
     config = parse_run_config(values)
     if not config.public_path:
         way_out = "Give the path that it has at the server: public-path=/srv/public.csv. Without silos: fedkd simulate"

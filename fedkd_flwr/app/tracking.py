@@ -145,11 +145,7 @@ def parse_tools(text: str) -> list[str]:
 
 
 class Tracking:
-    """All tools of a run, made before its first round; ``names`` as `parse_tools` returns them.
-
-    Raises `MissingExtraError` if a tool is not installed. Raises `ConfigError` if it cannot begin, for example because
-    its server does not answer.
-    """
+    """All tools of a run, made before its first round; ``names`` as `parse_tools` returns them."""
 
     def __init__(self, names: Iterable[str], record: RunRecord, folder: Path) -> None:
         self.trackers: dict[str, Tracker] = {}

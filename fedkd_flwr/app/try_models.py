@@ -40,13 +40,8 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
 
-    Nothing of the module is imported in this process.
-
-    Returns ``notes``: what works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot
-    be stored.
-
-    Raises `ConfigError` if a model fails, does not end within two minutes, or takes too much memory; the message
-    names file and line where they are known.
+    Returns notes on what works and may surprise: a model that writes into its rows, cannot repeat itself, or cannot be
+    stored. Nothing of the module is imported in this process.
     """
     if not hasattr(os, "fork"):
         return []

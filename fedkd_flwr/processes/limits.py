@@ -45,12 +45,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 def limits_of(seconds: float, gigabytes: float) -> Limits | None:
-    """Return the limits that a node's ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
+    """Return the limits that ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
 
-    ``seconds``: 0: no deadline. ``gigabytes``: 0: three quarters of the memory of the machine, or of its container,
-    where Linux says how much there is.
-
-    Raises `ConfigError` if this system cannot keep them.
+    0 gigabytes: three quarters of the memory of the machine, or of its container, where Linux says how much there is.
     """
     if not hasattr(os, "fork"):
         if seconds or gigabytes:
@@ -80,10 +77,7 @@ class Limits:
     way_out: str = "The owner of this node can raise {limit}, or name a smaller model."
 
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
-        """Do the work in a child process; return the bytes it made.
-
-        ``work``: runs in a copy of this process: what it changes in memory is lost. ``parts``: the work may take one of
-        so many equal parts of the seconds.
+        """Do the work in a copy of this process, within one of ``parts`` equal parts of the seconds; return its bytes.
 
         Raises `LimitError` if the child was ended. Raises `FedkdError`: the work's own, with its class, code and text;
         another exception becomes one of code ``internal``, as does a child that died.
@@ -214,8 +208,7 @@ def _read(read: int) -> bytes | None:
 def leaving_nothing() -> Iterator[Callable[[int], None]]:
     """Yield what ends a child of this process, by its number, with all that was started in the block.
 
-    The child leads a process group. On Linux processes that left it are found too, also where their parents have died;
-    elsewhere the group alone is ended. It needs a system with ``fork``.
+    On Linux processes that left the child's group are found too, also where their parents have died.
     """
     before = _children(os.getpid())
     with _adopting():

@@ -297,11 +297,6 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
     """Return the checked run config; keys not given take their defaults.
 
     Settings of other algorithms are passed over where they have their defaults, as ``pyproject.toml`` gives them all.
-
-    Raises
-    ------
-    ConfigError
-        If a key is unknown, a value of the wrong type or out of range, a combination impossible, or a setting not read.
     """
     card = find_card(str(values.get("algorithm", RunConfig.default("algorithm"))))
     general = {key: name for name, key in RunConfig.keys().items()}
@@ -334,13 +329,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
 
 
 def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
-    """Return the checked node config.
-
-    Raises
-    ------
-    ConfigError
-        As for `parse_run_config`.
-    """
+    """Return the checked node config."""
     known = {key: name for name, key in NodeConfig.keys().items()}
     for key in values:
         if key not in known:

@@ -106,10 +106,7 @@ _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 
 
 def check_disk(folder: Path, key: str) -> Finding:
-    """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
-
-    ``folder``: need not exist yet. ``key``: the setting that names it.
-    """
+    """Write a megabyte into the folder that ``key`` names, or the nearest there is; try locks; look at what is free."""
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     probe = place / f".fedkd-check-{os.getpid()}"
     try:

@@ -43,10 +43,7 @@ class Link:
 
 
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
-    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over.
-
-    Raises `ConfigError` if an option lacks its value, or the node config cannot be read.
-    """
+    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--superlink", default="")
     parser.add_argument("--insecure", action="store_true")
@@ -184,8 +181,7 @@ def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
 def certificate_fault(arguments: Sequence[str] | None = None) -> str:
     """Return why no node can connect to the SuperLink of this ServerApp, and what to do; "" where nothing is wrong.
 
-    Nodes that were connected before its certificate expired may stay for a while: their silence has no other sign at
-    the server. ``arguments``: the command line that Flower gave; by default that of this process.
+    Nodes that were connected before its certificate expired may stay for a while: their silence is the only other sign.
     """
     given = dict(pairwise(sys.argv if arguments is None else arguments))
     address, roots = (given.get(name, "") for name in ("--runtime-api-address", "--root-certificates"))

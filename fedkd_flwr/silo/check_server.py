@@ -33,8 +33,8 @@ def check_server(
 ) -> list[Finding]:
     """Look at what a run with real silos needs at the server.
 
-    ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
-    default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
+    ``superlink``: its name in Flower's configuration, "" for the default; None: it is not asked. ``show``: gets a word
+    at each step.
     """
     try:
         config = parse_run_config(values)

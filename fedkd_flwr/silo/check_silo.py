@@ -62,11 +62,7 @@ def check_silo(
     run: Mapping[str, Any] | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
-    """Look at a silo, by its node config.
-
-    ``link``: the way to its SuperLink. ``run``: settings of a run that it is to take part in. ``show``: gets a word at
-    each step, for a progress line.
-    """
+    """Look at a silo, by its node config; at its way to a SuperLink, and at a run that it is to take part in."""
     findings = list(_look(values, run, show))
     return findings + (list(check_link(link)) if link is not None else [])
 

@@ -51,12 +51,8 @@ class Devnet:
 def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
     """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
 
-    Rows of the table that have no label are left out, as in a simulation.
-
-    ``folder``: gets one folder for each silo, with ``private.csv``, ``public.csv`` and ``schema.toml``, and one for the
-    server. ``table``, ``label``: a file and its label column; scikit-learn's digits if there is none.
-
-    Raises `DataError` if the table cannot be read, has no such column, or too few rows.
+    Rows without a label are left out. Each silo and the server get a folder in ``folder``. Without a table
+    scikit-learn's digits are dealt.
     """
     import pandas as pd
 
@@ -145,13 +141,8 @@ def devnet(
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    ``table``, ``label``: as in `deal`.
-    ``node_settings``: settings of every node's config, beside its party and its paths.
-    ``name``: what the SuperLink is called in Flower's configuration.
-    ``show``: gets a line at each step.
-
-    Raises `ConfigError` or `DataError` if settings or table do not fit, or the name is taken, and `FlowerError` if the
-    SuperLink or a node does not start.
+    ``node_settings``: settings of every node's config, beside its party and its paths. ``name``: what the SuperLink is
+    called in Flower's configuration.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))

@@ -68,15 +68,11 @@ _ENDED = "the run was stopped, or the node ended"
 class SiloDoor:
     """Decides whether one party's replies leave in one run, and writes down what leaves.
 
-    ``log``: the party's log; replies that wait lie beside it.
-    ``settings``, ``models``: what the run config says, by key, and the models that it names: what the rules are about.
-    ``approve`` (one of "never", "first-round", "always"): which replies a steward has to approve: none; the first of a
-        run, which then speaks for later ones of its kind; or each that discloses anything.
-    ``within_s``: seconds after which a reply that nobody has decided about is held back for good.
-    ``until``: the same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
-    ``versions``: versions of what made the reply, for the log.
-    ``public_columns``: returns the names of the public columns and the public rows' values as people know them, for the
-        table.
+    ``settings``, ``models``: what the rules are about: the run config by key, and the models that it names.
+    ``approve``: which replies a steward has to approve: none; the first of a run, which then speaks for later ones of
+    its kind; or each that discloses anything. ``within_s``: seconds after which an undecided reply is held back for
+    good. ``until``: the same on the monotonic clock, where the server gives up. ``public_columns``: returns names and
+    values of the public columns, for the table.
     """
 
     def __init__(
@@ -113,10 +109,7 @@ class SiloDoor:
         refuse_broken(results)
 
     def before_rows(self, ask: Ask) -> None:
-        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
-
-        Raises `RefusalError`. In the final visit nothing is left to refuse.
-        """
+        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet."""
         at, claim = ask.server_round, ask.claim
         known = None
         if claim is not None:
@@ -148,11 +141,7 @@ class SiloDoor:
     # ---------------------------------------------------------------- leaving
 
     def let_out(self, leaving: Leaving) -> None:
-        """Return when the reply may leave: approved where the site asks for that, and written down.
-
-        Raises `RefusalError` if it was rejected, or nobody approved it in time (code ``held-back``). Raises
-        `DataError` or `OSError` if it cannot be written down.
-        """
+        """Return when the reply may leave: approved where the site asks for that, and written down; else raise."""
         reply = leaving.reply
         output = output_of(reply, num_examples=leaving.num_examples)
         self._visit["output"] = {**output, "sender": dict(leaving.sender)}

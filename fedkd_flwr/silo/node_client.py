@@ -37,12 +37,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
 
 
 def serve(source: IO[bytes]) -> bytes:
-    """Read an instruction, run its ClientApp and return the answer, as `node_work.ask_client_app` reads it.
-
-    Or read receipts and what became of their reply, and write that down (`fedkd_flwr.silo.receipts`).
-
-    Raises `TypeError` if the object named is no ClientApp, or its answer no message.
-    """
+    """Read an instruction, run its ClientApp and return the answer; or write down what became of a reply."""
     task = unpack(source.read())
     if "outcome" in task:
         settle(task["receipt"], task["outcome"].decode())

@@ -79,11 +79,7 @@ class Answer(NamedTuple):
 
 
 def check_bundle(work: Work, approvals: Approvals) -> Bundle:
-    """Return the owner's copy of the bundle that an instruction belongs to.
-
-    Raises `RefusalError` if it is no ClientApp's, or its bundle is not approved. The text is for the owner's log.
-    Raises `DataError` if somebody else may change what is approved.
-    """
+    """Return the owner's copy of an instruction's bundle; else raise, with a text for the owner's log."""
     run = f"run {work.run.run_id} of {one_line(work.run.fab_id)} {one_line(work.run.fab_version)}"
     if work.run.primary_task_type == TaskType.AGENT_APP:
         raise RefusalError(explain(run, "ask a ClientApp", "an AgentApp", "This node runs nothing else."))
@@ -102,10 +98,7 @@ def check_bundle(work: Work, approvals: Approvals) -> Bundle:
 def answer(
     work: Work, approvals: Approvals, command: Sequence[str], *, goes_on: Callable[[], bool] = lambda: True
 ) -> Answer:
-    """Return the answer to one instruction: the ClientApp's, or an error with one word for the server.
-
-    Raises `RunEndedError` if ``goes_on`` says that nobody waits for it any more.
-    """
+    """Return the answer to one instruction: the ClientApp's, or an error with one word for the server."""
     metadata = work.message.metadata
     try:
         bundle = check_bundle(work, approvals)
@@ -127,18 +120,11 @@ def answer(
 def ask_client_app(
     work: Work, client_app: str, command: Sequence[str], *, goes_on: Callable[[], bool] = lambda: True
 ) -> Answer:
-    """Run a ClientApp in a process of its own and return its answer.
+    """Run a ClientApp of the installed code, ``"package.module:object"``, in a process of its own; return its answer.
 
-    ``client_app``: ``"package.module:object"``, as the owner's copy of the bundle names it; imported from what is
-    installed. ``command``: the program that reads the instruction and writes the answer (`node_client`), perhaps inside
-    a sandbox. ``goes_on``: tells now and then whether the run goes on.
-
-    Raises `RuntimeError` if the process ends with an error, or replies to something else. Raises `TimeoutError` if it
-    has no answer when its instruction expires, or after 12 hours. Raises `RunEndedError` if the run does not go on.
-
-    Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
-    child in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process
-    alone is ended.
+    Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the child
+    in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process alone
+    is ended. Raises `RunEndedError` if ``goes_on`` says that the run does not go on.
     """
     metadata = work.message.metadata
     seconds = seconds_left(metadata.created_at, metadata.ttl)
@@ -153,11 +139,7 @@ def ask_client_app(
 
 
 def seconds_left(created_at: float, ttl: float) -> float:
-    """Return how long the server waits for a reply, by its clock and this node's.
-
-    Raises `RefusalError` (code ``wrong-clock``) where the two differ so much that a reply would have expired already,
-    or that the instruction comes from the future.
-    """
+    """Return how long the server waits for a reply, by its clock and this node's; refuse where the two cannot agree."""
     left = created_at + ttl - time.time()
     if not 0 < left <= ttl + CLOCK_S:
         here, there = (datetime.fromtimestamp(one, UTC).isoformat(" ", "minutes") for one in (time.time(), created_at))

@@ -45,15 +45,9 @@ def rehearse(
     timeout: float,
     on_round: Callable[[RunRecord], None] = lambda _: None,
 ) -> None:
-    """Rehearse a run, and write it down in ``record`` as its first round.
+    """Rehearse a run, with the settings of its first round; write it down as the first round of ``record``.
 
-    ``settings``: the settings of the first round, as parties are told them.
-    ``public``: the server's public set.
-    ``record``: gets one round, a note and no claim.
-    ``minimum``, ``timeout``: fewest answers that a round of the run needs; seconds to wait for them.
-    ``on_round``: as in `fedkd_flwr.strategies.loop.ExchangeStrategy`.
-
-    Raises `TooFewPartiesError` if fewer answered than a round needs: so would the run fail.
+    Raises `TooFewPartiesError` if fewer than ``minimum`` answered within ``timeout`` seconds: so would the run fail.
     """
     spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
     reception, read = Reception(), _reader(spec)

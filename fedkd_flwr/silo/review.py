@@ -37,19 +37,10 @@ def decide(
     party: str = "",
     digest: str | None = None,
 ) -> tuple[Held, Decision]:
-    """Approve or reject a reply that waits, and return it with the decision that holds.
+    """Approve or reject a reply that waits, and return it with the decision that holds; a rejection needs a reason.
 
-    ``run``: a run's id or the start of it, or its name; ``last``: the one that waits since the latest.
-    ``state_dir``: the party's state directory.
-    ``approved``: whether it may leave.
-    ``reason``: why; a rejection needs one.
-    ``by``: who decides; by default whoever is logged in.
-    ``server_round``: the round, or ``final``, where several wait.
-    ``party``: the party, where several wait in one state directory.
-    ``digest``: the digest of the reply that was looked at, or the start of it: the node may hold another one by now.
-
-    Raises `ConfigError` if a rejection has no reason, not exactly one reply is meant, or another one waits than that of
-    ``digest``. Raises `DataError` if the reply was decided about before, or is not what the node described.
+    ``run``: a run's id or the start of it, its name, or ``last``; with ``server_round`` and ``party`` where several
+    wait. ``digest``: that of the reply that was looked at, or the start of it: the node may hold another one by now.
     """
     if not approved and not reason.strip():
         way_out = shlex.join(
@@ -98,10 +89,7 @@ def who_asks() -> str:
 
 
 def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
-    """Return a reply as lines of text: what it is, its arrays with their digests, and its first rows.
-
-    ``facts``: as in `Held.facts`. ``table``: as in `Held.table`. ``rows``: how many rows to show.
-    """
+    """Return a reply as lines of text: what it is, its arrays with their digests, and the first rows of its table."""
     output, claim = facts["output"], facts["claim"]
     lines = [
         f"party      {one_line(facts['party'])}",

@@ -67,8 +67,6 @@ class SettingRule:
 def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule, ...]:
     """Return the rules of a text, with commas between them; ``known`` are the keys of all settings.
 
-    Raises `ConfigError` if one is no rule, or of a setting that nobody knows.
-
     >>> [rule.key for rule in parse_setting_rules("num-rounds<=10, fedct.quorum>=0.8", {"num-rounds", "fedct.quorum"})]
     ['num-rounds', 'fedct.quorum']
     """
@@ -88,10 +86,7 @@ def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule,
 
 
 def parse_hours(text: str) -> tuple[time, time] | None:
-    """Return the first and the last minute of ``08:00-18:00``, None for no text; the second may be of the next day.
-
-    Raises `ConfigError` for any other text.
-    """
+    """Return the first and the last minute of ``08:00-18:00``, None for no text; the second may be of the next day."""
     if not text:
         return None
     try:
@@ -136,11 +131,7 @@ class SiteRules:
         return results
 
     def of_round(self, events: Sequence[tuple[Any, int]] | None, now: datetime, *, unit: str = "") -> list[RuleResult]:
-        """Return what the rules say of a round.
-
-        ``events`` is what its reply releases, None without a claim; ``unit`` is whom the claim protects, "record" or
-        "party".
-        """
+        """Return what the rules say of what a round's reply releases (None: no claim) and whom its claim protects."""
         results = []
         if self.class_rows and unit == "record":
             wanted = "no claim for one record, which would decide about the whole answer"
@@ -168,10 +159,7 @@ class SiteRules:
 
 
 def rules_of(node: NodeConfig) -> SiteRules:
-    """Return the rules that a node's config gives.
-
-    Raises `ConfigError` if one cannot be read.
-    """
+    """Return the rules that a node's config gives."""
     known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
     return SiteRules(
         models=frozenset(filter(None, map(str.strip, node.allow_models.split(",")))),

@@ -138,19 +138,14 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 class ProcessGrid(InProcessGrid):
-    """A grid of simulated parties in processes of their own.
+    """A grid of ``num_parties`` simulated parties in processes of their own.
 
     A round whose time is over is left behind when the next messages are pushed: parties that still compute are ended,
     and their replies never come. A process that ends by itself, or is killed for want of memory, is one lost reply;
     another process takes its place.
 
-    ``processes``: where the parties compute.
-    ``num_parties``: how many parties there are.
-    ``run_config``: what every context carries.
-    ``run_id``: the run's id, as Flower knows it.
-    ``log``: the file for what parties write to the terminal, "" for the terminal.
-    ``progress``: ``progress(kind, server_round, answered, asked)`` after each answer, from several threads; ``kind`` is
-        Flower's message type, ``query`` for the start of the parties.
+    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress(kind, server_round,
+    answered, asked)`` is called after each answer, from several threads; ``kind`` is Flower's message type.
     """
 
     def __init__(

@@ -187,8 +187,7 @@ def forget_rows() -> None:
 def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
     """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
 
-    Where parties learn from subsets (NFDP), those they drew in run ``run_id``, for comparison with what they reached;
-    a party that drew none has none here.
+    Where parties learn from subsets (NFDP), those they drew in run ``run_id``.
     """
     all_positions = dealt(config, num_parties)
     if config.setting("subset_rows", 0):
@@ -221,9 +220,6 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
 
     Nothing is written. A run that continues another is checked too: whether anything is left to do.
-
-    Raises `ConfigError`, `DataError` or `MissingExtraError` if the run to continue has its result, parties cannot be
-    dealt or lack columns that they cannot, or a model cannot be made.
     """
     if (folder := continued(config)) is not None:
         check_goes_on(folder, config.card, config.rounds)
