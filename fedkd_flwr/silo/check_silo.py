@@ -24,13 +24,13 @@ from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.shift import FEWEST_ROWS, column_differences, find_shift
 from fedkd_flwr.data.tables import load_public, read_table
-from fedkd_flwr.errors import Code, FedkdError, LimitError, cause
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
+from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, size_of, warning
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.silo.door import door_of
 from fedkd_flwr.silo.ledger import read_ledger
@@ -74,9 +74,7 @@ def _look(
     try:
         node = parse_node_config(values)
         if node.simulated:
-            what = "This node config has no data-path: it is that of a simulated party, and no silo's."
-            yield fault("settings", what)
-            return
+            raise ConfigError("This node config has no data-path: it is that of a simulated party, and no silo's.")
         root = output_root(node.state_dir, "state-dir")
         limits_of(node.round_limit_s, node.memory_limit_gb)
         subject = "run"
@@ -89,11 +87,10 @@ def _look(
     show("the public file")
     try:
         public = load_public(node.public_path, node.schema_path or None, labels=run.public_label_column)
-        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield ready("public file", f"{node.public_path}: {size}")
+        yield ready("public file", f"{node.public_path}: {size_of(public)}")
     except (FedkdError, OSError) as error:
         way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
-        yield finding_of("public file", error, way_out=way_out)
+        yield finding_of("public file", error, way_out)
         return
     show("the private file and the model")
     client: PartyClient | None = None
@@ -200,7 +197,7 @@ def _model(client: PartyClient) -> Iterator[Finding]:
     except Exception as error:
         way_out = 'Name another in the node config, such as model="random-forest", or correct its code.'
         if isinstance(error, LimitError) or (isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA):
-            yield finding_of(_subject(error, "model"), error, way_out=way_out)
+            yield finding_of(_subject(error, "model"), error, way_out)
         else:
             yield fault("model", f"{name} fails: {cause(error)}", way_out)
     else:
@@ -216,7 +213,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
             read = read_ledger(folder)
         except (FedkdError, OSError) as error:
             restore = f"Restore {folder} from a backup, and have a look: fedkd node ledger {shlex.quote(str(root))}"
-            yield finding_of("ledger", error, way_out=restore)
+            yield finding_of("ledger", error, restore)
             return
         spent = spent_text(read.ledger.spent(node.delta_budget, read.rows), 4)
         replies = sum(entry.server_round > 0 for entry in read.ledger.entries)

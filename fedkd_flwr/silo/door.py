@@ -22,7 +22,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -136,7 +135,7 @@ class SiloDoor:
         return all(one.kept for one in results)
 
     def _note(self, results: Iterable[RuleResult]) -> None:
-        self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
+        self._visit.setdefault("rules", []).extend(one._asdict() for one in results)
 
     # ---------------------------------------------------------------- leaving
 
