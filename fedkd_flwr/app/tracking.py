@@ -26,13 +26,15 @@ __all__ = ["TOOLS", "Tracking", "parse_tools"]
 Figures = dict[str, float]
 
 
-_OF_ROUNDS: tuple[str, ...] = ("agreement", "labelled_share", "changed_share", "kept_share", "consensus_accuracy", "server_accuracy")
-_OF_ROUNDS += ("asked", "bytes_up", "bytes_down", "seconds")
+_OF_ROUNDS = "agreement labelled_share changed_share kept_share consensus_accuracy server_accuracy asked bytes_up"
+_OF_ROUNDS += " bytes_down seconds"
 
 
 def _round_figures(this: RoundRecord) -> Figures:
     """Return what a round's record says in numbers, by names with a slash as the tools group them."""
-    known = {name.replace("_", "-"): getattr(this, name) for name in _OF_ROUNDS} | {"answered": len(this.answered)}
+    known = {name.replace("_", "-"): getattr(this, name) for name in _OF_ROUNDS.split()} | {
+        "answered": len(this.answered)
+    }
     known["parties-accuracy"] = statistics.fmean(this.accuracy.values()) if this.accuracy else None
     return {f"round/{name}": float(value) for name, value in known.items() if value is not None}
 
