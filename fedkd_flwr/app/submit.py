@@ -11,10 +11,9 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 from fedkd_flwr.algorithms import Card, cards
@@ -57,8 +56,7 @@ class FlowerError(FedkdError, RuntimeError):
     """Flower refused a command, or its SuperLink cannot be reached."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A run that a SuperLink has accepted."""
 
     run_id: str

@@ -126,12 +126,14 @@ def _connection(host: str, port: str, context: ssl.SSLContext | None) -> http.cl
 
 
 def _why(error: Exception) -> str:
-    known = {
-        socket.gaierror: "nobody knows this host",
-        ConnectionRefusedError: "nothing listens there",
-        TimeoutError: f"no answer in {_TIMEOUT_S:g} s",
-    }
-    return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
+    match error:
+        case socket.gaierror():
+            return "nobody knows this host"
+        case ConnectionRefusedError():
+            return "nothing listens there"
+        case TimeoutError():
+            return f"no answer in {_TIMEOUT_S:g} s"
+    return str(error) or type(error).__name__
 
 
 def _lasting(sock: Any) -> Finding:

@@ -159,7 +159,9 @@ def devnet(
             parse_node_config(configs[silo])
         app = app_folder(folder)
         Approvals(folder / "approved").add(build_bundle(app))
-        tls, port = make_tls(folder), _free_port()
+        tls = make_tls(folder)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = int(free.getsockname()[1])
         undo.enter_context(_known_as(name, f"127.0.0.1:{port}", tls["ca"]))
         show("starting the SuperLink")
         processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -208,12 +210,6 @@ def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
         except (OSError, AttributeError):
             process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -27,6 +27,17 @@ from fedkd_flwr.stores.ledger import NO_NOISE
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
 
 Json = dict[str, Any]
+_SHOWN = [
+    "when",
+    "run_id",
+    "data",
+    "reply_digest",
+    "algorithm",
+    "mechanism",
+    "unit",
+    "adversary",
+    "neighbouring_relation",
+]
 
 
 def event_words(event: Mapping[str, Any]) -> str:
@@ -165,16 +176,8 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
         "party": ledger.party,
         "entries": [
             {
-                "when": entry.when,
-                "run_id": entry.run_id,
+                **{name: getattr(entry, name) for name in _SHOWN},
                 "round": entry.server_round,
-                "data": entry.data,
-                "reply_digest": entry.reply_digest,
-                "algorithm": entry.algorithm,
-                "mechanism": entry.mechanism,
-                "unit": entry.unit,
-                "adversary": entry.adversary,
-                "neighbouring_relation": entry.neighbouring_relation,
                 "charged": [
                     {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
                 ],
