@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -68,11 +68,10 @@ def ready(message: Message, context: Context) -> Message:
     So a simulation's first round measures no start-up. A silo that hides how long its work takes (``reply-every-s``)
     reads no private row for this, and says its name alone.
     """
-    began = time.monotonic()
     settings = message.content.config_records.get("settings")
     said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
     if settings is None or not context.node_config.get("reply-every-s"):
-        with never_for_ever(context.node_config):
+        with _visit(context):
             client = client_of(context)
             said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
         if "code" in said:
@@ -80,28 +79,23 @@ def ready(message: Message, context: Context) -> Message:
                 "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says what to do."
             )
             logger.error(words, said["party"], said["code"])
-        hold_back(context.node_config, began)
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 
 
 @app.query("rehearse")
 def rehearse(message: Message, context: Context) -> Message:
     """Answer a rehearsal: constant labels, or why this party would be missing."""
-    began = time.monotonic()
     settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
-    with never_for_ever(context.node_config):
+    with _visit(context):
         fitted = client_of(context).rehearse(settings)
-    hold_back(context.node_config, began)
     return Message(reply_record(*fitted), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
-    began = time.monotonic()
-    with never_for_ever(context.node_config):
+    with _visit(context):
         reply = answer(client_of(context), message)
-    hold_back(context.node_config, began)
     return reply
 
 
@@ -133,27 +127,26 @@ def _noisy_mod() -> bool:
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final result in."""
-    began = time.monotonic()
-    with never_for_ever(context.node_config):
+    with _visit(context):
         reply = finish(client_of(context), message)
-    hold_back(context.node_config, began)
     return reply
 
 
 @contextmanager
-def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs where no limit ends it, as at a disk that does not answer, `HANG_S` later."""
-    if "data-path" not in node_config:
+def _visit(context: Context) -> Iterator[None]:
+    """End a visit that hangs; let its reply leave no sooner than it may."""
+    began = time.monotonic()
+    with never_for_ever(context.node_config):
         yield
-        return
+    hold_back(context.node_config, began)
+
+
+def never_for_ever(node_config: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """End a silo's process that hangs where no limit ends it, as at a disk that does not answer, `HANG_S` later."""
     from fedkd_flwr.settings.node_config import NodeConfig
 
     limit = _seconds(node_config.get("round-limit-s", NodeConfig.default("round_limit_s")))
-    if not limit:
-        yield
-        return
-    with watched(limit + HANG_S):
-        yield
+    return watched(limit + HANG_S) if limit and "data-path" in node_config else nullcontext()
 
 
 def _seconds(value: object) -> float:

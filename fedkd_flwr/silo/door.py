@@ -19,9 +19,11 @@ anybody is asked at all never depends on private rows.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -64,40 +66,29 @@ class NotYetApprovedError(BaseException):
 _ENDED = "the run was stopped, or the node ended"
 
 
+@dataclass(eq=False)
 class SiloDoor:
-    """Decides whether one party's replies leave in one run, and writes down what leaves.
+    """Decides whether one party's replies leave in one run, and writes down what leaves."""
 
-    ``settings``, ``models``: what the rules are about: the run config by key, and the models that it names.
-    ``approve``: which replies a steward has to approve: none; the first of a run, which then speaks for later ones of
-    its kind; or each that discloses anything. ``within_s``: seconds after which an undecided reply is held back for
-    good. ``until``: the same on the monotonic clock, where the server gives up. ``public_columns``: returns names and
-    values of the public columns, for the table.
-    """
+    log: EgressLog
+    _: KW_ONLY
+    run_id: str
+    run_name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the run, by key: what rules are about
+    models: Sequence[str] = ()  # those that the run names: what rules are about
+    rules: SiteRules = field(default_factory=SiteRules)
+    # which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind; or
+    # each that discloses anything
+    approve: Approve = "never"
+    within_s: float = 3000.0  # seconds after which a reply that nobody has decided about is held back for good
+    until: float = math.inf  # the same on the monotonic clock, where the server gives up
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what made the reply, for the log
+    public_columns: Callable[[], Shown] = lambda: ((), ())  # names and values as people know them, for the table
+    waits: bool = True  # False: a reply that nobody has approved yet ends the visit, and is asked for once more
+    _visit: dict[str, Any] = field(default_factory=dict)  # what the log's next line will say
 
-    def __init__(
-        self,
-        log: EgressLog,
-        *,
-        run_id: str,
-        run_name: str = "",
-        settings: Mapping[str, Any] | None = None,
-        models: Sequence[str] = (),
-        rules: SiteRules | None = None,
-        approve: Approve = "never",
-        within_s: float = 3000.0,
-        until: float = float("inf"),
-        versions: Mapping[str, str] | None = None,
-        public_columns: Callable[[], Shown] = lambda: ((), ()),
-    ) -> None:
-        self.log, self.run_id, self.run_name = log, run_id, run_name
-        self.settings, self.models = dict(settings or {}), tuple(models)
-        self.rules = rules if rules is not None else SiteRules()
-        self.approve, self.within_s, self.until = approve, within_s, until
-        self.versions = dict(versions or {})
-        self.public_columns = public_columns
-        self.waits = True  # False: a reply that nobody has approved yet ends the visit, and is asked for once more
-        self.held = HeldReplies(log.directory / "held")
-        self._visit: dict[str, Any] = {}  # what the log's next line will say
+    def __post_init__(self) -> None:
+        self.held = HeldReplies(self.log.directory / "held")
 
     # ---------------------------------------------------------------- rules
 
