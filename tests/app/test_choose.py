@@ -186,10 +186,7 @@ def test_an_epsilon_makes_candidates_that_claim_it_for_one_record():
         choose({**SMALL, "epsilon": 8.0}, names=["fedct:auto"])
 
 
-SMALL = {"dataset": "synthetic(rows=100)", "num-parties": 2, "model": "decision-tree"}
-
-
-def test_a_finished_run_is_found_again_until_a_setting_or_a_file_of_its_rows_changes(tmp_path):
+def test_a_finished_run_is_found_again_until_a_setting_or_a_file_of_its_rows_changes(tmp_path, kept):
     (tmp_path / "rows.csv").write_text("x,y\n1,a\n")
     table = {**SMALL, "dataset": "table", "table": str(tmp_path / "rows.csv"), "label": "y"}
 
@@ -198,7 +195,7 @@ def test_a_finished_run_is_found_again_until_a_setting_or_a_file_of_its_rows_cha
 
     first = file()
     assert file() == first
-    assert first.parent == tmp_path / "choose"
+    assert first.parent == kept
     assert file(seed=2) != first
     os.utime(tmp_path / "rows.csv", (1, 1))
     assert file() != first
