@@ -13,9 +13,10 @@ client is a node to it; its number is the client's ``cid`` where that is one, as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from logging import WARN
+from types import SimpleNamespace
 from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
@@ -99,10 +100,10 @@ class LegacyStrategy(Strategy):
                 text = "nothing left to do: ServerConfig(num_rounds=...) is above the %d of LegacyStrategy"
                 log(WARN, text, self.num_rounds)
             return []
-        clients = _Clients(client_manager)
+        grid, by_node = _clients(client_manager)
         with self._closed_on_error():
-            messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), FitIns(*_contents(message))) for message in messages]
+            messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), grid)
+            asked = [(by_node[one.metadata.dst_node_id], FitIns(*_contents(one))) for one in messages]
             if not asked and self.strategy.exchange.finished_round is None:
                 self.strategy.aggregate_train(server_round, [])  # fails, and names them: Flower would go on without
         return asked
@@ -121,10 +122,10 @@ class LegacyStrategy(Strategy):
         """Send the final result after the last round; nothing before it."""
         if self._ended:
             return []
-        clients = _Clients(client_manager)
+        grid, by_node = _clients(client_manager)
         with self._closed_on_error():
-            messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), EvaluateIns(*_contents(message))) for message in messages]
+            messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), grid)
+            asked = [(by_node[one.metadata.dst_node_id], EvaluateIns(*_contents(one))) for one in messages]
         if not asked and server_round + self.strategy.exchange.rounds_done == self.strategy.last_round:
             self._end()  # nobody is left to be told: Flower will not ask for the aggregate
         return asked
@@ -154,7 +155,7 @@ class LegacyStrategy(Strategy):
             return
         self._prepared = True
         with self._closed_on_error():
-            self.strategy.prepare(_Clients(client_manager).grid, self.num_rounds)
+            self.strategy.prepare(_clients(client_manager)[0], self.num_rounds)
             self.strategy.summary()
 
     @contextmanager
@@ -181,24 +182,16 @@ def node_of(client: ClientProxy) -> int:
     return int.from_bytes(hashlib.sha256(client.cid.encode()).digest()[:8], "big")
 
 
-class _Clients:
-    """The connected clients by node; stands in for a Grid, of which a strategy asks no more than who is there."""
+def _clients(manager: ClientManager) -> tuple[Grid, dict[int, ClientProxy]]:
+    """Return a stand-in for a Grid, of which a strategy asks no more than who is there, and the clients by node."""
+    by_node: dict[int, ClientProxy] = {}
 
-    def __init__(self, manager: ClientManager) -> None:
-        self.manager = manager
-        self.by_node: dict[int, ClientProxy] = {}
+    def get_node_ids() -> list[int]:
+        by_node.clear()
+        by_node.update((node_of(client), client) for client in dict(manager.all()).values())  # clients come and go
+        return list(by_node)
 
-    @property
-    def grid(self) -> Grid:
-        return cast(Grid, self)
-
-    def get_node_ids(self) -> Iterable[int]:
-        # a copy: clients come and go while this runs
-        self.by_node = {node_of(client): client for client in dict(self.manager.all()).values()}
-        return list(self.by_node)
-
-    def of(self, message: Message) -> ClientProxy:
-        return self.by_node[message.metadata.dst_node_id]
+    return cast(Grid, SimpleNamespace(get_node_ids=get_node_ids)), by_node
 
 
 def _message(content: RecordDict, *, source: int = 0, error: Error | None = None, **address: Any) -> Message:
