@@ -14,8 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.api.result import FederationResult
-from fedkd_flwr.app.choose import choose
-from fedkd_flwr.app.choose_text import Comparison
+from fedkd_flwr.app.choose import Comparison, choose
 from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.find_run import LOG, new_run_id
 from fedkd_flwr.app.live_run import captured_log

@@ -36,7 +36,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import dealt, party_name, simulated_pool
 
-__all__ = ["QUICK", "about_seconds", "candidates", "choose", "kept_file"]
+__all__ = ["QUICK", "Comparison", "about_seconds", "candidates", "choose", "kept_file"]
 
 QUICK = ("fedct:auto", "fedkt:auto")  # candidates unless all are asked for
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
