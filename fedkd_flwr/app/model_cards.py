@@ -19,8 +19,7 @@ import numpy as np
 from flwr.common import log
 
 from fedkd_flwr.clients.answer import Finished
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import Encoder, PublicSet
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.serialize import describe, encoder_of
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord

@@ -24,8 +24,8 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.labels import ABSTAIN, Ballot, Consensus, Labels
 from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.distillation import teach
 from fedkd_flwr.models.populations import Answering, weighs_classes
+from fedkd_flwr.models.taught import teach
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_max_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers, NoisyVotes, QuietVotes
