@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.app.models import model_factory
@@ -155,8 +156,5 @@ def _not_stored(model: Classifier) -> str:
 
 def _few(y: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return a few rows with as many classes as fit: the first of each class, then the second, and so on."""
-    order = np.argsort(y, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(y))])[:-1]
-    rank = np.empty(len(y), dtype=np.int64)
-    rank[order] = np.arange(len(y)) - starts[y[order]]
+    rank = pd.Series(y).groupby(y).cumcount()
     return np.sort(np.lexsort((y, rank))[:_ROWS])
