@@ -13,7 +13,7 @@ LIMITS = {
     "__init__": 31,
     "algorithms": 2_209,
     "api": 1_055,
-    "app": 3_550,
+    "app": 3_548,
     "audit": 859,
     "baselines": 2_109,
     "checks": 183,
