@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels, Ties, majority
 from fedkd_flwr.metrics import imbalanced
 
 __all__ = [
@@ -176,7 +175,7 @@ def known_vote(
         Each party's labels, ``ABSTAIN`` where it has none, which is told apart too; several arrays count as shares of
         one vote.
     ties, rng
-        As in `fedkd_flwr.labels.majority.majority`.
+        As in `fedkd_flwr.labels.voting.majority`.
 
     Examples
     --------

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedkd_flwr.labels.median import median
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule
 
 __all__ = ["Mean"]
 
