@@ -30,7 +30,7 @@ LIMITS = {
     "processes": 430,
     "record": 977,
     "registry": 81,
-    "report": 4_568,
+    "report": 4_542,
     "seeds": 30,
     "settings": 718,
     "silo": 4_093,
