@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_683,
     "errors": 276,
     "files": 280,
-    "labels": 2_559,
+    "labels": 2_555,
     "metrics": 397,
     "models": 3_549,
     "onnx_graphs": 676,
