@@ -34,7 +34,7 @@ PRIVATEKT = {
 
 
 def _run(folder, algorithm, nodes=None, *, parties=3, **settings):
-    return run_apps(folder, nodes or parties, {**FAST, "algorithm": algorithm, **settings})
+    return run_apps(folder, nodes or parties, {**FAST, "algorithm": algorithm, **settings}, page=True)
 
 
 @pytest.mark.parametrize("algorithm", ["fedmd", "dd"])
