@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.clients.answer import Answer, Finished
-from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.party import ModelFactory, Party
+from fedkd_flwr.clients.party import ModelFactory, Party, Table
 from fedkd_flwr.labels.rules import RULES
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import encode_answer
+from fedkd_flwr.wire.score_codec import decode_scores
 
-__all__ = ["PartyExchange", "public_answers", "with_beside"]
+__all__ = ["PartyExchange", "fit_both", "public_answers", "soft_labels", "with_beside"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -161,3 +161,25 @@ def with_beside(
     say: Any = getattr(import_module(module), name)
     values, kept = say(party, instruction, make=make or party.model, steps=steps, own_probs=own_probs)
     return replace(answer, values={**answer.values, **values}, kept={**answer.kept, **kept})
+
+
+def soft_labels(party: Party, instruction: Instruction) -> NDArray[np.float64] | None:
+    """Return the probability of each class in each public row, (num_public, num_classes), where they came along."""
+    if "probs" not in instruction.arrays or instruction.labels is None:
+        return None
+    spec, at = party.spec, instruction.server_round
+    probs = decode_scores(instruction.arrays["probs"], public=spec, server_round=at, kind="probs").astype(np.float64)
+    return np.asarray(probs / probs.sum(axis=1, keepdims=True))
+
+
+def fit_both(
+    model: Classifier, party: Party, instruction: Instruction, probs: NDArray[np.float64] | None
+) -> Classifier:
+    """Fit a model on own rows and labelled public rows: with their probabilities where known, else their labels."""
+    X, y, labels = party.X, party.y, instruction.labels
+    if labels is None or not (labelled := labels != ABSTAIN).any():
+        return model.fit(X, y)
+    X = np.concatenate([X, party.public.X[labelled]])
+    if probs is None:
+        return model.fit(X, np.concatenate([y, labels[labelled]]))
+    return model.fit_soft(X, np.concatenate([np.eye(model.num_classes)[y], probs[labelled]]))

@@ -36,8 +36,7 @@ from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import sealed
-from fedkd_flwr.stores.nothing import NoState
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.party_state import NoState, PartyState, Saved
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Scalar, named_arrays
 

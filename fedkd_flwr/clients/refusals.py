@@ -17,12 +17,11 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import kebab
-from fedkd_flwr.clients.door import OPEN, Ask, Door
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction, other_rows
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import OPEN, Ask, Door, Party
 from fedkd_flwr.errors import TELLING, Code, DataError, FedkdError, RefusalError, cause, explain
-from fedkd_flwr.stores.nothing import NoLedger
+from fedkd_flwr.stores.party_state import NoLedger
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
 __all__ = [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
 from fedkd_flwr.clients.fedmd import DigestClient
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.targets import Lesson, averages, taught_by
+from fedkd_flwr.clients.score_exchange import Lesson, averages, taught_by
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.score_codec import decode_rows

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.answer import Answer, answer_columns, answer_table, dump, pack_answer, unpack_answer
-from fedkd_flwr.clients.door import Leaving, Shown, Table
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import (
     Charge,
@@ -34,7 +33,7 @@ from fedkd_flwr.clients.instruction import (
     went_on_from,
     withholds,
 )
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import Leaving, Party, Shown, Table
 from fedkd_flwr.clients.refusals import (
     code_of,
     note_no_noise,

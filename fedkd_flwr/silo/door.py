@@ -27,7 +27,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
-from fedkd_flwr.clients.door import Ask, Leaving, Shown
+from fedkd_flwr.clients.party import Ask, Leaving, Shown
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.processes.watchdog import paused

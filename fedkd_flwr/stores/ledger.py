@@ -65,7 +65,7 @@ class LedgerStore:
     right one, and an owner who writes a new ledger.
     """
 
-    keeps = True  # what `fedkd_flwr.stores.nothing.NoLedger` does not
+    keeps = True  # what `fedkd_flwr.stores.party_state.NoLedger` does not
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import packed, unpacked, write_atomic, write_sealed
+from fedkd_flwr.privacy.ledger.entry import Entry
+from fedkd_flwr.privacy.ledger.ledger import Budget, Events
 from fedkd_flwr.stores.files import file_name, read_state
 
-__all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
+__all__ = ["NO_LEDGER", "NO_STATE", "NoLedger", "NoState", "PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
 
 _WENT_ON = ".continues.json"
 _SIGNATURE = {"party", "wire-version", "payload"}  # metrics that every reply carries
@@ -92,7 +94,7 @@ class PartyState:
     ``root``: the party's state directory. ``run_id``: the run. Each run has a state of its own.
     """
 
-    keeps = True  # what `fedkd_flwr.stores.nothing.NoState` does not
+    keeps = True  # what `NoState` does not
 
     def __init__(self, root: str | Path, *, run_id: str, party: str) -> None:
         self.party, self.root = party, Path(root).expanduser()
@@ -147,3 +149,56 @@ def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
     return [str(read_state(path, "note", way_out)["run"]) for path in paths]
+
+
+class NoLedger:
+    """Writes nothing down, so it knows no entry and no reply. The methods are those of `LedgerStore`.
+
+    It upholds no budget: a party with a finite one refuses to have this.
+    """
+
+    keeps = False
+
+    def entries(self, run_id: str, server_round: int | None = None) -> list[Entry]:
+        """Return no entry."""
+        return []
+
+    def answered(self, run_id: str, server_round: int) -> StoredReply | None:
+        """Return None: no reply was charged."""
+        return None
+
+    def ask(
+        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
+    ) -> None:
+        """Refuse nothing."""
+
+    def end_plan(self, run_id: str) -> None:
+        """Do nothing: no round was planned."""
+
+    def charge(
+        self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str
+    ) -> StoredReply:
+        """Charge nothing, and return the reply."""
+        return reply
+
+    def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
+        """Note nothing."""
+
+
+class NoState:
+    """Keeps nothing between rounds. The methods are those of `PartyState`."""
+
+    keeps = False
+
+    def save(self, saved: Saved) -> None:
+        """Keep nothing."""
+
+    def remove(self) -> None:
+        """Remove nothing."""
+
+    def load(self) -> Saved | None:
+        """Return None: nothing was kept."""
+        return None
+
+
+NO_LEDGER, NO_STATE = NoLedger(), NoState()

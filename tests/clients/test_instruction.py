@@ -14,8 +14,7 @@ from fedkd_flwr.clients.instruction import earlier_runs, kept_state, mark_of, no
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.nothing import NO_LEDGER
-from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
+from fedkd_flwr.stores.party_state import NO_LEDGER, PartyState, Saved, runs_gone_on_from
 
 
 @pytest.mark.parametrize(

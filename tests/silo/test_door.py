@@ -20,7 +20,7 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
-from fedkd_flwr.clients.door import Ask, Leaving
+from fedkd_flwr.clients.party import Ask, Leaving
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent

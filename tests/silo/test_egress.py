@@ -3,7 +3,7 @@
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app.client_app import client_of
-from fedkd_flwr.clients.door import OPEN
+from fedkd_flwr.clients.party import OPEN
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.silo.egress import door_of
 from fedkd_flwr.stores.egress_log import read_log
