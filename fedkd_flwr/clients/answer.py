@@ -209,15 +209,9 @@ def answer_columns(
     base: Base,
     students: int = 1,
 ) -> dict[str, list[Any]]:
-    """Return what a reply says of each public row asked, by column; {} for a reply that has no such rows.
+    """Return what a reply says of each public row asked, by column; {} for one without such rows.
 
-    ``arrays``: the reply's wire arrays.
-    ``public``: the public rows asked.
-    ``classes``: names of the classes.
-    ``base``: what replies of changes refer to: ``labels``, ``ratios``, ``probs``.
-    ``students``: how many label arrays come, where ratios bring the first.
-
-    Raises `PayloadError` if the bytes cannot be read.
+    ``base``: what a reply of changes refers to; ``students``: how many label arrays come, where ratios bring the first.
     """
     columns: dict[str, list[Any]] = {}
     given: list[NDArray[Any]] = []
@@ -254,12 +248,7 @@ def answer_table(
     public_columns: tuple[Sequence[str], Sequence[Sequence[object]]],
     columns: Mapping[str, Sequence[object]],
 ) -> Iterator[list[object]]:
-    """Yield a header, and then a line for each public row.
-
-    ``rows`` of shape (num_rows,), int64, are numbers of public rows, from 0, as they stand in the public file.
-    ``public_columns`` are names of the public columns, and all public rows' values; ([], []) where none are shown.
-    ``columns`` are as `answer_columns` returns them.
-    """
+    """Yield a header, and a line for each of these public rows: its number, its values where shown, its columns."""
     names, values = public_columns
     shown = len(names[:MAX_PUBLIC_COLUMNS])
     more = [f"({len(names) - shown} more columns)"] if len(names) > shown else []

@@ -121,10 +121,7 @@ class PartyClient(PartyExchange, NumPyClient):
 
 
 def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | None:
-    """Return why this party would refuse the first round of a run with these settings, None where it would not.
-
-    Nothing is learnt, charged or kept, and no note goes into the ledger.
-    """
+    """Return why this party would refuse a run's first round, or None; nothing is learnt, charged, kept or noted."""
     try:
         visit = Visit(exchange)
         visit.open([], config, answered=False)
@@ -171,10 +168,7 @@ def _finished(visit: Visit, private: bool) -> tuple[float, dict[str, Scalar]] | 
 
 
 def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction: Instruction) -> Finished:
-    """Learn from what comes back at the end and measure what the party is left with.
-
-    Where the node has limits, this is done in a process that can be ended.
-    """
+    """Learn from what comes back at the end, and measure: in a process that can be ended, where there are limits."""
 
     def measured() -> Finished:
         finished = finish(instruction)

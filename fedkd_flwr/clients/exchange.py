@@ -78,10 +78,7 @@ class PartyExchange(ABC):
         return answer.values
 
     def asks(self, instruction: Instruction) -> Mapping[str, int]:
-        """Return settings of the run, by key, that are no less than so much, whatever the run says: it asks for that.
-
-        A site's rules go by it.
-        """
+        """Return, by key, the least that settings are, whatever the run says: the instruction asks for that."""
         return {}
 
     def num_rows(self, instruction: Instruction) -> int:
@@ -122,8 +119,7 @@ def public_answers(
 ) -> tuple[Labels, NDArray[np.float64] | None]:
     """Return a model's labels of the public rows and, where that is asked for, the probabilities behind them.
 
-    For density ratios nets alone are asked: those of other kinds say less than a model that is fitted to be asked
-    (`fedkd_flwr.models.open_set`).
+    For density ratios nets alone are asked: others say less than a model fitted for it (`fedkd_flwr.models.open_set`).
     """
     if not (instruction.rule and (model.takes_steps or RULES[instruction.rule].of_model)):
         return model.predict(party.public.X), None

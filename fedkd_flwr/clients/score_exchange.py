@@ -43,10 +43,7 @@ logger = logging.getLogger("flwr.party")
 
 
 def pretrain_on(public: PublicSet, model: Classifier, *, epochs: int, seed: int) -> None:
-    """Give a net the start that the run's seed makes at all parties alike; see `fedkd_flwr.models.pretraining`.
-
-    Raises `DataError` if the public rows have no labels.
-    """
+    """Give a net the start that the run's seed makes at all parties alike (`fedkd_flwr.models.pretraining`)."""
     labels = _public_labels(public)
     pretrain(
         model,

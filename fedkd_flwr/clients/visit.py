@@ -68,10 +68,7 @@ class Learnt(NamedTuple):
 class Visit:
     """One visit to a party, from the instruction that came to the reply that may leave.
 
-    ``exchange``: what the algorithm says.
-
-    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once it is permitted; None
-    without a mechanism at this party.
+    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once permitted, or None.
     """
 
     instruction: Instruction
@@ -145,10 +142,7 @@ class Visit:
         return self._charged(reply)
 
     def let_out(self, reply: StoredReply) -> dict[str, Scalar]:
-        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves.
-
-        That is the run it went on from, what the node secret gives, and which columns it lacks.
-        """
+        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves."""
         party, exchange = self.party, self.exchange
         said = {"went-on-from": went_on_from(party, self.instruction.earlier), "node-proof": node_proof(party)}
         said["lacks"] = "\n".join(party.public.lacks)  # of its settings, never found in its rows
@@ -364,10 +358,7 @@ def _named(charge: Charge | None) -> str:
 
 
 def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | None, list[str]]:
-    """Return the model this party kept, None where there is none, and what the server should know of it.
-
-    ``instruction``: says the last round the server heard of this party in.
-    """
+    """Return the model this party kept, None where there is none, and what the server should know of it."""
     last_round, saved = instruction.last_round, instruction.saved
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []

@@ -52,18 +52,14 @@ class StoredReply:
         return bool(self.arrays or set(self.metrics) - _SIGNATURE)
 
     def to_bytes(self) -> bytes:
-        """Return the reply as an archive that can be read without running code.
-
-        Raises `ConfigError` if a metric is not a plain value, `ValueError` if an array holds Python objects.
-        """
+        """Return the reply as an archive that is read without running code; `ConfigError` for other metrics."""
         return packed(self.arrays, self._plain())
 
     @cached_property
     def digest(self) -> str:
-        """What ledger, egress log and approvals call it, 64 hexadecimal digits: SHA-256 of all that it says.
+        """SHA-256 of all that it says, 64 hexadecimal digits: what ledger, egress log and approvals call it.
 
-        It is made of names, types, shapes and SHA-256 of the arrays, and of the plain values, so that whoever only
-        writes down what left need not pack the reply for that.
+        Whoever only writes down what left need not pack the reply for it.
         """
         said = [[n, str(a.dtype), a.shape, sha256(a.tobytes()).hexdigest()] for n, a in self.arrays.items()]
         return sha256(json.dumps([said, self._plain()]).encode()).hexdigest()
@@ -89,10 +85,7 @@ class StoredReply:
 
 
 class PartyState:
-    """One party's state within one run: a single file, replaced as a whole after each round.
-
-    ``root``: the party's state directory. ``run_id``: the run. Each run has a state of its own.
-    """
+    """One party's state within one run, in its state directory: a file, replaced as a whole after each round."""
 
     keeps = True  # what `NoState` does not
 
@@ -121,10 +114,7 @@ class PartyState:
         self.path.unlink(missing_ok=True)
 
     def load(self) -> Saved | None:
-        """Return the state, or None if there is none yet.
-
-        Raises `DataError` (code ``state-lost``) if the file is damaged or belongs to another party.
-        """
+        """Return the state, None before there is one; `DataError` (``state-lost``) if damaged or another party's."""
         if not self.path.exists():
             return None
         try:
@@ -140,22 +130,14 @@ class PartyState:
 
 
 def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
-    """Return the ids of the runs that parties of a run went on from (`PartyState.note_continued`).
-
-    ``folder``: the run's folder in a state directory. ``party``: of this party alone; "" for all.
-
-    Raises `DataError` if a note of it was changed (code ``state-lost``).
-    """
+    """Return the ids of the runs that parties of a run, or this one, went on from (`PartyState.note_continued`)."""
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
     return [str(read_state(path, "note", way_out)["run"]) for path in paths]
 
 
 class NoLedger:
-    """Writes nothing down, so it knows no entry and no reply. The methods are those of `LedgerStore`.
-
-    It upholds no budget: a party with a finite one refuses to have this.
-    """
+    """A `LedgerStore` that writes nothing down; a party with a finite budget, which it could not uphold, refuses it."""
 
     keeps = False
 

@@ -56,12 +56,7 @@ Kept = Any  # an `Exchange`, whose file imports this one
 def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     """Refuse to continue a run of another algorithm, and one that has nothing left to do; nothing is written.
 
-    ``folder``: with the checkpoint of the run to continue. ``card``: the algorithm of the run that would continue it.
-    ``num_rounds``: the run's ``num-rounds``, those done included. Whether it is the planned number only the strategy
-    can tell: FedKT-Prox adds FedKT's round to it.
-
-    Raises `ConfigError` if it cannot be continued so. Raises `DataError` if there is no checkpoint (code
-    ``missing-file``), or it is damaged (``state-lost``).
+    Whether ``num_rounds`` is the planned number only the strategy can tell: FedKT-Prox adds FedKT's round to it.
     """
     _, meta = load_checkpoint(folder)
     _check_algorithm(card, meta)
@@ -111,13 +106,9 @@ def _damaged(folder: Path | None, error: Exception) -> DataError:
 
 
 class Checkpoints:
-    """The checkpoints of one strategy's run.
+    """The checkpoints of one strategy's run: in ``folder``, if any, and of an earlier run in ``resume_from``.
 
-    ``folder``: where the state is kept after each round; without it nothing is kept. ``resume_from``: such a folder of
-    an earlier run, which this one continues.
-
-    ``lineage``: this run and those that it continues; None where nothing is kept. ``result``: what the last round's
-    answers were combined to.
+    ``lineage``: this run and those that it continues, where one is kept. ``result``: what the last answers combined to.
     """
 
     def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
@@ -137,8 +128,8 @@ class Checkpoints:
     def resume(self, exchange: Kept, num_rounds: int) -> None:
         """Put a strategy where the checkpoint was written; without one to continue, do nothing.
 
-        Raises `ConfigError` if the checkpoint is another algorithm's, of other settings, or of a run that has its
-        result. Raises `DataError` if there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        Raises `ConfigError` if it is another algorithm's, of other settings, or of a run with its result; else as
+        `load_checkpoint`.
         """
         if self.resume_from is None or self._first:
             return
@@ -307,20 +298,13 @@ def finish(folder: Path) -> None:
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
-
-    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
-    not finite.
-    """
+    """Replace the checkpoint in ``folder`` in one step, and return its path; `ValueError` for no plain value."""
     canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
     return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and values that `save_checkpoint` wrote.
-
-    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
-    """
+    """Return what `save_checkpoint` wrote; `DataError` if there is none (``missing-file``), or it is damaged."""
     path = Path(folder) / CHECKPOINT
     if not path.is_file():
         way_out = (

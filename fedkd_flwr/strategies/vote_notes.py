@@ -40,9 +40,6 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
 def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, Note]:
     """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
 
-    ``names``: the parties, in the order of ``found``. ``found``: the vote by known rows. ``num_known``: how many they
-    are.
-
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
     below-chance: known 200, right 0.1, by_chance 0.6

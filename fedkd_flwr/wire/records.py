@@ -94,9 +94,9 @@ def _as_array(array: NDArray[Any] | Array) -> Array:
 
 
 def by_name(arrays: Sequence[NDArray[Any] | Array], config: Mapping[str, Any]) -> tuple[ArrayRecord, dict[str, Any]]:
-    """Name positional arrays as ``payload`` in ``config`` says; return them, and the other settings.
+    """Name positional arrays as ``payload`` in ``config`` says, and return the other settings.
 
-    Where it does not say it, the arrays are numbered and ``payload`` stays, so that `named_arrays` refuses them.
+    Else they are numbered and ``payload`` stays, so that `named_arrays` refuses them.
     """
     names = [name for name in str(config.get("payload", "")).split(",") if name]
     fits = len(set(names)) == len(names) == len(arrays)
@@ -106,10 +106,7 @@ def by_name(arrays: Sequence[NDArray[Any] | Array], config: Mapping[str, Any]) -
 
 
 def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Give positional arrays the names in ``config["payload"]``.
-
-    Raises `PayloadError` if the sender has another wire version, or there are more or fewer names than arrays.
-    """
+    """Give positional arrays the names in ``config["payload"]``; `PayloadError` for another version or other names."""
     version = config.get("wire-version")
     if version != WIRE_VERSION:
         way_out = "Install the same release of fedkd-flwr at the server and every party."
@@ -131,10 +128,7 @@ def numbered(name: str, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any
 
 
 def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
-    """Return the arrays that `numbered` named, in their order; other names are ignored.
-
-    Raises `PayloadError` if there are none, or a number is missing.
-    """
+    """Return the arrays that `numbered` named, in their order; `PayloadError` if there are none, or one is missing."""
     found = {key for key in arrays if key.startswith(f"{name}.")}
     wanted = [f"{name}.{i}" for i in range(len(found))]
     if not found or found != set(wanted):
