@@ -194,8 +194,6 @@ def test_numbered_arrays_with_a_gap_are_refused(names):
         numbered_arrays({name: np.zeros(1) for name in names}, "model")
 
 
-
-
 @pytest.mark.parametrize("stage", ["fit", "evaluate"])
 @pytest.mark.parametrize("names", [["labels"], []])
 def test_an_instruction_is_read_as_ours(stage, names):
