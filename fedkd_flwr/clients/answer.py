@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ModelBytesError
-from fedkd_flwr.files import packed, unpacked
+from fedkd_flwr.files import group_of, grouped, packed, unpacked
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
@@ -99,8 +99,7 @@ def weight(model: Classifier | DumpedModel) -> int:
 
 def pack_answer(answer: Answer) -> bytes:
     """Return an answer as bytes."""
-    arrays = {f"value.{name}": array for name, array in answer.values.items()}
-    arrays |= {f"kept.{name}": array for name, array in answer.kept.items()}
+    arrays = grouped(value=answer.values, kept=answer.kept)
     arrays["model"] = np.frombuffer(b"" if answer.model is None else dump(answer.model), dtype=np.uint8)
     rest = {"metrics": dict(answer.metrics), "notes": [str(note) for note in answer.notes], "meta": dict(answer.meta)}
     return packed(arrays, rest)
@@ -110,7 +109,7 @@ def unpack_answer(data: bytes) -> Answer:
     """Return the answer that `pack_answer` wrote, with its model as bytes."""
     arrays, rest = unpacked(data)
     model = DumpedModel(arrays["model"].tobytes()) if arrays["model"].size else None
-    return Answer(values=_named(arrays, "value."), kept=_named(arrays, "kept."), model=model, **rest)
+    return Answer(values=group_of(arrays, "value"), kept=group_of(arrays, "kept"), model=model, **rest)
 
 
 def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
@@ -146,10 +145,6 @@ def pack_metrics(measured: Mapping[str, Metrics]) -> dict[str, Any]:
 def unpack_metrics(packed: Mapping[str, Any]) -> dict[str, Metrics]:
     """Return the metrics that `pack_metrics` made plain."""
     return {rows: Metrics(**values) for rows, values in packed.items()}
-
-
-def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 MAX_PUBLIC_COLUMNS = 20

@@ -230,7 +230,7 @@ def _noisy(card: Card, config: Mapping[str, Scalar]) -> bool:
         return False  # such an instruction is refused before a private row is read
 
 
-_OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
+_OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent
 _MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
 
 

@@ -46,6 +46,7 @@ from fedkd_flwr.clients.refusals import (
     signed,
 )
 from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, explain
+from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.stores.party_state import Saved, StoredReply
@@ -204,18 +205,14 @@ class Visit:
             return None  # made from rows that are not held any more
         if saved.meta.get("charge", "") != _named(self.charge):
             return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
-        arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
-        return StoredReply(arrays=arrays, metrics=dict(saved.meta["reply"]))
+        return StoredReply(arrays=group_of(saved.arrays, "payload"), metrics=dict(saved.meta["reply"]))
 
     def _keep(self, learnt: Learnt, reply: StoredReply) -> None:
         """Make what was learnt and the exact reply durable: a repeated request gets the same bytes."""
         answer, values, _ = learnt
-        kept = {f"kept.{name}": array for name, array in answer.kept.items()}
-        kept |= {f"value.{name}": array for name, array in values.items()}
-        kept |= {f"payload.{name}": array for name, array in reply.arrays.items()}
+        kept = grouped(kept=answer.kept, value=values, payload=reply.arrays)
         meta = {"algorithm": self.exchange.card.name, "data": self.party.rows_digest, "reply": reply.metrics}
-        meta |= {"values": list(values), "payload": list(reply.arrays)}
-        meta |= {"charge": _named(self.charge), "run": self.instruction.mark}
+        meta |= {"values": list(values), "charge": _named(self.charge), "run": self.instruction.mark}
         model = dump(answer.model) if answer.model is not None else b""
         at = self.instruction.server_round
         self.party.state.save(Saved(server_round=at, arrays=kept, model=model, meta={**answer.meta, **meta}))
