@@ -37,7 +37,7 @@ from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.score_codec import decode_rows, decode_scores, encode_scores
 
-__all__ = ["Lesson", "ScoreClient", "averages", "nothing_more", "pretrain_on", "taught_by"]
+__all__ = ["Lesson", "ScoreClient", "averages", "nothing_more", "pretrain_on"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -85,13 +85,6 @@ def averages(party: Party, instruction: Instruction, count: int, *, name: str = 
         raise PayloadError(explain("payload", f"hold {name} of the last rows", sorted(instruction.arrays)))
     spec, at = party.spec.rows(count), instruction.server_round
     return decode_scores(instruction.arrays[name], public=spec, server_round=at, kind=kind)
-
-
-def taught_by(
-    party: Party, rows: NDArray[np.int64], targets: NDArray[np.float32], config: ScoreExchangeConfig
-) -> Lesson:
-    """Return the lesson of averages (num_rows, num_classes) of these public rows."""
-    return Lesson(X=party.public.X[rows], targets=targets, loss=config.loss)
 
 
 class ScoreClient(PartyClient):
@@ -206,7 +199,8 @@ class ScoreClient(PartyClient):
         if "previous" not in arrays:
             return None
         rows = decode_rows(arrays["previous"], num_public=public.num_rows)
-        return taught_by(self.party, rows, averages(self.party, instruction, len(rows)), instruction.config)
+        targets = averages(self.party, instruction, len(rows))
+        return Lesson(X=public.X[rows], targets=targets, loss=instruction.config.loss)
 
     def memory(self, instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the arrays that this party keeps for the next round."""
