@@ -139,11 +139,10 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_reason(payload, changes
     assert caught.value.reason == reason
 
 
-def _forged(body, *, flags=0, announced=None, kind=0):
+def _forged(body):
     head = bytearray(_encode(_probs()).tobytes()[: -4 * 3 * 4])
-    head[3], head[15] = flags, kind
-    head[8:12] = (len(body) if announced is None else announced).to_bytes(4, "little")
-    return np.frombuffer(bytes(head) + (zlib.compress(body) if flags else body), dtype=np.uint8)
+    head[3], head[8:12] = 0, len(body).to_bytes(4, "little")
+    return np.frombuffer(bytes(head) + body, dtype=np.uint8)
 
 
 @pytest.mark.parametrize(
