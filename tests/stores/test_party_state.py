@@ -163,3 +163,23 @@ def test_a_reply_that_was_charged_here_is_not_known_afterwards():
 def test_nothing_comes_back_of_what_was_saved():
     NO_STATE.save(Saved(server_round=1))
     assert NO_STATE.load() is None
+
+
+def test_a_reply_s_digest_is_of_all_that_it_says_and_the_same_after_it_was_packed():
+    zeros, metrics = np.zeros(4, np.uint8), {"party": "a", "raw": b"\0"}
+    said = [
+        StoredReply(arrays=arrays, metrics=more)
+        for arrays, more in (
+            ({"labels": zeros}, metrics),
+            ({"bits": zeros}, metrics),
+            ({"labels": zeros + 1}, metrics),
+            ({"labels": zeros.view(np.int8)}, metrics),
+            ({"labels": zeros.reshape(2, 2)}, metrics),
+            ({"labels": zeros, "bits": zeros}, metrics),
+            ({"bits": zeros, "labels": zeros}, metrics),
+            ({"labels": zeros}, {**metrics, "party": "b"}),
+            ({"labels": zeros}, {**metrics, "raw": b"\1"}),
+        )
+    ]
+    assert len({one.digest for one in said}) == len(said)
+    assert [StoredReply.from_bytes(one.to_bytes()).digest for one in said] == [one.digest for one in said]
