@@ -124,10 +124,7 @@ class Schema:
         return replace(self, columns=columns)
 
     def encode_labels(self, values: Any) -> NDArray[np.int16]:
-        """Return positions in ``classes``, int16, for raw labels; ``"1"``, ``1`` and ``1.0`` are equal.
-
-        `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
-        """
+        """Return places in ``classes``; `DataError` if one is missing (``wrong-data``) or ``class-outside-schema``."""
         if self.target is not None and (numbers := self.label_numbers(values)) is not None:
             self._require_labels(np.isnan(numbers))
             return self.target.encode(numbers)
