@@ -135,15 +135,9 @@ def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArr
 
 
 def _comma_lines(text: str, columns: str) -> pd.DataFrame:
-    names = columns.split()
-    rows = [
-        [value.strip() for value in line.split(",")]
-        for line in text.splitlines()
-        if line.strip() and not line.startswith("|")  # the first line of adult.test is a comment
-    ]
-    if bad := [i for i, row in enumerate(rows) if len(row) != len(names)]:
-        raise DataError(explain("rows", f"have {len(names)} values", f"{len(rows[bad[0]])} in row {bad[0]}"))
-    return pd.DataFrame(np.array(rows, dtype=object), columns=names)
+    # the first line of adult.test is a comment
+    lines = [line.split(",") for line in text.splitlines() if line.strip() and not line.startswith("|")]
+    return pd.DataFrame(np.array(lines, dtype=object), columns=columns.split()).map(str.strip)
 
 
 def _adult(files: _Files) -> Source:
