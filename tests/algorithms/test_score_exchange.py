@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,8 +23,9 @@ from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
-from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+from fedkd_flwr.privacy.noise.scores import NoisyScores
 
+laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
 RESPONSE = {"answer_form": "argmax", "label_mechanism": "randomized-response"}
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -192,15 +195,21 @@ def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
     [
         ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        ({"score_noise": "laplace", "noise_strength": 0.5}, LaplaceScores(kind="probs", num_classes=3, scale=0.5)),
-        ({"score_noise": "gaussian", "noise_strength": 0.5}, GaussianScores(kind="probs", num_classes=3, scale=0.5)),
+        (
+            {"score_noise": "laplace", "noise_strength": 0.5},
+            laplace(kind="probs", num_classes=3, scale=0.5),
+        ),
+        (
+            {"score_noise": "gaussian", "noise_strength": 0.5},
+            gaussian(kind="probs", num_classes=3, scale=0.5),
+        ),
         (
             {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
-            LaplaceScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
+            laplace(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
         (
             {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
-            GaussianScores(kind="logits", num_classes=3, scale=0.5, bound=10.0),
+            gaussian(kind="logits", num_classes=3, scale=0.5, bound=10.0),
         ),
         ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],

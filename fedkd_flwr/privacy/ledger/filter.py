@@ -132,21 +132,11 @@ def _cost(event: str, count: int, alpha: float) -> Cost:
 def spent(
     releases: Sequence[tuple[int, Cost]], patterns: NDArray[np.bool_], *, epsilon: float, delta: float
 ) -> NDArray[np.float64]:
-    """Return what rows have spent of a budget, for each history; more than ``epsilon`` is refused.
+    """Return what rows have spent of a budget, for each history, in epsilons: more than ``epsilon`` is refused.
 
-    Parameters
-    ----------
-    releases : sequence of (int, Cost)
-        Oldest first: from which data set, a column of ``patterns``, and at what cost under ``order(epsilon, delta)``.
-    patterns : ndarray of shape (num_histories, num_data_sets), bool
-        In which data sets the rows of a history were.
-    epsilon, delta : float
-        The budget.
-
-    Returns
-    -------
-    ndarray of shape (num_histories,), float64
-        In epsilons; infinite where the filter does not cover it.
+    Infinite where the filter does not cover it. ``releases``, oldest first, say from which data set, a column of
+    ``patterns``, and at what cost under ``order(epsilon, delta)``; ``patterns``, (num_histories, num_data_sets), in
+    which data sets the rows of a history were.
     """
     width = patterns.shape[1]
     if not width:
