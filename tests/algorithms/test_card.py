@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
-from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, _limit_text, fit, kebab, setting
 from fedkd_flwr.app.app_folder import toml
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
@@ -111,6 +111,21 @@ def test_defaults_are_those_declared_and_can_be_looked_up():
 )
 def test_a_rule_says_in_words_which_values_are_taken(name, rule):
     assert Both.rule(name) == rule
+
+
+@pytest.mark.parametrize(("limit", "text"), [(0.125, "0.125"), (2**31, "2^31"), (2**31 - 1, "2.14748e+09")])
+def test_a_limit_is_written_as_people_write_it(limit, text):
+    assert _limit_text(limit) == text
+
+
+def test_a_meaning_is_the_docstring_below_its_own_setting_on_one_line():
+    class Two(Red):
+        first: int = setting(1)
+        """What the first
+        means."""
+        second: int = setting(2)
+
+    assert [Two.meaning(name) for name in ("first", "second", "way")] == ["What the first means.", "", "Which way."]
 
 
 @pytest.mark.parametrize(
