@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -72,15 +72,8 @@ def setting(
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {
-        "told": told,
-        "only": dict(only or {}),
-        "path": path,
-        "section": section,
-        "first": first,
-        "zero": zero,
-    }
-    return Field(default, json_schema_extra=extra, **limits)
+    extra = {"told": told, "only": dict(only or {}), "path": path, "section": section, "first": first, "zero": zero}
+    return Field(default, json_schema_extra=cast(Any, extra), **limits)
 
 
 class Config(BaseModel):

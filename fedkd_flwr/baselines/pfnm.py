@@ -141,8 +141,8 @@ def aggregate(
 
     Layers are matched from the last one down: a unit is known by what it does to the layer above (zero for units that
     its party lacks), and the first layer's by its inputs too. How sure a party is of its weights to a class is its
-    share of the class's rows, as in the published code; the paper leaves it open. ``nets`` are each party's arrays, W of
-    shape (outputs, inputs); ``class_counts``, (num_parties, num_classes), its rows of each class; the rest is as in
+    share of the class's rows, as in the published code; the paper leaves it open. ``nets`` are each party's arrays, W
+    of shape (outputs, inputs); ``class_counts``, (num_parties, num_classes), its rows of each class; the rest is as in
     `match_units`.
 
     Two nets that differ in the order of their two hidden units alone are one net again:
