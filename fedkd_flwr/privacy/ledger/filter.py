@@ -56,7 +56,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, pure_epsilon
+from fedkd_flwr.privacy.ledger.entry import accounted
 from fedkd_flwr.privacy.rounding import bound_text
 
 __all__ = ["ROUNDING", "Cost", "cost_of", "order", "spent", "spent_text"]
@@ -115,15 +116,7 @@ def cost_of(events: Iterable[tuple[dict[str, Any], int]], alpha: float) -> Cost:
 
 @lru_cache(maxsize=4096)
 def _cost(event: str, count: int, alpha: float) -> Cost:
-    from fedkd_flwr.privacy.cost.accountant import Accountant
-    from fedkd_flwr.privacy.cost.events import ApproximateEvent, event_from_json, pure_epsilon
-    from fedkd_flwr.privacy.ledger.entry import lost
-
-    try:
-        account = Accountant().compose(event_from_json(json.loads(event)), count)
-    except FedkdError as error:
-        way_out = "Install the release of fedkd-flwr that wrote it, or a newer one."
-        raise lost("ledger", "hold events that this release can account for", f"this: {error}", way_out) from error
+    account = accounted([(json.loads(event), count)])
     plain = math.fsum(uses * pure_epsilon(leaf) for leaf, uses in account.events)
     stated = math.fsum(uses * leaf.delta for leaf, uses in account.events if isinstance(leaf, ApproximateEvent))
     return Cost(plain, account.cumulant(alpha - 1) if alpha and not stated else math.inf, stated)
