@@ -37,11 +37,9 @@ one of them is 0.
 | Gaussian noise after a release that states a delta | not covered either: its pure epsilon is infinite |
 | delta 0 | the plain sum alone |
 
-The price against tight composition at delta 1e-5 (``benchmarks/ledger_filter.py --scan``): for tight epsilons of 0.5 to
-100, 169 of 171 kinds and numbers of releases cost at most 10 % more, and two 11 and 14 % (labels of epsilon 0.1, ten
-classes: 40 and 13 of them). Below 0.5 it is 31 of 67, the worst 24.3 %: for so little the sum of Renyi
-divergences of any one order is loose (the best order for 13 such labels still costs 13 %). It grows with delta: 11 % is
-the median at delta 1e-3 for epsilons of 1 to 10. A release that states a delta costs what it states.
+The price against tight composition at delta 1e-5 (``benchmarks/ledger_filter.py --scan``): mostly at most 10 % more for
+tight epsilons of 0.5 to 100, the worst 14 %; below that up to 24.3 %, because the sum of Renyi divergences of any one
+order is loose for so little. It grows with delta. A release that states a delta costs what it states.
 """
 
 from __future__ import annotations
