@@ -48,7 +48,7 @@ from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import dawid_skene
 from fedkd_flwr.labels.density import DensityVote, Robust
 from fedkd_flwr.labels.ratios import density_ratios, ratio_codes, ratios_of
-from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
+from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}

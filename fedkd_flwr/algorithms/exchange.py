@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import PAPER, ExchangeConfig, setting
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.density import Robust
-from fedkd_flwr.labels.majority import Ties
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, steadied_weights, trusted_weights
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
     HALF,
     Labels,
+    Ties,
     Uninformative,
     VoteCounter,
     consistent_labels,

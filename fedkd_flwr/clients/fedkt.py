@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
 from fedkd_flwr.clients.answer import Answer, pack_labels, unpack_labels
+from fedkd_flwr.clients.exchange import with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import ModelFactory, Party
-from fedkd_flwr.clients.rule_answers import with_beside
 from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.labels.rules import RULES

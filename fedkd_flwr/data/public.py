@@ -104,17 +104,6 @@ class PublicSet:
         """The true labels, `ABSTAIN` where they are not known: (num_public,)."""
         return np.full(self.num_rows, ABSTAIN, dtype=np.int16) if self.y is None else self.y
 
-    def share_right(
-        self, labels: NDArray[np.integer[Any]], rows: NDArray[np.int64] | slice = slice(None)
-    ) -> float | None:
-        """Return the share of ``labels`` of some public ``rows`` that are true, None where that cannot be known.
-
-        A label below 0 is none, and is left out.
-        """
-        truth = self.truth[rows]
-        both = (labels >= 0) & (truth != ABSTAIN)
-        return float((labels[both] == truth[both]).mean()) if both.any() else None
-
     def as_read_by(self, model: Any) -> PublicSet:
         """Return the set with raw texts in ``X`` for a model that says ``takes_text = True``, otherwise the set itself.
 

@@ -3,16 +3,18 @@
 Here are the names that a rule or a strategy of one's own needs.
 """
 
-from fedkd_flwr.labels.majority import majority
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
+    Ballot,
+    Consensus,
+    ConsensusRule,
     Labels,
     VoteCounter,
     agreement,
     check_labels,
     consistent_labels,
     is_informative,
+    majority,
 )
 
 __all__ = [

@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density import DensityVote
-from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.ratios import public_fit, ratios_of
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative
 
 __all__ = ["Auto", "DensityRatio"]
 
@@ -34,7 +32,7 @@ class DensityRatio(ConsensusRule):
     asks: ClassVar[str] = "density-ratio"
     needs: ClassVar[tuple[str, ...]] = ("ratios", "class-counts")
     once: ClassVar[tuple[str, ...]] = ("class-counts",)
-    speaker: ClassVar[str] = "fedkd_flwr.clients.density:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_ratios"
     codec: ClassVar[str] = "fedkd_flwr.wire.ratio_codec"
     demanded: bool = True  # wherever the public rows look like private ones, not only where they are better than labels
     otherwise: ConsensusRule = field(default_factory=Majority)  # of an order: where classes are bins or grades

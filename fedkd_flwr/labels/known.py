@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels, Ties, majority
 from fedkd_flwr.metrics import imbalanced
 
 __all__ = [

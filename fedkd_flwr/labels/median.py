@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.labels.majority import Ties
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import onto_simplex
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Ties
 
 __all__ = ["Mean", "Median", "median"]
 

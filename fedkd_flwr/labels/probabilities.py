@@ -23,13 +23,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.choice import MIN_COVERAGE
 from fedkd_flwr.labels.density import DensityVote, mixture
-from fedkd_flwr.labels.majority import Majority, majority
 from fedkd_flwr.labels.priors import PSEUDO_COUNT, class_shares, posteriors
 from fedkd_flwr.labels.ratios import ratios_of
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.trust import label_trusts
-from fedkd_flwr.labels.voting import Labels, is_informative
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative, majority
 
 __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps"]
 
@@ -110,7 +108,7 @@ class Probabilities(ConsensusRule):
     name: ClassVar[str] = "probabilities"
     asks: ClassVar[str] = "probabilities"
     needs: ClassVar[tuple[str, ...]] = ("probs", "class-counts")
-    speaker: ClassVar[str] = "fedkd_flwr.clients.probabilities:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_probabilities"
     codec: ClassVar[str] = "fedkd_flwr.wire.prob_codec"
     of_model: ClassVar[bool] = True
     by_send: ClassVar[bool] = True

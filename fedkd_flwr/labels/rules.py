@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Literal
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
-from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.median import Mean, Median
 from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.quorum import QualifiedMajority
-from fedkd_flwr.labels.rule import ConsensusRule
 from fedkd_flwr.labels.target import Target
+from fedkd_flwr.labels.voting import ConsensusRule, Majority
 
 __all__ = ["RULES", "LastRuleName", "RuleName", "rule_for"]
 

@@ -12,7 +12,6 @@ from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, ConfigError, DataError, ModelBytesError
-from fedkd_flwr.labels import ABSTAIN
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
 
@@ -46,15 +45,6 @@ def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypa
 def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
     # computed with version 2 of the preprocessing; a change needs a new PREPROCESSING_VERSION or SCHEMA_VERSION
     assert fingerprint(people, schema) == ("986ccd8056e88e5d50196aa9835c8f84897e155a2c2b1f41ee4734ef064f4882")
-
-
-def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(people, schema):
-    public = dataclasses.replace(make_public_set(people, schema), y=np.array([0, 1, ABSTAIN], np.int16))
-    assert public.share_right(np.array([0, 0, 1])) == 0.5
-    assert public.share_right(np.array([-1, 1, 1])) == 1.0
-    assert public.share_right(np.array([1, 1]), np.array([1, 2])) == 1.0
-    assert public.share_right(np.array([-1, -1, 1])) is None
-    assert dataclasses.replace(public, y=None).share_right(np.array([0, 0, 1])) is None
 
 
 def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
