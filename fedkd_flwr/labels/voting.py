@@ -269,15 +269,9 @@ Ties = Literal["random", "lowest"]
 def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
     """Return the class with most votes for each row, (num_public,) int16; ``ABSTAIN`` where a row has no votes.
 
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts, or any scores >= 0 (a row of zeros has no votes).
-    ties : {"random", "lowest"}
-        Break ties at random with ``rng``, or by the lowest class index (as published codes do).
+    ``votes``, (num_public, num_classes), are counts, or any scores >= 0. Ties are broken at random with ``rng``, or by
+    the lowest class index, as published codes do.
 
-    Examples
-    --------
     >>> majority(np.array([[2, 1], [0, 3], [0, 0], [1, 1]]), ties="lowest").tolist()
     [0, 1, -1, 0]
     """
