@@ -9,6 +9,7 @@ import json
 import time
 from pathlib import Path
 
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.versions import installed_versions
@@ -50,6 +51,5 @@ def about_seconds(config: RunConfig) -> float:
     with contextlib.suppress(Exception):  # a run that fails says so itself
         model.fit(pool.as_read_by(model).X[rows], pool.y[rows])
     own = config.own
-    teachers = getattr(own, "students_per_party", 0) or (2 if config.algorithm == "fedkt" else 1)
-    fits = teachers * (1 + (getattr(own, "teachers_per_student", 0) or 5)) if config.algorithm == "fedkt" else 2
+    fits = own.students * (1 + own.teachers) if isinstance(own, FedKTConfig) else 2
     return (time.monotonic() - began) * count * (fits + 2 + 2 * min(config.rounds - 1, 3))
