@@ -56,16 +56,16 @@ class Metrics:
     and the figures 0 that say nothing about it. `measure` says how each figure is defined.
     """
 
-    n: int  # test rows that the figures were computed from, 1 or more
-    accuracy: float | None = None  # share of rows whose predicted class is right
-    baseline: float | None = None  # accuracy of always answering the class that is commonest in these rows
+    n: int  # test rows, 1 or more
+    accuracy: float | None = None  # share of rows that are right
+    baseline: float | None = None  # accuracy of always answering the commonest class
     balanced_accuracy: float | None = None  # mean recall of the classes that occur in these rows
     macro_f1: float | None = None  # mean F1 of the classes that occur in these rows or are predicted
     roc_auc: float | None = None  # of class 1; of more than two classes each against the others, their mean
     average_precision: float | None = None  # of class 1; of more than two classes each against the others, their mean
-    log_loss: float | None = None  # in nats, 0 or more; lower is better
-    brier: float | None = None  # 0 to 1 with two classes, 0 to 2 with more; lower is better
-    calibration_error: float | None = None  # expected calibration error, 0 to 1; lower is better
+    log_loss: float | None = None  # in nats, 0 or more
+    brier: float | None = None  # 0 to 1 with two classes, 0 to 2 with more
+    calibration_error: float | None = None  # expected calibration error, 0 to 1
     rmse: float | None = None  # of a label with an order: root of the mean squared error of the numbers, in their unit
     mae: float | None = None  # their mean absolute error
     r2: float | None = None  # share of the numbers' variance that is explained, at most 1
@@ -75,10 +75,9 @@ class Metrics:
     support: list[int | None] = field(default_factory=list)  # test rows of each class
     # rows are true classes, columns predicted ones; empty with more than `MOST_CLASSES` classes
     confusion: list[list[int] | None] = field(default_factory=list)
-    # [count, mean confidence, share right] for each bin of confidence that holds rows, from the lowest
+    # [count, mean confidence, share right] of each bin of confidence, from the lowest
     reliability: list[list[float]] = field(default_factory=list)
-    # of two classes, [bin, rows of class 0, rows of class 1]: test rows by the probability of class 1, in bins
-    # [k/50, (k+1)/50) that hold rows, the last with 1; ROC and precision-recall curves follow from them
+    # of two classes: [k, rows of class 0, rows of class 1] whose probability of class 1 is in [k/50, (k+1)/50)
     score_counts: list[list[int]] = field(default_factory=list)
     pairs: list[list[float]] = field(default_factory=list)  # [true number, predicted number, rows] on a grid
     no_probabilities: bool = False  # the model gives no finite probabilities, so that what needs them is not known

@@ -100,8 +100,8 @@ VOTES = np.array([[9, 1], [2, 8]] * 10)
 RESPONSE = RandomizedResponse(epsilon=2.0, num_classes=3)
 
 
-def _labels(**changes):
-    return [label_privacy(RESPONSE, num_labels=60, delta=1e-5, rounds=3, **changes)]
+def _labels():
+    return [label_privacy(RESPONSE, num_labels=60, delta=1e-5, rounds=3)]
 
 
 LEVELS = {
@@ -121,7 +121,7 @@ LEVELS = {
         3,
     ),
     "DP-FedCT": ("fedct", _labels(), ALWAYS | AT_PARTY, 3),
-    "DP-FedCT, seeded": ("fedct", _labels(seeded=True), ALWAYS | {"claims"}, 1),
+    "DP-FedCT, seeded": ("fedct", [dataclasses.replace(*_labels(), basis="none: seeded")], ALWAYS | {"claims"}, 1),
 }
 
 
