@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from fedkd_flwr.report.own_rows import changes
 
 import fedkd_flwr as fk
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
+from fedkd_flwr.report.recommendation import changes
 
 TABLES = {  # file without .csv: label column, and what the table is
     "attrition": ("Attrition", "IBM HR attrition"),
