@@ -73,17 +73,12 @@ class DensityVote:
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.
 
-    Parameters
-    ----------
-    robust : {"trust", "trimmed", "none"}
-        With "none" weights are the numbers of rows and every trust is 1: for parties that cannot lie. With "trimmed"
-        every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of 1 as
-        above) without the highest and the lowest 30 % of their weight. A party's weight is here
-        ``w_k min(C share_kc, 1)``, so that a claim of nothing but class c weighs no more than an honest equal share of
-        it. Liars with less than 30 % of a class's weight cannot take a row's ratio beyond what honest parties say.
+    With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie. With
+    "trimmed" every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of
+    1 as above) without the highest and the lowest 30 % of their weight. A party's weight is here ``w_k min(C share_kc,
+    1)``, so that a claim of nothing but class c weighs no more than an honest equal share of it. Liars with less than
+    30 % of a class's weight cannot take a row's ratio beyond what honest parties say.
 
-    Examples
-    --------
     The first party holds class 0 alone and knows the first row; the second holds class 1 and knows the second row.
     Nobody knows the third:
 
