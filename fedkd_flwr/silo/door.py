@@ -33,7 +33,7 @@ from fedkd_flwr.app.live_run import installed_versions
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.answer import MAX_PUBLIC_COLUMNS
-from fedkd_flwr.clients.door import OPEN, Ask, Door, Leaving, Shown
+from fedkd_flwr.clients.party import OPEN, Ask, Door, Leaving, Shown
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, RefusalError, explain
