@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.metrics import RARE
 
 __all__ = ["MIN_COVERAGE", "MIN_SKEW", "RuleChoice", "choose_rule", "label_skew"]
@@ -92,9 +91,7 @@ def choose_rule(
     >>> choose_rule(num_classes=2, class_counts=None, coverage=None).rule
     'majority'
     """
-    check_whole("num_classes", num_classes, 2)
     if coverage is not None:
-        coverage = check_number("coverage", coverage, least=0.0, most=1.0)
         if coverage >= MIN_COVERAGE:
             if bins and skew is not None and skew < MIN_SKEW_OF_BINS:
                 alike = f"The parties hold about the same numbers ({100 * skew:.1f} points apart)"
