@@ -76,15 +76,20 @@ class VotersConfig(TiesConfig):
     judge each party's labels, and which rule is best. At silos: rows with a label in the server's copy of the public
     file."""
 
-    send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
+    send: Literal["auto", "labels", "probabilities"] = setting("auto", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
     a class but one, and class counts; the consensus is then a probability, and learnt as one. A node sends them only if
-    its allow-vote-rules names probabilities."""
+    its allow-vote-rules names probabilities. auto: probabilities of rows drawn from noisy sums, else labels."""
 
     @property
     def vote_rule(self) -> str:
         """The vote rule of the run: the one that ``send`` takes, or ``consensus``."""
-        return self.send if self.send in RULES else getattr(self, "consensus", "majority")
+        return self.send if self.send == "probabilities" else getattr(self, "consensus", "majority")
+
+    def on_drawn_rows(self) -> Self:
+        """Return these settings where public rows are drawn from noisy sums: auto sends probabilities where it may."""
+        labels = self.noisy or self.known_rows or self.vote_rule != "auto" or self.send == "labels"
+        return self if labels else self.changed(send="probabilities")
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -115,7 +120,7 @@ class VotersConfig(TiesConfig):
         """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
-        if self.noisy and self.send != "labels":
+        if self.noisy and self.send == "probabilities":
             way_out = "No noise on probabilities is proven: drop it, or the noise."
             raise ConfigError(explain(self.keys()["send"], 'be "labels" beside noise', self.send, way_out))
         if self.known_rows and (self.noisy or self.vote_rule != "auto"):
