@@ -23,8 +23,7 @@ from flwr.common.config import flatten_dict
 from simulate import ROOT, run_here
 
 from fedkd_flwr.wire import ratio_codec
-from fedkd_flwr.wire.envelope import ANSWER_HEADER
-from fedkd_flwr.wire.label_codec import bits_per_label
+from fedkd_flwr.wire.label_codec import ANSWER_HEADER, bits_per_label
 
 
 def multiples(name: str, seed: int, rounds: int, root: str) -> dict[int, list[float]]:

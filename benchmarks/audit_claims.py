@@ -63,7 +63,7 @@ from fedkd_flwr.strategies import (
     PrivateKT,
     PrivateKTConfig,
 )
-from fedkd_flwr.strategies.loop import strategy_of
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
 QUICK: dict[str, Any] = {"seed": 1, "nodes_stable_s": 1e-6}
@@ -363,7 +363,7 @@ def _at_the_server(
     for coin in coins:
         held = [int(coin), *others]
         # all that are wanted are there: nobody is waited for
-        strategy = strategy_of(SeenExchange)(
+        strategy = type("Seen", (ExchangeStrategy,), {"exchange_type": SeenExchange})(
             config=config, public=public, final_model=final, min_available_nodes=len(held)
         )
         _run(strategy, [client(_party(i, [y] * 2, public)) for i, y in enumerate(held)])

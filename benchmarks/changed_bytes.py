@@ -35,14 +35,14 @@ from fedkd_flwr.privacy.ledger.rows import array_rows
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord
 from fedkd_flwr.stores.book import ledger_in
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
+from fedkd_flwr.stores.checkpoints import Lineage, Participations
 from fedkd_flwr.stores.egress_log import EgressLog, output_of, read_log
 from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.participations import Participations
 from fedkd_flwr.stores.party_state import PartyState, Saved, StoredReply, runs_gone_on_from
 from fedkd_flwr.stores.record_file import RecordFile
 from fedkd_flwr.stores.subset import SubsetStore
+from fedkd_flwr.strategies.resuming import load_checkpoint, save_checkpoint
 
 RUNS, ROUNDS = ("7", "8"), (1, 2, 3)
 X = np.arange(400.0).reshape(100, 4)

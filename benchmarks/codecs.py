@@ -25,11 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.scores import quantise
-from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec, decode_labels, encode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios, encode_ratios
-from fedkd_flwr.wire.row_codec import decode_rows, encode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import decode_rows, decode_scores, encode_rows, encode_scores
 
 CLASSES = 10
 

@@ -56,7 +56,7 @@ from fedkd_flwr.labels import (
     ratios_of,
 )
 from fedkd_flwr.labels.choice import label_skew
-from fedkd_flwr.wire.envelope import ANSWER_HEADER, PublicSpec
+from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 
 PARTIES = {"fraud": 5, "a9a50": 50, "wine": 3, "breast-cancer": 5}

@@ -37,7 +37,9 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from fedkd_flwr.privacy.cost.accountant import Accountant, PureEvent, noisy_max_epsilons
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.cost.pate import data_dependent_epsilon
 from fedkd_flwr.privacy.noise.votes import LaplaceMax
 
 ROWS = {"Adult": 8_140, "cod-rna": 18_078}  # public + test
@@ -69,7 +71,7 @@ def _publishable(gamma: float, queries: int) -> dict[str, float]:
     found = {"pure": Accountant().compose(PureEvent(2 * gamma), queries).epsilon(DELTA)}
     for name, winner in (("counts", False), ("labels", True)):
         mechanism = LaplaceMax(gamma=gamma, winner_of_two=winner)
-        found[name] = noisy_max_epsilons(mechanism, num_queries=queries, delta=DELTA).smallest_publishable
+        found[name] = Accountant().compose(mechanism.dp_event(), queries).epsilon(DELTA)
     return found | {"reached": _reached(gamma, queries)}
 
 
@@ -166,8 +168,8 @@ def data_dependent(row: Row, data_root: str) -> str:
     if row.table != 8:
         return "-"
     counts = _votes(row.dataset, row.partitioning, data_root)[: row.queries]
-    found = noisy_max_epsilons(LaplaceMax(gamma=row.gamma), num_queries=len(counts), delta=DELTA, counts=counts)
-    return "-" if found.data_dependent is None else _cents(found.data_dependent, ROUND_CEILING)
+    found = data_dependent_epsilon(LaplaceMax(gamma=row.gamma), counts, DELTA)
+    return "-" if found is None else _cents(found, ROUND_CEILING)
 
 
 def main(argv: list[str] | None = None) -> None:

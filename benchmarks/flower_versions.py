@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 NEWEST = "1.42.0"  # on the package index when this was last run
 API = [
     "tests/wire/test_records.py",
-    "tests/strategies/test_reception.py",
+    "tests/strategies/test_roster.py",
     "tests/strategies/test_waiting.py",
     "tests/app/test_flower_mods.py",
     "tests/silo/test_node_client.py",

@@ -25,7 +25,7 @@ PACKAGE = f"{Path(server_app.__file__).parents[1]}/"
 CONFIG = {"dataset": "synthetic(rows=400)", "num-parties": 2, "num-rounds": 2, "model": "decision-tree", "seed": 1}
 CONFIG |= {"consensus": "majority", "partitioner": "iid", "centralised": False, "paper.stop-when-converged": False}
 AT = {  # where a side begins or ends
-    ("clients/rule_answers.py", "public_answers", "call"): "party",
+    ("clients/exchange.py", "public_answers", "call"): "party",
     ("app/client_app.py", "train", "return"): "",
     ("simulation/grid.py", "push_messages", "return"): "server",
     ("simulation/grid.py", "push_messages", "call"): "",

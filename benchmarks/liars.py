@@ -58,7 +58,7 @@ from fedkd_flwr.labels import ABSTAIN, Ballot, ratio_bits
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.labels.probabilities import BITS, Probabilities
-from fedkd_flwr.models.known_rows import labels_from_known
+from fedkd_flwr.models.taught import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.simulation.rows import simulated_pool

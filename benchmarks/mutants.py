@@ -2,7 +2,7 @@
 
     pip install "mutmut>=3.8"
     python benchmarks/mutants.py fedkd_flwr/privacy/noise/plan.py            # tests/privacy/noise/test_plan.py
-    python benchmarks/mutants.py fedkd_flwr/privacy/cost/pate_bounds.py tests/privacy/cost/test_pate_laplace.py
+    python benchmarks/mutants.py fedkd_flwr/privacy/cost/pate.py tests/privacy/cost/test_pate.py
 
 Further test files are run beside the module's own. It works in a copy of the checkout and prints how many mutants were
 killed and the difference that each survivor makes. ``--only N`` takes every N-th mutant, and ``--quick S`` leaves out

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.models import NAMES, make_model
 from fedkd_flwr.onnx_graphs import to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel

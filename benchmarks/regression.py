@@ -7,7 +7,8 @@ scikit-learn's (442 rows); wine quality has red and white wines without copies (
 other columns of 5,200 rows of Adult. "pooled" learns the bins of all private rows together as parties do; "pooled,
 exact" is scikit-learn's own forest on the true numbers of the same rows, which no bin and no vote ever touched.
 
-Grades: wine quality again, as grades, by the median of the votes and by their majority (mean absolute error).
+Grades: wine quality again, as grades, by default, by the median of the votes and by their majority (mean absolute
+error).
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def main() -> None:
     cases += [
         (f"wine grades by {rule}, {split}", data["wine quality"], split, {"target": "grades", "consensus": rule})
         for split in SPLITS
-        for rule in ("median", "majority")
+        for rule in ("auto", "median", "majority")
     ]
     command = " ".join(["FEDKD_DATA=... python", *map(shlex.quote, sys.argv)])
     for name, table, split, settings in cases if not options.only else [one for one in cases if options.only in one[0]]:

@@ -245,8 +245,8 @@ class Silos:
     def result(self, lineage: list[str]) -> dict[str, str]:
         """Return digests of a run's result: the server's consensus, and what each silo's final model predicts."""
         from fedkd_flwr.data.tables import read_table
-        from fedkd_flwr.stores.checkpoints import load_checkpoint
         from fedkd_flwr.stores.saved_model import load
+        from fedkd_flwr.strategies.resuming import load_checkpoint
 
         found, rows = {}, read_table(self.net.public)
         with suppress(FedkdError):

@@ -59,11 +59,9 @@ from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.canvas import Canvas
 from fedkd_flwr.stores.checkpoints import sealed
-from fedkd_flwr.wire.envelope import PublicSpec, digest
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels, digest, encode_labels
 from fedkd_flwr.wire.records import WIRE_VERSION, instruction_record, numbered
-from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import encode_scores
+from fedkd_flwr.wire.score_codec import encode_rows, encode_scores
 
 PUBLIC_ROWS = 24
 CLASSES = ("red", "green", "blue")

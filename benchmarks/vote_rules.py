@@ -32,7 +32,7 @@ from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights
-from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.models.taught import teach
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.calibration import calibrate_votes
 from fedkd_flwr.privacy.noise.plan import NoisyVotes

@@ -41,16 +41,17 @@ TEXT_MODEL = "fedkd_flwr.text.transformers:TextTransformer"
 _CLI, _SILO = "fedkd_flwr.cli", "fedkd_flwr.silo.cli"
 #: The commands of ``fedkd`` by their words, in the order of the help, as ``module:function``.
 COMMANDS = {
-    **{verb: f"{_CLI}.{verb}:{verb}" for verb in ("simulate", "choose", "compare", "report", "predict", "export")},
+    **{verb: f"{_CLI}.simulate:{verb}" for verb in ("simulate", "choose")},
+    **{verb: f"{_CLI}.runs:{verb}" for verb in ("compare", "report")},
+    **{verb: f"{_CLI}.predict:{verb}" for verb in ("predict", "export")},
     "settings": f"{_CLI}.settings:settings",
     "doctor": f"{_SILO}.doctor:doctor",
     "runs list": f"{_CLI}.runs:runs",
     **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},
-    "server run": f"{_CLI}.run:run",
+    "server run": f"{_CLI}.server:run",
     "server rehearse": f"{_SILO}.rehearse:rehearse",
     "server bundle": f"{_SILO}.bundle:bundle",
-    "server schema": f"{_CLI}.schema:schema",
-    "server public": f"{_CLI}.public:public",
+    **{f"server {verb}": f"{_CLI}.server:{verb}" for verb in ("schema", "public")},
     **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},
     "node list": f"{_SILO}.node:list_approved",
     "node ledger": f"{_SILO}.ledger:ledger",

@@ -11,8 +11,9 @@ from flwr.app import Context, Message
 from grid import InProcessGrid
 from sklearn.base import BaseEstimator
 
-from fedkd_flwr.clients import FedCTClient, FedKTClient, Party, kept
+from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
 from fedkd_flwr.clients.visit import Visit
+from fedkd_flwr.clients.visit import held_by_server as held
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import NAMES
@@ -146,7 +147,7 @@ def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]
     """Return what the answer to an instruction may be told as changes to."""
     visit = Visit(client)
     visit.open(arrays, config)
-    return kept.held_by_server(client, visit.instruction)
+    return held(client, visit.instruction)
 
 
 def accuracies(strategy: Any) -> list[Any]:

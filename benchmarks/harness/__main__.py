@@ -12,7 +12,7 @@ import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.app.progress import ProgressLine
-from fedkd_flwr.cli.exit_codes import INTERRUPTED, TERMINATED
+from fedkd_flwr.cli import INTERRUPTED, TERMINATED
 from fedkd_flwr.cli.options import AsJson, print_json
 from fedkd_flwr.cli.simulate import Interrupts
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain

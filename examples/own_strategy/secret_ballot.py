@@ -17,8 +17,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels, encode_labels
 
 
 class SecretBallot(Strategy):

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.data import infer_schema, make_public_set
 from fedkd_flwr.models import Classifier
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec
 
 TABLE, CULTIVAR = load_wine(return_X_y=True, as_frame=True)
 UNLABELLED = TABLE.iloc[::3]  # measured by all of them, and labelled by none

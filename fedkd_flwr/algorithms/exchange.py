@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import PAPER, ExchangeConfig, setting
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.density import Robust
-from fedkd_flwr.labels.majority import Ties
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.trust import TRUST_UNIT, label_trusts, steadied_weights, trusted_weights
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
     HALF,
     Labels,
+    Ties,
     Uninformative,
     VoteCounter,
     consistent_labels,
@@ -88,8 +88,8 @@ class VotersConfig(TiesConfig):
 
     def on_drawn_rows(self) -> Self:
         """Return these settings where public rows are drawn from noisy sums: auto sends probabilities where it may."""
-        labels = self.noisy or self.known_rows or self.vote_rule != "auto" or self.send == "labels"
-        return self if labels else self.changed(send="probabilities")
+        free = self.send == self.vote_rule == "auto" and not (self.noisy or self.known_rows)
+        return self.changed(send="probabilities") if free else self
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -126,8 +126,8 @@ class VotersConfig(TiesConfig):
         if self.known_rows and (self.noisy or self.vote_rule != "auto"):
             beside = f"consensus {consensus!r}" if consensus != "auto" else f"send {self.send!r}"
             rule = "be 0 beside noise" if self.noisy else f"be 0 with {beside}, which would ignore it"
-            way_out = 'Use consensus "auto" and send "labels".'
-            way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
+            alike = "A claim counts every vote alike: drop it."
+            way_out = alike if self.noisy else 'Use consensus "auto" and send "labels".'
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.privacy == "server" and consensus in RULES and RULES[consensus].of_order:
             way_out = 'Noise at the server finds the class with most votes: use "auto", or noise at the parties.'
@@ -201,13 +201,8 @@ class LabelNoiseConfig(EpsilonConfig):
             return label_mechanism(self.label_mechanism, epsilon=self.noise_strength, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
-        found: LabelNoise = calibrate_labels(
-            self.label_mechanism,
-            num_labels=num_labels,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            num_classes=num_classes,
-        )
+        given: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "num_classes": num_classes}
+        found: LabelNoise = calibrate_labels(self.label_mechanism, num_labels=num_labels, **given)
         return found
 
 

@@ -22,9 +22,8 @@ from fedkd_flwr.algorithms.exchange import (
     tally,
 )
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.rules import RULES, RuleName
-from fedkd_flwr.labels.voting import Labels, Uninformative, VoteCounter, voter_weights
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule, Labels, Uninformative, VoteCounter, voter_weights
 from fedkd_flwr.privacy.noise.labels import BitFlip, LabelNoise, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 

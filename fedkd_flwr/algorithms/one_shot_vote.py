@@ -25,7 +25,7 @@ class OneShotVoteConfig(VotersConfig, EpsilonConfig):
     ratios and class counts, which a node sends only if its allow-vote-rules names density-ratio. auto: density-ratio
     where the public rows resemble the parties' own; majority elsewhere, and beside noise. With known-rows these choose
     between that rule, the vote by known rows and the server's own forest. median and mean are for grades and numbers,
-    and what auto is there."""
+    for which auto takes the mean in place of the majority."""
     party_models: bool = setting(True, told=True, section=PAPER)
     """Whether parties fit models of their own on the final labels. The papers of FedKT and PATE have the server's model
     alone."""

@@ -18,8 +18,7 @@ from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.voting import Labels, VoteCounter
+from fedkd_flwr.labels.voting import Labels, Ties, VoteCounter, majority
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 __all__ = [
@@ -136,7 +135,7 @@ def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.
     """Return each row's largest estimate as one-hot, float64: the argmax that the published code learns from.
 
     Estimated shares are of sum 1, so that the largest is above 0. ``ties`` and ``rng`` are as in
-    `fedkd_flwr.labels.majority.majority`; estimates equal up to rounding are a tie.
+    `fedkd_flwr.labels.voting.majority`; estimates equal up to rounding are a tie.
 
     >>> hard_targets(np.array([[-0.2, 1.2], [0.5, 0.5]]), ties="lowest", rng=np.random.default_rng(0)).tolist()
     [[0.0, 1.0], [1.0, 0.0]]

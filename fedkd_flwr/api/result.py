@@ -204,8 +204,8 @@ class FederationResult:
 
     def _repr_html_(self) -> str:
         from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
-        from fedkd_flwr.report.class_plots import class_mix_plot
         from fedkd_flwr.report.html import drawn
+        from fedkd_flwr.report.model_plots import class_mix_plot
         from fedkd_flwr.report.page import headline
         from fedkd_flwr.report.rounds_plot import rounds_plot
 

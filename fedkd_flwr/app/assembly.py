@@ -54,7 +54,7 @@ from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
-from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
+from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
@@ -325,9 +325,12 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    strategy = strategy_of(load(config.card.strategy))
-    return strategy.assemble(
-        collaborators,
+    named = load(config.card.strategy)  # a strategy, or an exchange, which the loop of all runs
+    strategy: type[ExchangeStrategy] = named
+    if not issubclass(named, ExchangeStrategy):
+        strategy = type(named.__name__, (ExchangeStrategy,), {"exchange_type": named})
+    return strategy(
+        **strategy.exchange_type.needs(collaborators),
         config=config.own,
         public=public,
         min_train_nodes=config.min_parties,

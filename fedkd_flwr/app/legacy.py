@@ -76,7 +76,7 @@ class LegacyStrategy(Strategy):
         if at.finished_round is not None or at.rounds_done >= num_rounds:
             way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
             raise ConfigError(explain("num_rounds", f"be above {at.rounds_done}", num_rounds, way_out))
-        strategy.outbox.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
+        strategy.messages.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done
         self._prepared = self._ended = False

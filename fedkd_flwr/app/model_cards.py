@@ -16,7 +16,7 @@ from typing import Any
 
 from flwr.common import log
 
-from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.serialize import describe, encoder_of
 from fedkd_flwr.record.run_record import RunRecord

@@ -14,12 +14,10 @@ from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels.probabilities import BITS
 from fedkd_flwr.labels.scores import quantise
 from fedkd_flwr.labels.voting import ABSTAIN
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 from fedkd_flwr.wire.records import Reply, numbered_arrays
-from fedkd_flwr.wire.row_codec import decode_rows
-from fedkd_flwr.wire.score_codec import KINDS, decode_scores
+from fedkd_flwr.wire.score_codec import KINDS, decode_rows, decode_scores
 
 __all__ = ["Transcript"]
 

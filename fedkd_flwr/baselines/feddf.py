@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.baselines.cards import FEDDF as CARD
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.loop import ExchangeStrategy
@@ -74,7 +75,7 @@ class FedDFExchange(FlowerMean):
                 yield self._spare.set_arrays(answer.parts["model"]).logits(X)
 
         probs = aggregate(logits())
-        this.consensus_accuracy = self.public.share_right(probs.argmax(axis=1))
+        this.consensus_accuracy = share_right(probs.argmax(axis=1), self.public.truth)
         # minibatches, dropout and the optimiser start anew in each round, from the seed: a run can be continued exactly
         student: Classifier = self.global_model(seed=int(self.rng("distil", server_round).integers(2**31)))
         student.set_arrays(self.model.arrays())

@@ -33,7 +33,7 @@ from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import ConfigError, explain, import_extra
 from fedkd_flwr.strategies.loop import ExchangeStrategy
-from fedkd_flwr.wire.envelope import digests
+from fedkd_flwr.wire.label_codec import digests
 
 __all__ = ["FedXGBBagging", "FedXGBBaggingClient", "FedXGBBaggingExchange", "aggregate"]
 

@@ -27,8 +27,9 @@ from fedkd_flwr.baselines.cards import STACKED as CARD
 from fedkd_flwr.baselines.cards import StackedConfig
 from fedkd_flwr.clients.dd import DDClient
 from fedkd_flwr.labels.known import KnownRows, draw_known
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.distillation import teach
+from fedkd_flwr.models.taught import teach
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import checked_test
 from fedkd_flwr.strategies.loop import ExchangeStrategy
@@ -99,7 +100,7 @@ class StackedExchange(ScoreExchange):
         arrays = super().combine_answers(server_round, answers, this)
         probs, rows = np.asarray(self.average), self.average_rows
         labels, unknown = probs.argmax(axis=1).astype(np.int16), np.setdiff1d(rows, self.known.rows)
-        this.consensus_accuracy = self.public.share_right(labels[unknown], unknown)
+        this.consensus_accuracy = share_right(labels[unknown], self.public.truth[unknown])
         seed = int(self.rng("final-model").integers(2**31))
         self.model = teach(lambda: self.final_model(seed=seed), self.public.X, rows, labels, counts=probs)
         if self.test is not None and len(self.test[1]):

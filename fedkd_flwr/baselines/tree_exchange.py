@@ -30,8 +30,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage, checked_test
 from fedkd_flwr.wire.records import Reply, Room
 
 __all__ = ["PartyTrees", "TreeClient", "TreeExchange"]
@@ -96,7 +95,7 @@ class TreeExchange(Exchange[PartyTrees]):
             trees = checked(reply.arrays, boosted=self.boosted, **sizes_of(self.public))
         except PayloadError as error:
             raise PayloadError(str(error), reason="wrong-weights") from error
-        return PartyTrees(party=reply.party, trees=trees, notes=notes_of(reply))
+        return PartyTrees(party=reply.party, trees=trees)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyTrees], this: RoundRecord) -> ArrayRecord:
         """Put the trees together, and make the model of them."""

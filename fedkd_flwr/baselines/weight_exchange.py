@@ -34,8 +34,7 @@ from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage, checked_test
 from fedkd_flwr.wire.records import Reply, Room, numbered, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
@@ -140,7 +139,7 @@ class WeightExchange(Exchange[PartyWeights]):
                     self._spare.logits(self.public.X[: self.rows_tried])
         except DataError as error:
             raise PayloadError(str(error), reason="wrong-weights") from error
-        return PartyWeights(party=reply.party, node_id=reply.node_id, parts=parts, notes=notes_of(reply))
+        return PartyWeights(party=reply.party, node_id=reply.node_id, parts=parts)
 
     def take_up(self, arrays: Sequence[NDArray[Any]]) -> ArrayRecord:
         """Make these weights the model's, and return a copy of them."""

@@ -19,7 +19,7 @@ import typer.core
 from click.utils import PacifyFlushWrapper
 from typer.utils import get_params_from_function
 
-from fedkd_flwr.cli.exit_codes import BUG, INTERRUPTED, NOBODY_READS
+from fedkd_flwr.cli import BUG, INTERRUPTED, NOBODY_READS
 from fedkd_flwr.cli.options import echo
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.registry import COMMANDS, GROUPS, TASKS, load

@@ -1,4 +1,4 @@
-"""The commands about runs that there are: ``fedkd runs list``, ``log``, ``stop`` and ``forget``."""
+"""The commands about runs that there are: ``fedkd report``, ``compare``, and those of ``fedkd runs``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,111 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.app.find_run import OUTPUT
-from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, print_json
+from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, open_page, print_json
 
-__all__ = ["forget", "log", "runs", "stop"]
+__all__ = ["compare", "forget", "log", "report", "runs", "stop"]
+
+
+def report(
+    run: RunName = "last",
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="The page to write; empty: beside the record.")
+    ] = None,
+    publishable: Annotated[
+        bool, typer.Option("--publishable", help="Leave out what no claim covers: the form to pass on.")
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Print the table instead of writing the page.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write rounds, parties and models as CSV files instead.")
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of records instead.")] = False,
+    output_dir: OutputDir = OUTPUT,
+    as_json: AsJson = False,
+) -> None:
+    """Write the page of a run again.
+
+    Its path is printed; or the run's table or record, where you ask for that. docs/reference/record.md says what each
+    field of a record means.
+
+    Examples
+    --------
+    fedkd report last --open
+    fedkd report 1874 --publishable --output for-the-board.html
+    fedkd report last --table
+    fedkd report last --csv results/
+    fedkd report last --json | jq .claims
+    fedkd report --schema > record.schema.json
+    """
+    from fedkd_flwr.app.find_run import find_run, way_to_continue
+    from fedkd_flwr.record.json_text import json_schema
+    from fedkd_flwr.record.run_record import RunRecord, signed
+
+    if schema:
+        print_json(json_schema(RunRecord))
+        return
+    path = find_run(run, output_dir)
+    record = RunRecord.load(path)
+    if command := way_to_continue(record, path):
+        typer.echo(f"This run has no result; continue it with: {command}", err=True)
+    shown = record.publishable() if publishable else record
+    if table or as_json:
+        from fedkd_flwr.report.table import summary_table
+
+        print_json(signed(shown.as_dict())) if as_json else typer.echo(summary_table(shown))
+        return
+    if csv is not None:
+        from fedkd_flwr.record.frames import write_csv_files
+
+        for file in write_csv_files(shown.as_dict(), csv):
+            typer.echo(file.absolute())
+        return
+    from fedkd_flwr.report.page import write_page
+
+    name = "report-publishable.html" if publishable else "report.html"
+    page = write_page(record, output or path.parent / name, publishable=publishable)
+    typer.echo(page.absolute())
+    if open_:
+        open_page(page.absolute().as_uri())
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Ids, names or paths; a name that several runs have means all of them.",
+            autocompletion=complete_runs,
+        ),
+    ],
+    figure: Annotated[str, typer.Option("--by", help="accuracy, balanced-accuracy, ...; empty: what fits.")] = "",
+    output_dir: OutputDir = OUTPUT,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs: settings, results, and noise.
+
+    It shows the settings that differ, what each run reached, and which differences are more than noise. Runs that
+    differ only in their seed are one group, with mean and standard deviation. Each group is compared with that of the
+    first RUN, seed by seed.
+
+    Examples
+    --------
+    fedkd compare 7300 7301
+    fedkd compare majority dawid-skene
+    fedkd compare majority dawid-skene --by macro-f1 --json
+    """
+    from fedkd_flwr.app.find_run import find_runs
+    from fedkd_flwr.errors import ConfigError, explain
+    from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.report.compare import compare as compared
+    from fedkd_flwr.report.results import FIGURES
+
+    wanted = figure.replace("-", "_")
+    if wanted and wanted not in FIGURES:
+        raise ConfigError(explain("--by", f"be one of {', '.join(FIGURES)}".replace("_", "-"), figure))
+    paths = dict.fromkeys(path for run in runs for path in find_runs(run, output_dir))
+    found = compared([RunRecord.load(path) for path in paths], figure=wanted)
+    print_json(found.as_dict()) if as_json else typer.echo(found.text())
 
 
 def runs(

@@ -7,7 +7,7 @@ import signal
 import sys
 import warnings
 
-from fedkd_flwr.cli.exit_codes import INTERRUPTED
+from fedkd_flwr.cli import INTERRUPTED
 
 __all__ = ["main"]
 

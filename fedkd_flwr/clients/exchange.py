@@ -10,8 +10,11 @@ missing ones, are charged and sent; and the final visit has one answer.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,12 +24,16 @@ from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.stores.party_state import Saved
-from fedkd_flwr.wire.answer_codec import encode_answer
+from fedkd_flwr.wire.label_codec import encode_answer
 
-__all__ = ["PartyExchange"]
+__all__ = ["PartyExchange", "public_answers", "with_beside"]
+
+logger = logging.getLogger("flwr.party")
 
 
 class PartyExchange(ABC):
@@ -108,3 +115,49 @@ class PartyExchange(ABC):
         once = RULES[instruction.rule].once if instruction.rule else ()
         names = (name for name in saved.meta["values"] if name not in once)
         return {name: saved.arrays[f"value.{name}"] for name in names}
+
+
+def public_answers(
+    model: Classifier, party: Party, instruction: Instruction
+) -> tuple[Labels, NDArray[np.float64] | None]:
+    """Return a model's labels of the public rows and, where that is asked for, the probabilities behind them.
+
+    For density ratios nets alone are asked: those of other kinds say less than a model that is fitted to be asked
+    (`fedkd_flwr.models.open_set`).
+    """
+    if not (instruction.rule and (model.takes_steps or RULES[instruction.rule].of_model)):
+        return model.predict(party.public.X), None
+    probs = model.predict_proba(party.public.X)
+    return probs.argmax(axis=1).astype(np.int16), probs
+
+
+def with_beside(
+    answer: Answer,
+    party: Party,
+    instruction: Instruction,
+    *,
+    steps: int | None = None,
+    make: ModelFactory | None = None,
+    own_probs: NDArray[np.float64] | None = None,
+) -> Answer:
+    """Return an answer with what the run's vote rule needs beside labels, where that is asked for and allowed.
+
+    ``steps`` are the minibatch steps that nets take; ``make`` makes the model that learns from private rows, where that
+    is not the party's ``model``; ``own_probs`` is what its own net says of the public rows (`public_answers`).
+    """
+    if not instruction.rule:
+        return answer
+    rule = RULES[instruction.rule]
+    if rule.name not in party.allow:
+        logger.warning(
+            "%s: the run asks for %s too, and this node's allow-vote-rules does not name %s: labels alone leave. "
+            "That tells more than labels; docs/howto/approve.md says what.",
+            party.name,
+            " and ".join(rule.needs),
+            rule.name,
+        )
+        return answer
+    module, _, name = rule.speaker.partition(":")
+    say: Any = getattr(import_module(module), name)
+    values, kept = say(party, instruction, make=make or party.model, steps=steps, own_probs=own_probs)
+    return replace(answer, values={**answer.values, **values}, kept={**answer.kept, **kept})

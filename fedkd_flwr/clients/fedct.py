@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
 from fedkd_flwr.clients.answer import Answer, Finished, pack_metrics, unpack_metrics
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.exchange import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.kept import kept_model
-from fedkd_flwr.clients.rule_answers import public_answers, with_beside
 from fedkd_flwr.clients.targets import fit_both, soft_labels
+from fedkd_flwr.clients.visit import kept_model
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares
 from fedkd_flwr.privacy.noise.labels import LabelNoise
@@ -65,7 +65,9 @@ class FedCTClient(PartyClient):
         return Charge.of_party(mechanism.dp_event(), rows, words)
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-        """Privatise the labels."""
+        """Privatise the labels, where `charge` says what that costs."""
+        if not instruction.config.noisy:
+            return answer.values
         mechanism = self._mechanism(instruction)
         beside = {name: array for name, array in answer.values.items() if name != "labels"}
         private = mechanism.privatize(answer.values["labels"][0], rng=self.noise_rng)

@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from fedkd_flwr.clients.answer import Finished, dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.kept import claimed
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.clients.permission import rows_enough
-from fedkd_flwr.clients.refusals import signed, told_cause
-from fedkd_flwr.clients.visit import Visit, refused
-from fedkd_flwr.data.encoder import Encoder
+from fedkd_flwr.clients.refusals import rows_enough, signed, told_cause
+from fedkd_flwr.clients.visit import Visit, claimed, refused
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier

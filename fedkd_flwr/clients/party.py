@@ -26,7 +26,7 @@ from fedkd_flwr.privacy.ledger.rows import array_rows
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.nothing import NO_LEDGER, NO_STATE, NoLedger, NoState
 from fedkd_flwr.stores.party_state import PartyState
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec
 
 __all__ = ["Apart", "ModelFactory", "Party"]
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from fedkd_flwr.algorithms.pate import CARD
 from fedkd_flwr.clients.answer import Answer
+from fedkd_flwr.clients.exchange import public_answers, with_beside
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
-from fedkd_flwr.clients.rule_answers import public_answers, with_beside
 
 __all__ = ["PATEClient"]
 

@@ -16,9 +16,8 @@ from fedkd_flwr.clients.fedmd import DigestClient
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.targets import Lesson, averages, taught_by
 from fedkd_flwr.errors import PayloadError, explain
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.row_codec import decode_rows
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
+from fedkd_flwr.wire.score_codec import decode_rows
 
 __all__ = ["SCARLETClient"]
 

@@ -19,9 +19,9 @@ from fedkd_flwr.algorithms.score_exchange import ScoreExchangeConfig
 from fedkd_flwr.clients.answer import Answer, Finished
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.kept import kept_model
 from fedkd_flwr.clients.subset import charge_of_subset, claimed_subset, learnt_from, may_continue, own_rows
 from fedkd_flwr.clients.targets import Lesson, averages, nothing_more, taught_by
+from fedkd_flwr.clients.visit import kept_model
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.models.classifier import Classifier
@@ -30,8 +30,7 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.wire.label_codec import encode_labels
-from fedkd_flwr.wire.row_codec import decode_rows
-from fedkd_flwr.wire.score_codec import encode_scores
+from fedkd_flwr.wire.score_codec import decode_rows, encode_scores
 
 __all__ = ["ScoreClient", "pretrain_on"]
 

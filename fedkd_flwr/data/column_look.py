@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data import cell_rules
+from fedkd_flwr.data.cell_rules import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
 from fedkd_flwr.data.dates import in_words
-from fedkd_flwr.data.found_column import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
 from fedkd_flwr.data.reading import EMPTY_WORDS, LIMIT, PLAIN, Reading, ends_of_range
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.errors import DataError, explain, printable

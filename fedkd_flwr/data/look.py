@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedkd_flwr.data.cell_rules import ColumnLook
 from fedkd_flwr.data.column_look import look_at_column
 from fedkd_flwr.data.columns import (
     column_texts,
@@ -26,7 +27,6 @@ from fedkd_flwr.data.columns import (
     sorted_texts,
 )
 from fedkd_flwr.data.dates import ALONE, DATES
-from fedkd_flwr.data.found_column import ColumnLook
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
 from fedkd_flwr.data.schema import Column

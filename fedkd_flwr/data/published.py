@@ -5,7 +5,12 @@ The folders are those of the owners' archives (``adult/``, ``mnist/``, ...) or t
 
 from __future__ import annotations
 
+import gzip
+import lzma
+import math
 import os
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +22,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.formats import read_libsvm
-from fedkd_flwr.data.images import load_torchvision, read_bytes, read_cifar, read_idx
 from fedkd_flwr.data.look import ColumnNote, Look
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.reading import PLAIN, Reading
@@ -25,7 +29,7 @@ from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.sources import Source
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["PAIRED", "PUBLISHED", "read_paired", "read_published"]
+__all__ = ["PAIRED", "PUBLISHED", "read_cifar", "read_idx", "read_paired", "read_published"]
 
 _ADULT = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
@@ -68,18 +72,13 @@ class _Files:
         self.name = name
         self.root = Path(root).expanduser() if root else None
 
-    def find(self, *paths: str) -> Path | None:
-        """Return the first file that exists, tried without a suffix, with .gz and with .xz; None if there is none."""
-        if self.root is None:
-            return None
-        candidates = (self.root / f"{path}{suffix}" for path in paths for suffix in ("", ".gz", ".xz"))
-        return next((file for file in candidates if file.is_file()), None)
-
     def need(self, *paths: str) -> Path:
-        """Return the first file that exists; raise DataError if there is none."""
-        if (found := self.find(*paths)) is None:
-            raise self.missing(paths[0])
-        return found
+        """Return the first file that exists, tried without a suffix, with .gz and with .xz; `DataError` without one."""
+        suffixes = ("", ".gz", ".xz") if self.root is not None else ()
+        for file in (Path(self.root or "", f"{path}{suffix}") for path in paths for suffix in suffixes):
+            if file.is_file():
+                return file
+        raise self.missing(paths[0])
 
     def missing(self, path: str) -> DataError:
         """Return the error that says which file is missing and which key to set."""
@@ -91,7 +90,51 @@ class _Files:
 
     def text(self, *paths: str) -> str:
         """Return a file's text."""
-        return read_bytes(self.need(*paths)).decode("utf-8")
+        return _read_bytes(self.need(*paths)).decode("utf-8")
+
+
+def _read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return a file's bytes, unpacked if they are gzip or xz."""
+    data = Path(path).read_bytes()
+    try:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        if data[:6] == b"\xfd7zXZ\x00":
+            return lzma.decompress(data)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(explain(f"file {path}", "unpack", f"this: {error}", "Copy it again.")) from error
+    return data
+
+
+def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
+    """Read an IDX file of bytes (MNIST and similar sets), compressed or not.
+
+    It has ``ndim`` axes: 3 for images, 1 for labels. Another file is a `DataError`.
+    """
+    data = _read_bytes(path)
+    magic = struct.pack(">HBB", 0, 8, ndim)  # two zeros, 8 = unsigned byte, number of axes
+    header = 4 + 4 * ndim
+    if data[:4] != magic or len(data) < header:
+        raise DataError(explain(f"file {path}", f"be an IDX file (magic {magic.hex()})", data[:4].hex() or "no bytes"))
+    shape = struct.unpack(f">{ndim}I", data[4:header])
+    expected = header + math.prod(shape)
+    if len(data) != expected:
+        way_out = "Copy it again."
+        raise DataError(explain(f"file {path}", f"have {expected} bytes for shape {shape}", len(data), way_out))
+    return np.frombuffer(data, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Read a CIFAR binary file, compressed or not: images (n, 3072), plane by plane, row by row, and labels (n,).
+
+    ``label_bytes`` is 1 for CIFAR-10, and 2 (coarse, fine) for CIFAR-100, of which the last is the label.
+    """
+    data = _read_bytes(path)
+    size = label_bytes + 3072
+    if not data or len(data) % size:
+        raise DataError(explain(f"file {path}", f"have a multiple of {size} bytes", len(data), "Copy it again."))
+    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, size)
+    return records[:, label_bytes:], records[:, label_bytes - 1]
 
 
 def _comma_lines(text: str, columns: str) -> pd.DataFrame:
@@ -212,9 +255,7 @@ def _emnist_letters(files: _Files) -> Source:
 
 
 def _cifar10(files: _Files) -> Source:
-    test = files.find("cifar10/test_batch.bin", "cifar-10-batches-bin/test_batch.bin")
-    if test is None:
-        return _from_torchvision(files, "cifar-10-batches-py/data_batch_1", "cifar10/test_batch.bin", _CIFAR10)
+    test = files.need("cifar10/test_batch.bin", "cifar-10-batches-bin/test_batch.bin")
     parts = sorted(test.parent.glob("data_batch_*.bin*"))
     if not parts:
         raise files.missing("cifar10/data_batch_1.bin")
@@ -224,23 +265,11 @@ def _cifar10(files: _Files) -> Source:
 
 
 def _cifar100(files: _Files) -> Source:
-    if files.find("cifar-100-python/train") and not files.find("cifar100/test_6classes.bin"):
-        return _only(_from_torchvision(files, "cifar-100-python/train", "cifar-100-python/train", _DIGITS), _CIFAR100)
     arrays: list[Any] = []
     for part in ("train", "test"):
         file = files.need(f"cifar100/{part}_6classes.bin", f"cifar100/{part}.bin", f"cifar-100-binary/{part}.bin")
         arrays += read_cifar(file, label_bytes=2)
     return _only(_image_source(arrays, _DIGITS, (3, 32, 32)), _CIFAR100)
-
-
-def _from_torchvision(files: _Files, marker: str, wanted: str, classes: list[str]) -> Source:
-    roots = [root for root in ("", files.name, "SVHN") if files.find(f"{root}/{marker}".lstrip("/"))]
-    if files.root is None or not roots:
-        raise files.missing(wanted)
-    arrays: list[Any] = []
-    for train in (True, False):
-        arrays += load_torchvision(files.name, files.root / roots[0], train=train)
-    return _image_source(arrays, classes, arrays[0].shape[1:])
 
 
 def _only(source: Source, classes: dict[int, str]) -> Source:
@@ -276,5 +305,4 @@ PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "emnist-letters": _emnist_letters,
     "cifar10": _cifar10,
     "cifar100": _cifar100,
-    "svhn": lambda files: _from_torchvision(files, "train_32x32.mat", "svhn/train_32x32.mat", _DIGITS),
 }

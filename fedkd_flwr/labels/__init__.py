@@ -3,7 +3,6 @@
 from fedkd_flwr.labels.choice import MIN_COVERAGE, RuleChoice, choose_rule
 from fedkd_flwr.labels.dawid_skene import dawid_skene
 from fedkd_flwr.labels.density import DensityVote, Robust
-from fedkd_flwr.labels.majority import Ties, majority
 from fedkd_flwr.labels.quorum import qualified_majority
 from fedkd_flwr.labels.ratios import (
     OTHER_FLOOR,
@@ -15,17 +14,21 @@ from fedkd_flwr.labels.ratios import (
     steady_codes,
     with_classes_of,
 )
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
     HALF,
+    Ballot,
+    Consensus,
+    ConsensusRule,
     Labels,
+    Ties,
     Uninformative,
     VoteCounter,
     agreement,
     check_labels,
     consistent_labels,
     is_informative,
+    majority,
     voter_weights,
 )
 

@@ -31,7 +31,7 @@ MIN_SKEW_OF_BINS = 0.25
 """The same where classes are bins of a number, of which parties of few rows hold unequal shares by chance.
 
 At Dirichlet 0.5 by bins ratios took RMSE from .768 to .742 (wine), 60.4 to 59.7 (diabetes), and cost 10.79 to 10.90
-(age); on iid rows the mean of the labels was as good or better (forests, seeds 21 to 23).
+(age); on iid rows the mean of the labels was as good or better (forests, seeds 21 to 23), but for grades.
 """
 _RAREST = 0.6  # of an equal share: below it Dawid-Skene takes a rare class for the errors of a frequent one
 
@@ -94,7 +94,7 @@ def choose_rule(
     some_ratios : bool
         Whether some parties sent ratios though ``coverage`` is None, for the reason.
     bins : bool
-        Whether classes are bins of a number; "majority" then stands for the rule on labels that fits it.
+        Whether classes are grades or bins of a number; "majority" then stands for the rule on labels that fits it.
 
     Examples
     --------

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.labels.majority import majority
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, majority
 
 __all__ = ["DawidSkene", "dawid_skene", "five_steps"]
 

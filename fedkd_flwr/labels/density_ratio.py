@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density import DensityVote
-from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.ratios import public_fit, ratios_of
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels, is_informative
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative
 
 __all__ = ["Auto", "DensityRatio"]
 
@@ -43,7 +41,7 @@ class DensityRatio(ConsensusRule):
     asks: ClassVar[str] = "density-ratio"
     needs: ClassVar[tuple[str, ...]] = ("ratios", "class-counts")
     once: ClassVar[tuple[str, ...]] = ("class-counts",)
-    speaker: ClassVar[str] = "fedkd_flwr.clients.density:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_ratios"
     codec: ClassVar[str] = "fedkd_flwr.wire.ratio_codec"
     demanded: bool = True
     otherwise: ConsensusRule = field(default_factory=Majority)
@@ -94,18 +92,19 @@ class DensityRatio(ConsensusRule):
 class Auto(ConsensusRule):
     """The rule that a round's answers support; beside noise that of labels, for which alone a claim counts votes.
 
-    ``of_labels``: what votes where density ratios do not.
+    ``of_labels``: what votes where density ratios do not. ``demanded``: as of `DensityRatio`.
     """
 
     name: ClassVar[str] = "auto"
     asks: ClassVar[str] = DensityRatio.name
     of_labels: ConsensusRule = field(default_factory=Majority)
+    demanded: bool = False
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the consensus of the rule that the answers support, and why."""
         if config.noisy:
             return self.of_labels.combine(ballot, config=config, rng=rng)
-        return DensityRatio(demanded=False, otherwise=self.of_labels).combine(ballot, config=config, rng=rng)
+        return DensityRatio(self.demanded, self.of_labels).combine(ballot, config=config, rng=rng)
 
 
 def _cast(labels: Any, num_classes: int) -> NDArray[np.int64]:

@@ -3,7 +3,7 @@
 Crowdsourcing calls such rows gold questions. With them liars need not be guessed from agreement: who swaps two classes
 tells them apart all the same, and is read the other way round; who says one class everywhere tells nothing. The same
 holds for honest parties of one class, so it also mends label skew. The server itself answers as one more party that
-holds these rows (`fedkd_flwr.models.known_rows`). A known row is labelled as if it were not known: what it tells of the
+holds these rows (`fedkd_flwr.models.taught`). A known row is labelled as if it were not known: what it tells of the
 parties is left out there, so the vote's share of right known rows is near what it is elsewhere, and rules can be
 compared; which labels count is chosen on all known rows, which flatters it a little. Where a class is rare, rules are
 compared by the mean over classes of the share that is right: who never finds the rare class is right on most rows.
@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels, Ties, majority
 from fedkd_flwr.metrics import imbalanced
 
 __all__ = [
@@ -176,7 +175,7 @@ def known_vote(
         Each party's labels, ``ABSTAIN`` where it has none, which is told apart too; several arrays count as shares of
         one vote.
     ties, rng
-        As in `fedkd_flwr.labels.majority.majority`.
+        As in `fedkd_flwr.labels.voting.majority`.
 
     Examples
     --------
@@ -241,7 +240,7 @@ def judged_consensus(
 
     No known row is labelled with the help of its own label, so each share is near what it is elsewhere. ``found`` is
     the consensus of ``rule``, chosen without known rows; where it has no label it gets that of the vote. ``own`` is
-    what the server's forest says (`fedkd_flwr.models.known_rows`), which votes as one more party. The rest as in
+    what the server's forest says (`fedkd_flwr.models.taught`), which votes as one more party. The rest as in
     `known_vote`.
 
     >>> truth = np.tile(np.array([0, 1], np.int16), 10)

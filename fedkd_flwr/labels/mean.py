@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedkd_flwr.labels.median import median
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import onto_simplex
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule
 
 __all__ = ["Mean"]
 
 
 class Mean(ConsensusRule):
-    """The shares of the votes: what learns them answers with the mean of the numbers that parties named."""
+    """The shares of the votes: what learns them answers with the mean of the numbers or the middle of the grades."""
 
     name: ClassVar[str] = "mean"
     of_order: ClassVar[bool] = True
@@ -24,5 +24,5 @@ class Mean(ConsensusRule):
         votes = ballot.true_votes
         shares = onto_simplex(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-12))
         labels = median(votes, ties=config.ties, rng=rng)
-        reason = "Models learn the shares of the votes, whose mean is the consensus number."
+        reason = "Models learn the shares of the votes."
         return Consensus(labels, rule=self.name, reason=reason, by_votes=False, probs=shares)

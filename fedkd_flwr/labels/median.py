@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.labels.majority import Ties
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Ties
 
 __all__ = ["Median", "median"]
 

@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.choice import MIN_COVERAGE
 from fedkd_flwr.labels.density import DensityVote, mixture
-from fedkd_flwr.labels.majority import Majority, majority
 from fedkd_flwr.labels.priors import PSEUDO_COUNT, class_shares, posteriors
 from fedkd_flwr.labels.ratios import ratios_of
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.trust import label_trusts
-from fedkd_flwr.labels.voting import Labels, is_informative
+from fedkd_flwr.labels.voting import Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative, majority
 
 __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps", "sharpened"]
 
@@ -51,26 +49,15 @@ def likelihood_steps(
 ) -> NDArray[np.uint8]:
     """Return what a party says of public rows: probabilities as if its classes were equally frequent, in steps.
 
-    Steps, (num_rows, num_classes) uint8, are those of `quantise` with `BITS`. A class of which it has no row gets none:
-    what it says is about its other classes.
+    ``probs``, (num_rows, num_classes), are its model's; ``taught`` the share of each class in what the model learnt
+    from; ``class_counts`` its rows of each class. Steps, uint8 of the shape of ``probs``, are those of `quantise` with
+    `BITS`. `PSEUDO_COUNT` rows of each class are counted besides, so that 0 is rare and not impossible; but a class of
+    which the party has no row gets none, for what it says is about its other classes.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes), float
-        Its model's.
-    taught : ndarray of shape (num_classes,), float
-        Share of each class in what the model learnt from.
-    class_counts : ndarray of shape (num_classes,), int
-        Its rows of each class. Beside them `PSEUDO_COUNT` rows of each class are counted in every probability, so that
-        0 is rare and not impossible.
-
-    Examples
-    --------
     One row in ten is ill, and a row that is ill with probability one half says a lot:
 
-    >>> likelihood_steps(
-    ...     np.array([[0.5, 0.5], [0.9, 0.1]]), taught=np.array([0.9, 0.1]), class_counts=np.array([900, 100])
-    ... ).tolist()
+    >>> probs, taught = np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.9, 0.1])
+    >>> likelihood_steps(probs, taught=taught, class_counts=np.array([900, 100])).tolist()
     [[2, 13], [7, 8]]
     """
     own = posteriors(probs, taught=taught, shares=class_shares(class_counts))
@@ -116,16 +103,16 @@ def joined(
 def sharpened(probs: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return probabilities of drawn rows whose likelihoods are raised to the least power that labels enough rows.
 
-    Columns that are drawn one by one seldom all point to the rarer class, and the average over parties that are sure of
-    little is sure of less. So too few rows are labelled with it. Enough: the labels' class shares differ from
-    ``shares`` by a tenth of what the commonest class leaves; or by as little as a power of 4 at most can make it.
+    Columns that are drawn one by one seldom all point to the rarer class, and parties that are sure of little are
+    together sure of less. Enough: the labels' class shares differ from ``shares`` by a tenth of what the commonest
+    class leaves; or by as little as powers up to 4 can make it.
 
     >>> sharpened(np.array([[0.9, 0.1], [0.9, 0.1], [0.55, 0.45]]), np.array([0.7, 0.3])).round(2).tolist()
     [[0.94, 0.06], [0.94, 0.06], [0.49, 0.51]]
     """
     each = [shares * (probs / shares) ** power for power in _POWERS]
-    labelled = [np.bincount(one.argmax(axis=1), minlength=len(shares)) / len(one) for one in each]
-    apart = np.abs(np.array(labelled) - shares).sum(axis=1) / 2
+    labelled = np.array([np.bincount(one.argmax(axis=1), minlength=len(shares)) / len(one) for one in each])
+    apart = np.abs(labelled - shares).sum(axis=1) / 2
     found = each[int(np.maximum(apart, _UNLABELLED * (1 - shares.max())).argmin())]
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
@@ -144,7 +131,7 @@ class Probabilities(ConsensusRule):
     name: ClassVar[str] = "probabilities"
     asks: ClassVar[str] = "probabilities"
     needs: ClassVar[tuple[str, ...]] = ("probs", "class-counts")
-    speaker: ClassVar[str] = "fedkd_flwr.clients.probabilities:say"
+    speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_probabilities"
     codec: ClassVar[str] = "fedkd_flwr.wire.prob_codec"
     of_model: ClassVar[bool] = True
     by_send: ClassVar[bool] = True

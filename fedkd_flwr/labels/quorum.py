@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.majority import Ties, majority
-from fedkd_flwr.labels.rule import Ballot, Consensus, ConsensusRule
-from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Ties, majority
 
 __all__ = ["QualifiedMajority", "qualified_majority"]
 

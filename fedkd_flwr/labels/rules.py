@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
-from fedkd_flwr.labels.majority import Majority
 from fedkd_flwr.labels.mean import Mean
 from fedkd_flwr.labels.median import Median
 from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.quorum import QualifiedMajority
-from fedkd_flwr.labels.rule import ConsensusRule
 from fedkd_flwr.labels.target import Target
+from fedkd_flwr.labels.voting import ConsensusRule, Majority
 
 __all__ = ["RULES", "LastRuleName", "RuleName", "rule_for"]
 
@@ -42,7 +41,7 @@ else:
 
 
 def rule_for(name: str, target: Target | None, *, drawn: tuple[float, ...] = ()) -> ConsensusRule:
-    """Return the rule of a name for what classes stand for: auto's rule on labels is a number's mean, a grade's median.
+    """Return the rule of a name for what classes stand for: auto's rule on labels is the mean for numbers and grades.
 
     ``drawn``: the class shares with which public rows were drawn, column by column: they are too unlike private ones
     for density ratios, so that auto takes labels alone, and probabilities are sharpened.
@@ -53,6 +52,6 @@ def rule_for(name: str, target: Target | None, *, drawn: tuple[float, ...] = ())
         way_out = "Say what the label is, in simulation target=grades or number, at silos in schema.toml; or drop it."
         raise ConfigError(explain("consensus", "be given for classes with an order", name, way_out))
     if name == Auto.name:
-        labels = Majority() if target is None else Mean() if target.is_number else Median()
-        return labels if drawn or isinstance(labels, Median) else Auto(labels)
+        labels = Majority() if target is None else Mean()
+        return labels if drawn else Auto(labels, demanded=target is not None and not target.is_number)
     return Probabilities(shares=drawn) if name == Probabilities.name else RULES[name]

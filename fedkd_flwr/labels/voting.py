@@ -1,28 +1,40 @@
-"""From label arrays to votes: who votes on a public row, with how many votes, counted one party at a time.
+"""From label arrays to votes, and what a rule makes of them: the form of all rules, and the simplest one, majority.
 
 Votes are counted streaming: memory is O(num_public * num_classes), whatever the number of parties.
+
+A rule is one file of this room and one name in `fedkd_flwr.labels.rules`: a class with `ConsensusRule.combine`. One
+that needs more than labels says under which names it travels (`ConsensusRule.needs`), and which function makes it at a
+party (`ConsensusRule.speaker`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 
 __all__ = [
     "ABSTAIN",
     "HALF",
+    "Ballot",
+    "Consensus",
+    "ConsensusRule",
     "Labels",
+    "Majority",
+    "Ties",
     "Uninformative",
     "VoteCounter",
     "agreement",
     "check_labels",
     "consistent_labels",
     "is_informative",
+    "majority",
     "voter_weights",
 ]
 
@@ -129,6 +141,16 @@ def agreement(labels: Labels, consensus: Labels) -> float:
     return float((labels[labelled] == consensus[labelled]).mean()) if labelled.any() else float("nan")
 
 
+def share_right(labels: NDArray[np.integer[Any]], truth: Labels) -> float | None:
+    """Return the share of labels that are true; None where that is known of none. Labels below 0 are left out.
+
+    >>> share_right(np.array([0, 1, -1, 1]), np.array([0, 0, 1, -1]))
+    0.5
+    """
+    both = (labels >= 0) & (truth != ABSTAIN)
+    return float((labels[both] == truth[both]).mean()) if both.any() else None
+
+
 _MOST_GATHERED = 255
 """Votes that one byte holds."""
 
@@ -184,3 +206,111 @@ class VoteCounter:
             self._votes += self._gathered.T * np.int32(self._weight)
             self._gathered.fill(0)
             self._voters_gathered = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """What the parties of one round said, and how it was counted."""
+
+    parties: Sequence[str]  # their names, in their order
+    labels: Sequence[Labels]  # each party's label arrays, (num_arrays, num_public), as they came
+    votes: NDArray[Any]  # (num_public, num_classes): as they were counted, whatever one party's vote counts
+    true_votes: NDArray[Any]  # the same without what the parties' noise adds; `votes` themselves where there is none
+    num_votes: int  # what all parties together cast on a row
+    counted: Sequence[bool]  # whose votes count for anything
+    # by party: what it sent beside its labels, by payload name; of those that did
+    beside: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    last: bool = False  # whether a row that gets no label now never gets one, because no round follows
+
+
+@dataclass(frozen=True, kw_only=False)
+class Consensus:
+    """What a rule makes of a ballot."""
+
+    labels: Labels  # (num_public,): the consensus; ``ABSTAIN`` where a row has no label
+    rule: str = ""  # the rule that was taken, where the ballot decided between several
+    reason: str = ""  # why, as sentences
+    by_votes: bool = True  # whether the votes made it, so that what happened to them is worth a note
+    # by party: what the rule found about it, by the names of the run record's fields
+    of_party: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trusts: Mapping[str, float] | None = None  # by party: how far the others confirm it, 0 to 1; None: not asked
+    probs: NDArray[np.float64] | None = None  # (num_public, num_classes): of rows with a label; None: not known
+
+
+class ConsensusRule(ABC):
+    """One way in which answers become a consensus."""
+
+    name: ClassVar[str]
+    """Its name in run configs; where it needs more than labels also in a node's ``allow-vote-rules``."""
+    asks: ClassVar[str] = ""
+    """The rule whose needs parties are asked for: its own name, that of another rule, or "" for labels alone."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """What a party sends beside its labels, by payload name."""
+    once: ClassVar[tuple[str, ...]] = ()
+    """What of it a party says once: the first holds for the whole run."""
+    speaker: ClassVar[str] = ""
+    """Makes it at a party: a function ``package.module:name``, see `fedkd_flwr.clients.rule_answers`."""
+    codec: ClassVar[str] = ""
+    """Turns it into bytes with the labels: a module, see `fedkd_flwr.wire.label_codec`."""
+    of_model: ClassVar[bool] = False
+    """Whether what is needed is what the party's own model says, of whatever kind that is."""
+    by_send: ClassVar[bool] = False
+    """Whether the setting ``send`` of its name takes it, and ``consensus`` does not name it."""
+    abstains: ClassVar[bool] = False
+    """Whether it leaves rows for a later round, so that algorithms of one round do not take it."""
+    of_order: ClassVar[bool] = False
+    """Whether it reads classes as ordered, the lowest first."""
+    reads_labels: ClassVar[bool] = False
+    """Whether it needs each party's labels, and not only how many votes a class has."""
+
+    @abstractmethod
+    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        """Return the consensus; ``config.ties`` says how ``rng`` breaks equal votes."""
+
+    def also_named(self, beside: Mapping[str, NDArray[Any]]) -> Labels | None:
+        """Return labels that what a party sent beside its own names, (num_public,); None where it names none."""
+        return None
+
+
+Ties = Literal["random", "lowest"]
+
+
+def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
+    """Return the class with most votes for each row, (num_public,) int16; ``ABSTAIN`` where a row has no votes.
+
+    Parameters
+    ----------
+    votes : ndarray of shape (num_public, num_classes)
+        Vote counts, or any scores >= 0 (a row of zeros has no votes).
+    ties : {"random", "lowest"}
+        Break ties at random with ``rng``, or by the lowest class index (as published codes do).
+
+    Examples
+    --------
+    >>> majority(np.array([[2, 1], [0, 3], [0, 0], [1, 1]]), ties="lowest").tolist()
+    [0, 1, -1, 0]
+    """
+    top = votes.max(axis=1)
+    labels: Labels = votes.argmax(axis=1).astype(np.int16)
+    if ties == "random":
+        if rng is None:
+            raise ConfigError(explain("rng", "be a numpy Generator for random ties", rng, 'Or use ties="lowest".'))
+        is_top = votes == top[:, None]
+        tied = np.flatnonzero(is_top.sum(axis=1) > 1)
+        # among tied classes the one with the largest uniform draw wins: each is equally likely
+        draws = rng.random((tied.size, votes.shape[1]))
+        labels[tied] = np.where(is_top[tied], draws, -1.0).argmax(axis=1)
+    elif ties != "lowest":
+        raise ConfigError(explain("ties", 'be "random" or "lowest"', ties))
+    labels[top <= 0] = ABSTAIN
+    return labels
+
+
+class Majority(ConsensusRule):
+    """The class with most votes, of whatever number. Noise adds the same to all classes, so it decides nothing here."""
+
+    name: ClassVar[str] = "majority"
+
+    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        """Return the majority of the votes as they came."""
+        return Consensus(majority(ballot.votes, ties=config.ties, rng=rng))

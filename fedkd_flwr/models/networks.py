@@ -19,10 +19,20 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params
-from fedkd_flwr.models._batches import Batch, as_targets, epochs_of, halves, mixed
-from fedkd_flwr.models._losses import LOSSES, JointLoss, ProximalLoss, ShiftedLoss, check_loss
 from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
 from fedkd_flwr.models._own_net import own_module, row_shape
+from fedkd_flwr.models._steps import (
+    LOSSES,
+    Batch,
+    JointLoss,
+    as_targets,
+    check_loss,
+    epochs_of,
+    halves,
+    mixed,
+    proximal_loss,
+    shifted_loss,
+)
 
 __all__ = ["TorchNet"]
 
@@ -166,35 +176,29 @@ class TorchNet(NetEstimator):
         self._train(halves(parts, batch_size=self.batch_size, steps=steps))
         return self
 
-    def digest(
-        self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, loss: str, batch_size: int | None = None
-    ) -> Self:
-        """Continue for ``epochs`` passes with the named loss; targets are labels, probabilities or logits."""
-        batches = self._passes(*self._to_batch(X, targets), epochs, batch_size)
-        self._train(batches, LOSSES[loss]())
-        return self
+    def passes(
+        self,
+        X: NDArray[Any],
+        targets: NDArray[Any],
+        *,
+        epochs: int,
+        loss: str = "cross-entropy",
+        batch_size: int | None = None,
+        mu: float | None = None,
+        shifts: Sequence[NDArray[Any]] | None = None,
+    ) -> int:
+        """Continue for ``epochs`` passes over labels, probabilities or logits; return the number of steps.
 
-    def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
-        """Continue for ``epochs`` passes on labels with a `ProximalLoss` around the present weights."""
-        batches = self._passes(*self._to_batch(X, y), epochs)
-        self._train(batches, ProximalLoss(self.net_.module_.parameters(), mu))
-        return self
-
-    def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
-        """Continue for ``epochs`` passes with a `ShiftedLoss`; return the number of steps."""
-        steps = 0
-
-        def counted() -> Iterator[Batch]:
-            nonlocal steps
-            for batch in self._passes(*self._to_batch(X, y), epochs):
-                steps += 1
-                yield batch
-
-        known = dict(zip(self._names(), shifts, strict=True))
-        named = [(weight, known[name]) for name, weight in self.net_.module_.named_parameters()]
-        tensors = [torch.tensor(shift, device=self.net_.device) for _, shift in named]
-        self._train(counted(), ShiftedLoss([weight for weight, _ in named], tensors))
-        return steps
+        With ``mu`` or ``shifts`` the loss is `proximal_loss` around the present weights, or `shifted_loss`.
+        """
+        criterion = LOSSES[loss]()
+        if mu is not None:
+            criterion = proximal_loss(self.net_.module_.parameters(), mu)
+        if shifts is not None:
+            known = dict(zip(self._names(), shifts, strict=True))
+            weights = self.net_.module_.named_parameters()
+            criterion = shifted_loss([(w, torch.tensor(known[name], device=self.net_.device)) for name, w in weights])
+        return self._train(self._passes(*self._to_batch(X, targets), epochs, batch_size), criterion)
 
     def are_trained(self) -> list[bool]:
         """Return which of the `arrays` training moves by gradient: weights that are not frozen, and no buffers."""
@@ -343,17 +347,17 @@ class TorchNet(NetEstimator):
         self.n_features_in_ = self.num_features
         return self
 
-    def _train(self, batches: Iterator[tuple[Tensor, Any]], criterion: nn.Module | None = None) -> None:
-        own = self.net_.criterion_
+    def _train(self, batches: Iterator[tuple[Tensor, Any]], criterion: nn.Module | None = None) -> int:
+        own, loss, steps = self.net_.criterion_, torch.zeros(()), 0
         self.net_.criterion_ = criterion or own
-        loss = torch.zeros(())
         try:
             with self._own_generator(torch.device(self.net_.device)):
-                for batch in batches:
+                for steps, batch in enumerate(batches, 1):  # noqa: B007 - their number is returned
                     loss = self.net_.train_step(batch)["loss"].detach()
         finally:
             self.net_.criterion_ = own
         check_loss(loss, self.lr, "Lower lr, or scale the columns.")
+        return steps
 
     def _passes(
         self, X: Tensor, y: Tensor, epochs: int, batch_size: int | None = None, max_steps: int | None = None

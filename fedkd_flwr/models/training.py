@@ -75,8 +75,8 @@ class SoftTraining:
 
     def train_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int) -> Self:
         """Continue training for whole passes over rows and labels."""
-        net = self._net_to_train(epochs=epochs)
-        return self._adopt(net.digest(*self._labelled(X, y), epochs=epochs, loss="cross-entropy"))
+        self._passes(*self._labelled(X, y), epochs=epochs)
+        return self
 
     def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
         """Continue training for whole passes with (mu / 2) ||w - w_t||^2 added to the loss, w_t the present weights.
@@ -84,9 +84,8 @@ class SoftTraining:
         Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means. ``mu`` is 0
         or more and finite; with 0 this is `train_epochs`.
         """
-        mu = check_number("mu", mu, least=0)
-        net = self._net_to_train(epochs=epochs)
-        return self._adopt(net.proximal_epochs(*self._labelled(X, y), epochs=epochs, mu=mu))
+        self._passes(*self._labelled(X, y), epochs=epochs, mu=check_number("mu", mu, least=0))
+        return self
 
     def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
         """Continue training for whole passes with a constant added to each weight's gradient; return the steps taken.
@@ -95,14 +94,10 @@ class SoftTraining:
         array of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored. With shifts
         of 0 this is `train_epochs`.
         """
-        net = self._net_to_train(epochs=epochs)
-        X, y = self._labelled(X, y)
-        wanted, seen = [array.shape for array in net.arrays()], [np.shape(shift) for shift in shifts]
-        if wanted != seen:
+        wanted = [array.shape for array in self._net_to_train(epochs=epochs).arrays()]
+        if wanted != (seen := [np.shape(shift) for shift in shifts]):
             raise DataError(explain("shifts", f"have the net's shapes {wanted}", str(seen)))
-        steps: int = net.shifted_epochs(X, y, epochs=epochs, shifts=shifts)
-        self._adopt(net)
-        return steps
+        return self._passes(*self._labelled(X, y), epochs=epochs, shifts=shifts)
 
     def are_trained(self) -> list[bool]:
         """Return which of the `arrays` training moves by gradient; not buffers, such as running means."""
@@ -136,10 +131,11 @@ class SoftTraining:
         ``batch_size`` is by default the net's own.
         """
         counts = {} if batch_size is None else {"batch_size": batch_size}
-        net = self._net_to_train(epochs=epochs, loss=loss, **counts)
+        self._net_to_train(epochs=epochs, loss=loss, **counts)
         X = check_rows("X", X, self.num_features)
         targets = self._targets("targets", targets, len(X), loss)
-        return self._adopt(net.digest(X, targets, epochs=epochs, loss=loss, batch_size=batch_size))
+        self._passes(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
+        return self
 
     def joint_steps(
         self,
@@ -177,6 +173,12 @@ class SoftTraining:
         else:
             targets = self._targets("targets", targets, len(X), "cross-entropy")
         return self._adopt(net.full_batch_steps(X, targets, steps=steps))
+
+    def _passes(self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, **how: Any) -> int:
+        net = self._net_to_train(epochs=epochs)
+        steps: int = net.passes(X, targets, epochs=epochs, **how)
+        self._adopt(net)
+        return steps
 
     def _labelled(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         X = check_rows("X", X, self.num_features)

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts
 from fedkd_flwr.data.dates import in_words
-from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
-from fedkd_flwr.data.public import raw_matrix
+from fedkd_flwr.data.public import Encoder, raw_matrix
 from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.onnx_graphs.graph import ML, Graph

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
 from fedkd_flwr.errors import FedkdError, explain, import_extra
 from fedkd_flwr.models.estimators import NumberScaler
-from fedkd_flwr.onnx_graphs.graph import OPSETS, Graph
-from fedkd_flwr.onnx_graphs.trees import PlainTree, add_leaves, at_most
+from fedkd_flwr.onnx_graphs.graph import ML, OPSETS, Graph
 
 __all__ = ["Answers", "add_estimator"]
 
@@ -52,34 +54,21 @@ def _two_sided(graph: Graph, second: str) -> str:
     return graph.add("Concat", graph.add("Sub", one, second), second, axis=1)
 
 
-def _start(graph: Graph, features: str, values: Any, dtype: Any) -> str:
-    """Return a matrix that has the same row of values for each row of the features."""
-    zero = graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32))
-    return graph.add("Add", graph.cast(zero, dtype), graph.constant(np.atleast_2d(values), dtype))
-
-
-# ------------------------------------------------------------------------------------------------ scikit-learn
-
-
 def _forest(graph: Graph, forest: Any, features: str, num_classes: int) -> Answers:
     """Trees and forests: the leaves' shares of the classes in double precision, in the order of the trees."""
     members = getattr(forest, "estimators_", None)
-    trees = []
-    for one in [forest] if members is None else members:
-        tree = one.tree_
-        leaf = tree.children_left == -1
-        trees.append(
-            PlainTree(
-                left=tree.children_left,
-                right=tree.children_right,
-                leaf=leaf,
-                column=tree.feature,
-                threshold=at_most(tree.threshold),
-                values=tree.value[:, 0, :],
-            )
-        )
-    reached, values = add_leaves(graph, features, trees)
-    total = graph.running_sum(_start(graph, features, np.zeros(num_classes), np.float64), values, reached)
+    trees = [
+        {
+            "left": tree.children_left,
+            "right": tree.children_right,
+            "leaf": tree.children_left == -1,
+            "column": tree.feature,
+            "threshold": tree.threshold,
+            "values": tree.value[:, 0, :],
+        }
+        for tree in (one.tree_ for one in (members or [forest]))
+    ]
+    total = _sum_of_trees(graph, features, trees, np.zeros(num_classes))
     if members is not None:
         total = graph.add("Div", total, graph.constant(float(len(members)), np.float64))
     return Answers(_largest(graph, total), total)
@@ -89,31 +78,65 @@ def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
     """Histogram gradient boosting: raw scores in double precision, in the order of the iterations."""
     if model.is_categorical_ is not None and np.any(model.is_categorical_):
         raise _refused("HistGradientBoostingClassifier", "one with categorical columns")
-    outputs = model.n_trees_per_iteration_
-    trees = []
-    for iteration in model._predictors:
-        for k, one in enumerate(iteration):
-            nodes = one.nodes
-            values = np.zeros((len(nodes), outputs))
-            values[:, k] = nodes["value"]
-            trees.append(
-                PlainTree(
-                    left=nodes["left"].astype(np.int64),
-                    right=nodes["right"].astype(np.int64),
-                    leaf=nodes["is_leaf"] != 0,
-                    column=nodes["feature_idx"].astype(np.int64),
-                    threshold=at_most(nodes["num_threshold"].astype(np.float64)),
-                    values=values,
-                )
-            )
-    reached, values = add_leaves(graph, features, trees)
-    start = _start(graph, features, np.ravel(model._baseline_prediction), np.float64)
-    scores = graph.running_sum(start, values, reached)
-    if outputs == 1:
+    outputs = np.eye(model.n_trees_per_iteration_)
+    trees = [
+        {
+            "left": nodes["left"].astype(np.int64),
+            "right": nodes["right"].astype(np.int64),
+            "leaf": nodes["is_leaf"] != 0,
+            "column": nodes["feature_idx"].astype(np.int64),
+            "threshold": nodes["num_threshold"],
+            "values": nodes["value"][:, None] * output,
+        }
+        for iteration in model._predictors
+        for nodes, output in zip((one.nodes for one in iteration), outputs, strict=True)
+    ]
+    scores = _sum_of_trees(graph, features, trees, np.ravel(model._baseline_prediction))
+    if len(outputs) == 1:
         codes = graph.add("Reshape", scores, graph.constant([-1], np.int64))
         codes = graph.cast(graph.add("Greater", codes, graph.constant(0.0)), np.int64)
         return Answers(codes, _two_sided(graph, graph.add("Sigmoid", scores)))
     return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
+
+
+def _sum_of_trees(graph: Graph, features: str, trees: list[dict[str, NDArray[Any]]], start: NDArray[Any]) -> str:
+    """Return ``start``, (k,), plus what the leaves say that a row reaches, added in the order of the trees, (n, k).
+
+    Arrays of a tree have one entry per node, the root first; a row goes left where its feature ``column`` is at most
+    ``threshold``. One ``TreeEnsembleRegressor`` holds all trees, and each adds the number of its leaf to an output of
+    its own. So nothing depends on the order in which a runtime adds, or on the precision of sums.
+    """
+    nodes = {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}
+    leaf, sizes = nodes["leaf"], [len(tree["leaf"]) for tree in trees]
+    number, node = np.repeat(np.arange(len(trees)), sizes), np.concatenate([np.arange(size) for size in sizes])
+    counts = np.bincount(number[leaf], minlength=len(trees))
+    first = np.cumsum(counts) - counts
+    # float32 thresholds under which the same float32 features lie: rounded down
+    near = nodes["threshold"].astype(np.float32)
+    near = np.where(near.astype(np.float64) > nodes["threshold"], np.nextafter(near, np.float32(-np.inf)), near)
+    inner = {"truenodeids": nodes["left"], "falsenodeids": nodes["right"], "featureids": nodes["column"]}
+    reached = graph.add(
+        "TreeEnsembleRegressor",
+        features,
+        domain=ML,
+        n_targets=len(trees),
+        aggregate_function="SUM",
+        post_transform="NONE",
+        nodes_treeids=number.tolist(),
+        nodes_nodeids=node.tolist(),
+        nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_values=np.where(leaf, np.float32(0), near).tolist(),
+        **{f"nodes_{key}": np.where(leaf, 0, array).tolist() for key, array in inner.items()},
+        target_treeids=number[leaf].tolist(),
+        target_nodeids=node[leaf].tolist(),
+        target_ids=number[leaf].tolist(),
+        # below 2**24, so exact in single precision
+        target_weights=(np.arange(leaf.sum()) - first[number[leaf]]).astype(float).tolist(),
+    )
+    rows = graph.add("Add", graph.cast(reached, np.int64), graph.constant(first[None, :], np.int64))
+    zero = graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32))
+    begin = graph.add("Add", graph.cast(zero, np.float64), graph.constant(start[None, :], np.float64))
+    return graph.running_sum(begin, nodes["values"][leaf], rows)
 
 
 def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
@@ -157,9 +180,6 @@ def _binned(graph: Graph, model: Any, features: str, num_classes: int) -> Answer
     return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
 
 
-# ----------------------------------------------------------------------------------------------------- others
-
-
 def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
     """XGBoost: onnxmltools' converter, within skl2onnx."""
     converters = import_extra("onnxmltools.convert.xgboost.operator_converters.XGBoost", "onnx")
@@ -189,13 +209,9 @@ def _skorch(graph: Graph, net: Any, features: str, num_features: int) -> Answers
 
 def _module(graph: Graph, module: Any, features: str, num_features: int) -> str:
     """Let torch.onnx convert a module, and return its outputs."""
-    import copy
-    import io
-    import warnings
-
     import torch
 
-    module = copy.deepcopy(module).to("cpu", memory_format=torch.contiguous_format).eval()
+    module = deepcopy(module).to("cpu", memory_format=torch.contiguous_format).eval()
     buffer = io.BytesIO()
     try:
         with warnings.catch_warnings():

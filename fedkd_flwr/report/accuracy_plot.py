@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from fedkd_flwr.report.paired import paired
 
 __all__ = ["accuracy_plot", "own_rows_plot"]
 
-_NAMED_PARTIES = 25  # more parties than this are drawn side by side, without names
+_NAMED_PARTIES = 25  # of more parties the names are not written
 _AVERAGED = 3  # of fewer parties no interval is drawn
 
 
@@ -25,7 +24,7 @@ def own_rows_plot(record: RunRecord) -> Plot:
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, where that plot shows own rows.
     """
     if results.rows_used(record) == "own":
-        return Plot(title="", svg="", caption="")
+        return Plot()
     return _plot(record, "own", "own")
 
 
@@ -54,7 +53,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     if not both:
         where = "" if rows == results.rows_used(record) else " on its own rows"
         caption = f"Not drawn: no party's {name}{where} is known both alone and with the federation."
-        return Plot(title=f"{name.capitalize()} of each party{where}", svg="", caption=caption)
+        return Plot(title=f"{name.capitalize()} of each party{where}", caption=caption)
     alone_mean, after_mean = results.means(both)
     gain, lost = sum(after > alone for _, alone, after in both), sum(after < alone for _, alone, after in both)
     title = (
@@ -82,41 +81,22 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
     if central is not None:
         caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
-    what = "share that is right" if figure == "accuracy" else "mean recall of the classes"
-    what = "share of the variance explained" if figure == "r2" else what
-    words = f"{name}: {what}, on {results.ROWS[rows]}"
-    svg = _svg(both, rows, words, server=server, central=central, prefix=prefix)
-    return Plot(title=title, svg=svg, caption=caption)
-
-
-def _svg(
-    both: Sequence[tuple[PartyRecord, float, float]],
-    rows: str,
-    words: str,
-    *,
-    server: float | None,
-    central: float | None,
-    prefix: str,
-) -> str:
-    """Draw the parties; few of them below each other with their names, many side by side."""
+    what = {"accuracy": "share that is right", "r2": "share of the variance explained"}.get(figure)
+    words = f"{name}: {what or 'mean recall of the classes'}, on {results.ROWS[rows]}"
+    lines = {"server's model": (server, GREEN, "--"), "centralised": (central, PINK, ":")}
     named = len(both) <= _NAMED_PARTIES
-    with Canvas(1.7 + 0.235 * len(both) if named else 3.3) as canvas:
+    with Canvas(1.7 + 0.235 * len(both) if named else 4.2) as canvas:
         axes = canvas.figure.add_subplot()
-        names = [_label(p, rows) for p, _, _ in both]
-        _draw(axes, names, [a for _, a, _ in both], [b for _, _, b in both], named=named)
-        mark = axes.axvline if named else axes.axhline
-        if server is not None:
-            mark(server, color=GREEN, linestyle="--", linewidth=1.6, label=f"server's model {share(server)}")
-        if central is not None:
-            mark(central, color=PINK, linestyle=":", linewidth=1.9, label=f"centralised {share(central)}")
-        axes.grid(axis="x" if named else "y")
-        if named:
-            axes.set_xlabel(words)
-        else:
-            axes.set_ylabel("\n".join(textwrap.wrap(words, 34)))
-            axes.set_xlabel(f"{len(both)} parties, from the worst alone to the best alone")
+        _draw(
+            axes, [_label(p, rows) for p, _, _ in both], *zip(*((a, b) for _, a, b in both), strict=True), named=named
+        )
+        for label, (value, colour, style) in lines.items():
+            if value is not None:
+                axes.axvline(value, color=colour, linestyle=style, linewidth=1.7, label=f"{label} {share(value)}")
+        axes.grid(axis="x")
+        axes.set_xlabel(words)
         canvas.legend(axes)
-        return canvas.svg(prefix)
+        return Plot(title=title, svg=canvas.svg(prefix), caption=caption)
 
 
 def _label(party: PartyRecord, rows: str) -> str:
@@ -124,42 +104,48 @@ def _label(party: PartyRecord, rows: str) -> str:
     return f"{name} ({party.solo[rows].n:,})" if rows == "own" else name
 
 
-def _draw(
-    axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequence[float], *, named: bool = True
-) -> None:
+def _draw(axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequence[float], *, named: bool) -> None:
     """Draw a line for each party, from its figure alone to that with the federation; an orange line is a loss.
 
-    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read.
+    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read. The means
+    are below the parties. NaN is not drawn.
     """
-    places = list(range(len(names)))
+    places, step = list(range(len(names))), max(1.0, len(names) / 40)
     colours = [ORANGE if b < a else PALE for a, b in zip(alone, after, strict=True)]
-    area = 40.0 if named else max(7.0, 900.0 / len(names))
-    edge = {"edgecolors": INK, "linewidths": 1.2 if named else 0.9}
-    hollow = {"s": area, "facecolors": "white", "label": "alone (SOLO)", **edge}
-    full: dict[str, Any] = {"s": area, "color": BLUE}
-    if not all(map(math.isnan, after)):  # NaN is not drawn, so the legend must not name it.
-        full["label"] = "with the federation"
-    lines, width = (axes.hlines, 2.4) if named else (axes.vlines, max(1.0, 140 / len(names)))
-    lines(places, alone, after, colors=colours, linewidth=width, zorder=1)
-    for values, zorder, look in ((alone, 3, hollow), (after, 2, full)):
-        axes.scatter(*((values, places) if named else (places, values)), zorder=zorder, **look)
-    mean = -1.3 if named else len(names) * 1.03 + 0.5
-    if averaged := len(names) >= _AVERAGED:
-        for values, look in ((after, {"color": BLUE}), (alone, {"color": INK, "markerfacecolor": "white"})):
-            if math.isnan(values[0]):  # the parties have no such model
-                continue
-            found = paired(values, [0.0] * len(values))
-            half = found.half if math.isfinite(found.half) else 0.0
-            low = half if found.mean < 0 else min(half, found.mean)  # only R2 is below 0
-            bar = [[low], [min(half, 1.0 - found.mean)]]  # no figure is above 1
-            at, error = ((found.mean, mean), "xerr") if named else ((mean, found.mean), "yerr")
-            axes.errorbar(*at, **{error: bar}, fmt="D", markersize=5.5, capsize=3, elinewidth=1.4, zorder=4, **look)
-    if named:
-        axes.set_yticks([mean, *places] if averaged else places)
-        # A name may hold dollar signs, which matplotlib would read as mathematics.
-        axes.set_yticklabels(["mean", *names] if averaged else names, parse_math=False)
-        axes.set_ylim(mean - 0.7 if averaged else -0.7, len(names) - 0.3)
-        axes.tick_params(axis="y", length=0)
-    else:
-        axes.set_xticks([])
-        axes.set_xlim(-1, mean + 0.02 * len(names) if averaged else len(names))
+    area = 40.0 if named else 12.0
+    axes.hlines(places, alone, after, colors=colours, linewidth=2.4 if named else max(0.6, 140 / len(names)), zorder=1)
+    hollow = {"s": area, "facecolors": "white", "edgecolors": INK, "linewidths": 1.2 if named else 0.7}
+    for label, values, zorder, look in (
+        ("alone (SOLO)", alone, 3, hollow),
+        ("with the federation", after, 2, {"s": area, "color": BLUE}),
+    ):
+        if not all(map(math.isnan, values)):  # else the legend must not name it
+            axes.scatter(values, places, zorder=zorder, label=label, **look)
+    mean = -1.3 * step
+    for values, colour, inside in ((after, BLUE, BLUE), (alone, INK, "white")):
+        if len(names) < _AVERAGED or math.isnan(values[0]):
+            continue
+        found = paired(values, [0.0] * len(values))
+        half = found.half if math.isfinite(found.half) else 0.0
+        low = half if found.mean < 0 else min(half, found.mean)  # only R2 is below 0
+        bar = [[low], [min(half, 1.0 - found.mean)]]  # no figure is above 1
+        axes.errorbar(
+            found.mean,
+            mean,
+            xerr=bar,
+            fmt="D",
+            markersize=5.5,
+            capsize=3,
+            elinewidth=1.4,
+            zorder=4,
+            color=colour,
+            markerfacecolor=inside,
+        )
+    shown = [(mean, "mean")] if len(names) >= _AVERAGED else []
+    shown += list(zip(places, names, strict=True)) if named else []
+    # A name may hold dollar signs, which matplotlib would read as mathematics.
+    axes.set_yticks([place for place, _ in shown], [name for _, name in shown], parse_math=False)
+    axes.set_ylim((mean if len(names) >= _AVERAGED else 0) - 0.7 * step, len(names) - 0.3)
+    axes.tick_params(axis="y", length=0)
+    if not named:
+        axes.set_ylabel(f"{len(names)} parties, the best alone on top")

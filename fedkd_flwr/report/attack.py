@@ -53,7 +53,7 @@ def roc_plot(record: RunRecord) -> Plot:
     """
     points = [] if record.audit is None else [p for p in record.audit.roc if len(p) == 2 and 0 < p[0] <= 1]
     if record.audit is None or not points:
-        return Plot(title="Members found", svg="", caption="Not drawn: the record holds no attack.")
+        return Plot(title="Members found", caption="Not drawn: the record holds no attack.")
     least = min(x for x, _ in points)
     title = f"Members found against false alarms: AUC {interval_text(record.audit.everybody.auc)}"
     with Canvas(3.2) as canvas:

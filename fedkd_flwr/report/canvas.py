@@ -64,9 +64,9 @@ _STYLE = {
 class Plot:
     """A picture for a page."""
 
-    title: str  # the finding in one sentence
-    svg: str  # an ``<svg>`` element, or "" if the record holds nothing to draw
-    caption: str  # what the picture shows, or why there is none
+    title: str = ""  # the finding in one sentence
+    svg: str = ""  # an ``<svg>`` element, or "" if the record holds nothing to draw
+    caption: str = ""  # what the picture shows, or why there is none; "" where nobody would look for it
 
 
 class Canvas:

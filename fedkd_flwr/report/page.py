@@ -11,11 +11,10 @@ from pathlib import Path
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report import attack, claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
-from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, reliability_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
+from fedkd_flwr.report.model_plots import class_mix_plot, confusion_plot, numbers_plot
 from fedkd_flwr.report.model_warnings import model_warnings
-from fedkd_flwr.report.numbers_plot import numbers_plot
 from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
 from fedkd_flwr.report.recommendation import LEAST_ROWS
 from fedkd_flwr.report.rounds_plot import rounds_plot
@@ -34,7 +33,6 @@ _PLOTS = (
     class_mix_plot,
     confusion_plot,
     curves_plot,
-    reliability_plot,
     rounds_plot,
 )
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PALE, PINK, Canvas, Plot
@@ -24,38 +23,36 @@ def rounds_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`.
     """
-    rounds = record.rounds
-    heading = "Over the rounds"
+    rounds, heading = record.rounds, "Over the rounds"
     if len(rounds) < 2:
         some = "one round of exchange" if rounds else "no finished round"
-        return Plot(title=heading, svg="", caption=f"Not drawn: this run has {some}.")
+        return Plot(title=heading, caption=f"Not drawn: this run has {some}.")
     upper: list[_Line] = [
         ("agreement with the consensus", [r.agreement for r in rounds], BLUE, "o", "-"),
         ("public rows with a label", [r.labelled_share for r in rounds], ORANGE, "s", "--"),
     ]
-    bands = [results.spread(r.accuracy.values()) for r in rounds]
     lower: list[_Line] = [
-        ("parties' mean accuracy", [b.mean if b else None for b in bands], BLUE, "o", "-"),
-        ("accuracy of the consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
-        ("accuracy of the server's model", [r.server_accuracy for r in record.rounds], INK, "D", "-."),
+        ("parties' mean", _party_means(record), BLUE, "o", "-"),
+        ("consensus labels", [r.consensus_accuracy for r in rounds], GREEN, "^", "--"),
+        ("server's model", [r.server_accuracy for r in rounds], INK, "D", "-."),
     ]
     panels = [
         (lines, words)
         for lines, words in ((upper, "share"), (lower, "accuracy (share right)"))
-        if any(_known(line[1]) for line in lines)
+        if any(_known(values) for _, values, *_ in lines)
     ]
     if not panels:
-        return Plot(title=heading, svg="", caption="Not drawn: nothing was recorded per round, or it is withheld.")
-    title, fixed = _rounds_title(record, bands), _fixed_answer(record, bands)
+        return Plot(title=heading, caption="Not drawn: nothing was recorded per round, or it is withheld.")
+    on, fixed = _fixed_answer(record)
     x = [r.server_round for r in rounds]
     with Canvas(0.6 + 2.25 * len(panels)) as canvas:
         all_axes = canvas.figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (lines, words) in zip(all_axes, panels, strict=True):
-            if lines is lower and any(bands):
+            if lines is lower:
                 _draw_parties(axes, record)
             for label, values, colour, marker, style in lines:
                 if _known(values):
-                    y = [v if v is not None and is_number(v) else float("nan") for v in values]
+                    y = [v if v is not None and is_number(v) else math.nan for v in values]
                     marks = {"marker": marker, "markersize": 4.5} if len(x) <= 40 else {}
                     axes.plot(x, y, color=colour, linestyle=style, linewidth=1.7, label=label, **marks)
             if lines is lower and fixed is not None:
@@ -69,12 +66,44 @@ def rounds_plot(record: RunRecord) -> Plot:
         all_axes[-1].set_xlabel("round")
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         svg = canvas.svg("rounds")
-    return Plot(title=title, svg=svg, caption=" ".join(_caption(record, bands, fixed)))
+    return Plot(title=_title(record, on, fixed), svg=svg, caption=" ".join(_caption(record, on, fixed)))
 
 
-def _caption(record: RunRecord, bands: Sequence[results.Spread | None], fixed: float | None) -> Iterator[str]:
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [v for v in values if v is not None and is_number(v)]
+
+
+def _party_means(record: RunRecord) -> list[float | None]:
+    return [known.mean if (known := results.spread(r.accuracy.values())) else None for r in record.rounds]
+
+
+def _fixed_answer(record: RunRecord) -> tuple[str, float | None]:
+    """Return on which test rows accuracies were measured, and that of one fixed answer; None where none is drawn."""
+    of_parties = _known(_party_means(record))
+    rows = results.rows_used(record) if of_parties else "common"  # on which a server's model is tested
+    drawn = of_parties or _known([r.server_accuracy for r in record.rounds])
+    return rows, results.baseline(record, rows) if drawn else None
+
+
+def _draw_parties(axes: Any, record: RunRecord) -> None:
+    """Draw a thin line for each party, an orange one where it fell; of many the band from the lowest to the highest."""
+    x = [r.server_round for r in record.rounds]
+    names = sorted({name for r in record.rounds for name in r.accuracy})
+    if len(names) > _PARTY_LINES:
+        bands = [results.spread(r.accuracy.values()) for r in record.rounds]
+        ends = [[b.lowest if b else math.nan for b in bands], [b.highest if b else math.nan for b in bands]]
+        axes.fill_between(x, *ends, color=BLUE, alpha=0.15, linewidth=0, label=f"{len(names)} parties")
+        return
+    labels = {PALE: "a party", ORANGE: "a party that fell"}
+    for name in names:
+        told = _known(y := [r.accuracy.get(name, math.nan) for r in record.rounds])
+        colour, style = (ORANGE, "--") if told and told[-1] < told[0] else (PALE, "-")
+        axes.plot(x, y, label=labels.pop(colour, None), color=colour, linestyle=style, linewidth=1.1, zorder=1)
+
+
+def _caption(record: RunRecord, on: str, fixed: float | None) -> Iterator[str]:
     """Yield what the lines are, in sentences."""
-    rounds, on = record.rounds, _accuracy_rows(record, bands)
+    rounds = record.rounds
     if _known([r.agreement for r in rounds]):
         words = "labelled public rows on which a party's label equals the consensus, on average."
         yield f"Agreement is the share of {words}"
@@ -94,81 +123,30 @@ def _caption(record: RunRecord, bands: Sequence[results.Spread | None], fixed: f
             bound = any(said.startswith("at most") for _, said in judged)
             words = f"at most {most:,} rows" if bound else f"{least:,} to {most:,} rows"
         yield f"The accuracy of the consensus labels is of {words} in a round."
-    if any(bands) and results.simulation_only(record):
+    if _known(_party_means(record)) and results.simulation_only(record):
         yield f"The parties' accuracies are {results.SIMULATION_ONLY}."
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [v for v in values if v is not None and is_number(v)]
-
-
-def _draw_parties(axes: Any, record: RunRecord) -> None:
-    """Draw a thin line for each party; of many parties the band from the lowest to the highest."""
-    x = [r.server_round for r in record.rounds]
-    names = sorted({name for r in record.rounds for name in r.accuracy})
-    if len(names) > _PARTY_LINES:
-        bands = [results.spread(r.accuracy.values()) for r in record.rounds]
-        low = [b.lowest if b else math.nan for b in bands]
-        high = [b.highest if b else math.nan for b in bands]
-        label = f"lowest to highest of {len(names)} parties"
-        axes.fill_between(x, low, high, color=BLUE, alpha=0.15, linewidth=0, label=label)
-        return
-    labels = {False: "a party", True: "a party that fell"}
-    for name in names:
-        y = [r.accuracy.get(name, math.nan) for r in record.rounds]
-        told = [value for value in y if is_number(value)]
-        fell = bool(told) and told[-1] < told[0]
-        look = {"color": ORANGE if fell else PALE, "linewidth": 1.1, "zorder": 1.5 if fell else 1}
-        axes.plot(x, y, label=labels.pop(fell, None), linestyle="--" if fell else "-", **look)
-
-
-def _accuracy_rows(record: RunRecord, bands: Sequence[results.Spread | None]) -> str:
-    """Return on which test rows the rounds' accuracies were measured: a server's model is tested on common rows."""
-    return results.rows_used(record) if any(bands) else "common"
-
-
-def _fixed_answer(record: RunRecord, bands: Sequence[results.Spread | None]) -> float | None:
-    """Return the accuracy of one fixed answer on the rows of the accuracies; None where no accuracy is drawn."""
-    drawn = any(bands) or _known([r.server_accuracy for r in record.rounds])
-    return results.baseline(record, _accuracy_rows(record, bands)) if drawn else None
-
-
-def _beside(reached: float, fixed: float | None) -> str:
-    """Return what a fixed answer reaches, as the end of a title.
-
-    >>> _beside(0.9, 0.9), _beside(0.9, None)
-    (', not above the 0.900 of always answering the commonest class', '')
-    """
-    if fixed is None:
-        return ""
-    word = "not above the" if reached <= fixed + 5e-4 else "against"
-    return f", {word} {fixed:.3f} of always answering the commonest class"
-
-
-def _balanced(
-    record: RunRecord, measured: Sequence[Mapping[str, Metrics]], bands: Sequence[results.Spread | None]
-) -> str:
-    """Return the balanced accuracy at the end where it leads, as a sentence: a rising accuracy may hide a loss."""
-    rows = _accuracy_rows(record, bands)
-    figure = results.figure_used(record, rows)
-    found = results.spread(results.known(one, rows, figure) for one in measured)
-    return f". Balanced accuracy at the end: {found.mean:.3f}" if found and figure == "balanced_accuracy" else ""
-
-
-def _rounds_title(record: RunRecord, bands: Sequence[results.Spread | None]) -> str:
-    last, fixed = record.rounds[-1].server_round, _fixed_answer(record, bands)
-    model = _known([r.server_accuracy for r in record.rounds])
+def _title(record: RunRecord, on: str, fixed: float | None) -> str:
+    """Return how the leading accuracy changed, beside one fixed answer; where there is none, how the vote did."""
+    last, server = record.rounds[-1].server_round, [r.server_accuracy for r in record.rounds]
     for who, values, measured in (
-        ("The parties' mean accuracy", [b.mean for b in bands if b], [p.federated for p in record.parties]),
-        ("The accuracy of the server's model", model, [record.server]),
+        ("The parties' mean accuracy", _known(_party_means(record)), [p.federated for p in record.parties]),
+        ("The accuracy of the server's model", _known(server), [record.server]),
     ):
-        if len(values) > 1:
-            change = values[-1] - values[0]
-            word = "rises" if change > 0 else "falls"
-            said = f"{who} {word} from {values[0]:.3f} to {values[-1]:.3f} in {last} rounds"
-            if abs(change) <= 5e-4:
-                said = f"{who} stays at {values[-1]:.3f} over {last} rounds"
-            return said + _beside(values[-1], fixed) + _balanced(record, measured, bands)
+        if len(values) < 2:
+            continue
+        change = values[-1] - values[0]
+        said = f"{who} {'rises' if change > 0 else 'falls'} from {values[0]:.3f} to {values[-1]:.3f} in {last} rounds"
+        if abs(change) <= 5e-4:
+            said = f"{who} stays at {values[-1]:.3f} over {last} rounds"
+        if fixed is not None:
+            word = "not above the" if values[-1] <= fixed + 5e-4 else "against"
+            said += f", {word} {fixed:.3f} of always answering the commonest class"
+        if results.figure_used(record, on) == "balanced_accuracy":  # a rising accuracy may hide a loss
+            found = results.spread(results.known(one, on, "balanced_accuracy") for one in measured)
+            said += f". Balanced accuracy at the end: {found.mean:.3f}" if found else ""
+        return said
     agreement = _known([r.agreement for r in record.rounds])
     if len(agreement) > 1:
         return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"

@@ -28,7 +28,6 @@ __all__ = [
     "parties",
     "public_set_fit",
     "rounds",
-    "times",
     "without_advice",
 ]
 
@@ -39,7 +38,6 @@ _WHO = {
     "centralised": "centralised",
 }
 _MANY_CLASSES = 100
-_MANY_ROUNDS = 12  # of more rounds the later ones share a bar
 _Columns = list[tuple[str, list[str]]]
 
 
@@ -197,17 +195,6 @@ def rounds(record: RunRecord) -> Table:
         ("time", [time_span(r.seconds) for r in record.rounds]),
     ]
     return _table("Each round", found)
-
-
-def times(record: RunRecord) -> list[tuple[str, float, str]]:
-    """Return where the time went: what was done, its seconds, and these as text. [] where no time is known."""
-    rounds = [(f"round {r.server_round}", r.seconds) for r in record.rounds if is_number(r.seconds)]
-    after = record.seconds - sum(seconds for _, seconds in rounds)
-    if len(rounds) > _MANY_ROUNDS:
-        later = [seconds for _, seconds in rounds[1:]]
-        rounds = [rounds[0], (f"{len(later):,} later rounds, {time_span(sum(later) / len(later))} each", sum(later))]
-    found = [("start-up", record.startup_seconds), *rounds, ("after the rounds", after)]
-    return [(what, round(seconds, 3), time_span(seconds)) for what, seconds in found if seconds >= 0.05]
 
 
 def _consensus_right(record: RunRecord, done: RoundRecord) -> str:

@@ -9,9 +9,9 @@ from fedkd_flwr.metrics import SCORE_BINS, Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import GREY, Canvas, Plot
-from fedkd_flwr.report.class_plots import LOOKS
 from fedkd_flwr.report.formatting import plain, share
 from fedkd_flwr.report.html import Table
+from fedkd_flwr.report.model_plots import LOOKS
 
 __all__ = ["Point", "curves_plot", "points", "threshold_table", "thresholds_explained"]
 
@@ -71,12 +71,12 @@ def curves_plot(record: RunRecord) -> Plot:
     """
     lines = _lines(record)
     if not lines:
-        return Plot(title="", svg="", caption="")
+        return Plot()
     with Canvas(3.0) as canvas:
         roc, precision = canvas.figure.subplots(1, 2)
         roc.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":")
         for name, curve in lines.items():
-            colour, style, _ = LOOKS[name]
+            colour, style = LOOKS[name]
             look = {"color": colour, "linestyle": style, "linewidth": 1.6, "label": name}
             roc.plot([p.false_alarms for p in curve], [p.recall for p in curve], **look)
             kept = [p for p in curve if p.answered]

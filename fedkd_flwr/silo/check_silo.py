@@ -16,9 +16,8 @@ import numpy as np
 
 from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.base import PartyClient, judge, try_model
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.clients.readiness import judge, try_model
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint

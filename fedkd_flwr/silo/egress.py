@@ -9,7 +9,7 @@ from pathlib import Path
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.checks import read_word
-from fedkd_flwr.clients.answer_table import MAX_PUBLIC_COLUMNS
+from fedkd_flwr.clients.answer import MAX_PUBLIC_COLUMNS
 from fedkd_flwr.clients.door import OPEN, Door
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table

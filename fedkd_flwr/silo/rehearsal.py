@@ -20,10 +20,10 @@ from fedkd_flwr.errors import PayloadError, TooFewPartiesError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Rejection, RoundRecord, RunRecord, now_text
 from fedkd_flwr.report.sentences import reason_sentence
-from fedkd_flwr.strategies.reception import PartyAnswer, Reception, registered_names
-from fedkd_flwr.strategies.waiting import WatchedGrid, question
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.strategies.exchange import PartyAnswer, accepted
+from fedkd_flwr.strategies.roster import Reception
+from fedkd_flwr.strategies.waiting import WatchedGrid, question, registered_names
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.records import Reply, Room, open_reply
 
 __all__ = ["WORD", "rehearse"]
@@ -67,7 +67,7 @@ def rehearse(
     replies = [open_reply(m, "fit", room) for m in WatchedGrid(grid).send_and_receive(messages, timeout=timeout)]
     for reply in sorted(replies, key=lambda one: (one.party, one.node_id)):
         this.bytes_up += reply.num_bytes
-        answer = reception.accept(reply, read, server_round=1)
+        answer = accepted(reception, reply, read, server_round=1)
         if isinstance(answer, Rejection):
             this.rejected.append(answer)
         else:

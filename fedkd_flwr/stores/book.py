@@ -26,19 +26,22 @@ import errno
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import canonical, digest_of, make_folder, read_sealed, sealed, unsealed, write_sealed
-from fedkd_flwr.privacy.ledger.entry import Entry, lost
+from fedkd_flwr.privacy.ledger.entry import Entry, Events, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.egress_log import last_charged
+from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
+__all__ = ["FILE", "HEAD", "HOLD_S", "Book", "Head", "Plans", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
@@ -114,12 +117,14 @@ class Book:
             kinds[number]["events"] = tuple((event, count) for event, count in kinds[number]["events"])
         return [Entry(**kinds[kind], **dict(zip(_OWN, json.loads(said), strict=True))) for kind, said in rows]
 
-    def reply(self, entry: Entry) -> bytes | None:
+    def reply(self, entry: Entry) -> StoredReply | None:
         """Return the reply of an entry; None where it is not there as it was charged."""
         asked = "SELECT data FROM replies WHERE run = ? AND round = ?"
         found = self._open.execute(asked, (_run(entry), entry.server_round)).fetchall()
-        replies = (data for (data,) in found if isinstance(data, bytes))
-        return next((data for data in replies if sha256(data).hexdigest() == entry.reply_digest), None)
+        for (data,) in found:
+            with contextlib.suppress(ValueError, TypeError):  # the latter where it is no bytes
+                return StoredReply.from_bytes(data, entry.reply_digest)
+        return None
 
     # ---------------------------------------------------------------------------------------- what is written
 
@@ -337,3 +342,49 @@ def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
 def rows_in(book: Book) -> RowTable:
     """Return the table of the rows that were charged."""
     return RowTable.from_bytes(book.parts["rows"]) if "rows" in book.parts else RowTable()
+
+
+HOLD_S = 900.0
+"""Seconds after a run's last visit for which the rest of its plan is kept for it: a run that died frees it then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What one run is still going to ask."""
+
+    events: tuple[tuple[dict[str, Any], int], ...]  # what one round releases, as plain JSON
+    rounds: int  # rounds that it has not paid yet
+    seen: float  # when it last asked or paid: seconds since 1970
+
+
+class Plans:
+    """The plans of one party's runs, as its ledger keeps them.
+
+    ``data``: what `to_bytes` made; b"" for none.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._runs: dict[str, Plan] = {}
+        for run_id, raw in json.loads(data or b"{}").items():
+            plan = Plan(events=plain_events(raw["events"]), rounds=raw["rounds"], seen=raw["seen"])
+            # a clock that was set back a little frees nothing
+            if abs(time.time() - plan.seen) < HOLD_S:
+                self._runs[run_id] = plan
+
+    def of(self, run_id: str) -> Plan | None:
+        """Return the plan of a run, None where there is none."""
+        return self._runs.get(run_id)
+
+    def others(self, *run_ids: str) -> dict[str, Plan]:
+        """Return the plans of all other runs than these."""
+        return {other: plan for other, plan in self._runs.items() if other not in run_ids}
+
+    def hold(self, run_id: str, events: Events, rounds: int) -> None:
+        """Keep so many rounds for a run; none: its plan ends."""
+        self._runs.pop(run_id, None)
+        if rounds > 0:
+            self._runs[run_id] = Plan(events=plain_events(events), rounds=rounds, seen=time.time())
+
+    def to_bytes(self) -> bytes:
+        """Return them as bytes."""
+        return canonical({run_id: asdict(plan) for run_id, plan in self._runs.items()})

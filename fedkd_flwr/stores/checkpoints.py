@@ -1,22 +1,19 @@
-"""A server's state after a round, in one file of arrays and plain values, and which runs it is of."""
+"""What a server keeps of a run beside its state: which runs it continues, and how often each party was asked."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
-from fedkd_flwr.errors import Code, DataError, explain
-from fedkd_flwr.files import canonical, write_atomic, write_sealed
-from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.checks import check_whole
+from fedkd_flwr.files import write_sealed
 from fedkd_flwr.stores.files import read_state, state_lost
 
-__all__ = ["CHECKPOINT", "Lineage", "load_checkpoint", "save_checkpoint", "sealed"]
+__all__ = ["CHECKPOINT", "Lineage", "Participations", "sealed"]
 
 CHECKPOINT = "checkpoint.npz"
 _LINEAGE = "lineage.json"
@@ -91,29 +88,87 @@ def sealed(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
+_FILE = "participations.json"
+_VERSION = 1
 
-    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
-    not finite.
+
+@dataclass(frozen=True, kw_only=True)
+class Participations:
+    """Rounds each party was asked in, by name.
+
+    >>> earlier = Participations(by_party={"a": 3})
+    >>> earlier.before("a"), earlier.before("b"), earlier.before("")
+    (3, 0, 3)
+    >>> earlier.plus([("a", 1), ("b", 2), ("", 1)])
+    Participations(by_party={'a': 4, 'b': 2}, unnamed=4, several=frozenset())
     """
-    canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
-    return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
 
+    by_party: Mapping[str, int] = field(default_factory=dict)  # counts of the parties whose names are known
+    # the largest count of a node that never gave a name. Any party that is not in ``by_party`` may be that node.
+    unnamed: int = 0
+    # parties that more than one node spoke for: what one of them goes on with, the others may have said otherwise
+    several: frozenset[str] = frozenset()
 
-def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and values that `save_checkpoint` wrote.
+    @property
+    def most(self) -> int:
+        """Participations of the party asked most often."""
+        return max([self.unnamed, *self.by_party.values()])
 
-    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
-    """
-    path = Path(folder) / CHECKPOINT
-    if not path.is_file():
-        way_out = (
-            "Name a run that has one (`fedkd runs list` says which have); a run that was ended before its first round "
-            "has none, and can be started afresh: nothing had left its parties."
-        )
-        raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
-    try:
-        return unpacked(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error
+    def before(self, party: str) -> int:
+        """Return how often a party may have been asked at most; without a name ("") it may be any party."""
+        return self.by_party.get(party, self.unnamed) if party else self.most
+
+    def plus(self, asked: Iterable[tuple[str, int]]) -> Participations:
+        """Return the counts after further rounds.
+
+        ``asked``: for each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
+        """
+        counts, unnamed = dict(self.by_party), self.unnamed
+        seen, several = set[str](), set(self.several)
+        for party, rounds in asked:
+            if party:
+                (several if party in seen else seen).add(party)
+                counts[party] = counts.get(party, self.unnamed) + rounds
+            elif rounds:
+                unnamed = max(unnamed, self.most + rounds)
+        return Participations(by_party=counts, unnamed=unnamed, several=frozenset(several))
+
+    def with_count(self, party: str, count: int) -> Participations:
+        """Return the counts with another one for a party."""
+        return replace(self, by_party={**self.by_party, party: count})
+
+    def below(self, other: Participations) -> str:
+        """Return the first party that is counted less often here than in ``other``, "" where none is."""
+        names = [name for name in other.by_party if self.before(name) < other.before(name)]
+        return names[0] if names else ("a party without a name" if self.unnamed < other.unnamed else "")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counts as plain JSON types."""
+        parties = dict(sorted(self.by_party.items()))
+        return {"version": _VERSION, "unnamed": self.unnamed, "parties": parties, "several": sorted(self.several)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Participations:
+        """Return what `as_dict` made; raises `ValueError`, `KeyError` or `TypeError` if it is something else."""
+        if not (data["version"] == _VERSION and set(data) == {"version", "unnamed", "parties", "several"}):
+            raise ValueError("other fields, or another version")
+        counts = {str(party): check_whole("count", count) for party, count in data["parties"].items()}
+        several = frozenset(str(party) for party in data["several"])
+        return cls(by_party=counts, unnamed=check_whole("count", data["unnamed"]), several=several)
+
+    def save(self, folder: Path) -> None:
+        """Replace the counts that are stored in ``folder``."""
+        write_sealed(folder / _FILE, self.as_dict())
+
+    @classmethod
+    def load(cls, folder: Path) -> Participations:
+        """Read what `save` wrote.
+
+        Raises `DataError` (code ``state-lost``) if it is missing or damaged: no claim could be computed without it.
+        """
+        path, way_out = folder / _FILE, "Restore it beside the checkpoint, or start the run afresh."
+        data = read_state(path, "participations", way_out)
+        try:
+            return cls.from_dict(data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise state_lost(path, "participations", error, way_out) from error

@@ -88,7 +88,7 @@ def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
         for name, value in reply.metrics.items()
     }
     return {
-        "sha256": sha256(reply.to_bytes()).hexdigest(),
+        "sha256": reply.digest,
         "bytes": sum(array.nbytes for array in reply.arrays.values()),
         "arrays": arrays,
         "metrics": metrics,

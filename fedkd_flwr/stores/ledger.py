@@ -20,10 +20,9 @@ from fedkd_flwr.files import read_sealed, write_sealed
 from fedkd_flwr.privacy.ledger.entry import Entry, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Events, Ledger
 from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
-from fedkd_flwr.stores.book import FILE, HEAD, Book, changed, head_of, looked_at, rows_in
+from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Book, Plans, changed, head_of, looked_at, rows_in
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.stores.plans import HOLD_S, Plans
 
 __all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore"]
 
@@ -129,7 +128,7 @@ class LedgerStore:
         """Check, before anything is learnt, that the budget covers ``events`` for each row that is held now.
 
         A run's first visit asks for all the ``rounds`` it is going to ask for, on top of what runs that have begun are
-        still going to ask (`fedkd_flwr.stores.plans`): a run that cannot be paid whole is refused before it pays. The
+        still going to ask (`fedkd_flwr.stores.book`): a run that cannot be paid whole is refused before it pays. The
         plans of the runs that it ``continues`` are not counted.
 
         Raises as `Ledger.ask` and `load`, and `RefusalError` (code ``wrong-config``) for rows that another party of
@@ -194,10 +193,10 @@ class LedgerStore:
             known = self._stored(book, run_id, server_round)
             if known is not None:
                 return known
-            words |= {"run_id": run_id, "reply_digest": sha256(data).hexdigest()}
+            words |= {"run_id": run_id, "reply_digest": reply.digest}
             self.append(book, server_round=server_round, events=plain, budget=budget, reply=data, **words)
             self._shorten_plan(book, run_id, ends=False)
-        return StoredReply.from_bytes(data)
+        return reply
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
         """Write down that this run gets replies without noise from these rows: one entry, before the first leaves.
@@ -341,8 +340,8 @@ class LedgerStore:
         entry = next(iter(book.entries(run_id, server_round)), None)
         if entry is None:
             return None
-        if (data := book.reply(entry)) is not None:
-            return StoredReply.from_bytes(data)
+        if (reply := book.reply(entry)) is not None:
+            return reply
         if entry not in [one for one in book.entries(run_id) if one.server_round][-REPLIES_KEPT:]:
             seen = f"round {server_round} of run {run_id}: charged and answered, its reply deleted since"
             rule = f"be among the last {REPLIES_KEPT} that {self.new.party} answered in its run"

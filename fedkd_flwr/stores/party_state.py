@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
-from fedkd_flwr.files import write_atomic, write_sealed
-from fedkd_flwr.stores.archive import packed, unpacked
+from fedkd_flwr.files import packed, unpacked, write_atomic, write_sealed
 from fedkd_flwr.stores.files import file_name, read_state
 
 __all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
@@ -53,25 +54,36 @@ class StoredReply:
 
         Raises `ConfigError` if a metric is not a plain value, `ValueError` if an array holds Python objects.
         """
-        return self._packed
+        return packed(self.arrays, self._plain())
 
     @cached_property
-    def _packed(self) -> bytes:  # once for the ledger and the egress log
-        metrics: dict[str, Any] = {}
+    def digest(self) -> str:
+        """What ledger, egress log and approvals call it, 64 hexadecimal digits: SHA-256 of all that it says.
+
+        It is made of names, types, shapes and SHA-256 of the arrays, and of the plain values, so that whoever only
+        writes down what left need not pack the reply for that.
+        """
+        said = [[n, str(a.dtype), a.shape, sha256(a.tobytes()).hexdigest()] for n, a in self.arrays.items()]
+        return sha256(json.dumps([said, self._plain()]).encode()).hexdigest()
+
+    def _plain(self) -> dict[str, Any]:
         for name, value in self.metrics.items():
             if not isinstance(value, bool | int | float | str | bytes):
                 raise ConfigError(explain(f"metric {name}", "be a plain number, text or bytes", value))
-            metrics[name] = {"hex": value.hex()} if isinstance(value, bytes) else value
-        return packed(self.arrays, metrics)
+        return {n: {"hex": v.hex()} if isinstance(v, bytes) else v for n, v in self.metrics.items()}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> StoredReply:
-        """Return the reply that `to_bytes` wrote. The caller has compared the bytes with their digest."""
+    def from_bytes(cls, data: bytes, digest: str = "") -> StoredReply:
+        """Return the reply that `to_bytes` wrote; raises `ValueError` if it is not the one of this ``digest``."""
         arrays, metrics = unpacked(data)
-        plain = {name: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for name, v in metrics.items()}
-        made = cls(arrays=arrays, metrics=plain)
-        vars(made)["_packed"] = data
-        return made
+        try:
+            plain = {name: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for name, v in metrics.items()}
+            made = cls(arrays=arrays, metrics=plain)
+            if digest in ("", made.digest):
+                return made
+        except (KeyError, TypeError, ConfigError) as error:
+            raise ValueError(str(error)) from error
+        raise ValueError(f"another reply than that of digest {digest[:16]}")
 
 
 class PartyState:

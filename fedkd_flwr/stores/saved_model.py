@@ -25,9 +25,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils import RegressorTags
 
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, short_list
-from fedkd_flwr.data.encoder import Encoder
 from fedkd_flwr.data.preprocessor import Table, check_columns, column_of
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import Encoder, PublicSet
 from fedkd_flwr.errors import DataError, ModelBytesError, explain, printable
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.labels.priors import class_shares

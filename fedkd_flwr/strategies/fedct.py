@@ -9,8 +9,8 @@ Learning", AAAI 2025, Algorithm 1. The whole round:
              (where the server knows the labels of some public rows, they choose: `LabelExchange.judged`)
 
 For density ratios a party also says how much each public row looks like its rows of each class, in round 1 and where
-that changes (`fedkd_flwr.clients.density`). With ``consensus="auto"`` the server takes them where the public rows look
-like the parties' own, and the best rule on labels elsewhere.
+that changes (`fedkd_flwr.clients.rule_answers`). With ``consensus="auto"`` the server takes them where the public rows
+look like the parties' own, and the best rule on labels elsewhere.
 
 DP-FedCT: the party privatises each label (C-ary randomised response, or XOR on one-hot bits) before it leaves; the
 server takes the mechanism's bias out of the votes. A round releases a label on every public row, and the labels of all

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from logging import INFO
@@ -22,24 +22,15 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.exchange import VoteFacts, VotersConfig
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN, Consensus, ConsensusRule, Labels, agreement, check_labels, is_informative
-from fedkd_flwr.labels.known import OWN_FOREST, KnownRows, draw_known, judged_consensus
+from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.labels.rules import RULES, rule_for
+from fedkd_flwr.labels.trust import NEARLY_ALL, nearly_alike
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
-from fedkd_flwr.strategies.vote_notes import (
-    advice,
-    compared_rules,
-    disagreeing_parties,
-    idle_parties,
-    lost_classes,
-    nearly_uninformative_parties,
-    swapping_parties,
-    uninformative_parties,
-)
-from fedkd_flwr.wire.answer_codec import decode_answer
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
+from fedkd_flwr.strategies.vote_notes import advice, compared_rules, disagreeing_parties, idle_parties, swapping_parties
+from fedkd_flwr.wire.label_codec import decode_answer, encode_labels
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 from fedkd_flwr.wire.score_codec import encode_scores
 
@@ -60,6 +51,7 @@ class PartyLabels(PartyAnswer):
 
 _OTHER = {"labels": ("bits",), "bits": ("labels",)}  # what is not counted where the other is
 _SOFT_BITS = 4  # of a probability that goes down
+_NAMED = 5  # lost classes; further ones are counted
 _LEAST_MEASURED = 30  # public rows: of fewer a share says next to nothing
 
 
@@ -162,9 +154,7 @@ class LabelExchange(Exchange[PartyLabels]):
             beside |= first
         changed = float((labels != held[self.payload]).mean()) if self.payload in held else None
         self.held[reply.party] = {name: array for name, array in values.items() if name not in once}
-        return PartyLabels(
-            party=reply.party, labels=labels, changed_share=changed, notes=notes_of(reply), beside=beside
-        )
+        return PartyLabels(party=reply.party, labels=labels, changed_share=changed, beside=beside)
 
     # ---------------------------------------------------------------- the vote rule
 
@@ -187,19 +177,23 @@ class LabelExchange(Exchange[PartyLabels]):
     def settled(self, found: Consensus, facts: VoteFacts, answers: Sequence[PartyLabels]) -> Consensus:
         """Return what a rule found, after it is written into the record."""
         if found.rule:
-            if self.record.consensus_rule != found.rule:
-                log(INFO, "\tconsensus: %s. %s", found.rule, found.reason)
-            self.record.consensus_rule, self.record.consensus_reason = found.rule, found.reason
+            self._take_reason(found.rule, found.reason, new=self.record.consensus_rule != found.rule)
             self._take(found.rule, found.reason)
-        for name, facts_of_party in found.of_party.items():
-            party = self.record.party(name)
-            for field_name, value in facts_of_party.items():
-                setattr(party, field_name, value)
+        for name, told in found.of_party.items():
+            vars(self.record.party(name)).update(told)
         names = [answer.party for answer in answers]
         trusts = None if facts.trusts is None else dict(zip(names, facts.trusts.tolist(), strict=True))
-        self._note_trusts(answers, trusts if found.by_votes else found.trusts)
+        self._trusts = dict((trusts if found.by_votes else found.trusts) or {})
+        for name in (name for name in names if name in self._trusts):  # the least that it counted for in any round
+            party = self.record.party(name)
+            party.trust = min(self._trusts[name], 1.0 if party.trust is None else party.trust)
         self._by_votes, self.probs = found.by_votes, found.probs
         return found
+
+    def _take_reason(self, rule: str, reason: str, *, new: bool) -> None:
+        if new:
+            log(INFO, "\tconsensus: %s. %s", rule, reason)
+        self.record.consensus_rule, self.record.consensus_reason = rule, reason
 
     # ---------------------------------------------------------------- known rows
 
@@ -218,7 +212,7 @@ class LabelExchange(Exchange[PartyLabels]):
         """What a forest of the server's own says of the public rows; None without known rows, and of texts."""
         if self.known is None or self.public.X.dtype == object:
             return None
-        from fedkd_flwr.models.known_rows import labels_from_known
+        from fedkd_flwr.models.taught import labels_from_known
 
         return labels_from_known(self.public.X, *self.known, seed=int(self.rng("known-rows-forest").integers(2**31)))
 
@@ -243,35 +237,18 @@ class LabelExchange(Exchange[PartyLabels]):
         )
         names, count = [answer.party for answer in answers], len(self.known.rows)
         reason = f"{compared_rules(best, num_known=count)} Without them: {reason}"
-        if (self.record.consensus_rule, server_round) != (best.rule, 1):
-            log(INFO, "\tconsensus: %s. %s", best.rule, reason)
-        self.record.consensus_rule, self.record.consensus_reason = best.rule, reason
+        self._take_reason(best.rule, reason, new=(self.record.consensus_rule, server_round) != (best.rule, 1))
         for name, doubt in swapping_parties(names, best.vote, num_known=count).items():
             self.record.party(name).doubt(doubt)
-        if server_round == 1:
-            for note in idle_parties(names, best.vote, num_known=count):
-                self.note(note)
-            if best.rule == OWN_FOREST:
-                self.note(Note(NoteCode.OWN_FOREST, {"known": count, "by_class": best.class_shares is not None}))
+        for note in idle_parties(names, best, num_known=count) if server_round == 1 else ():
+            self.note(note)
         return best.labels
-
-    def _note_trusts(self, answers: Sequence[PartyLabels], trusts: Mapping[str, float] | None) -> None:
-        """Write down the least that each party's answers counted for in any round; None where others could not tell."""
-        self._trusts = dict(trusts or {})
-        for answer in answers:
-            if (trust := self._trusts.get(answer.party)) is not None:
-                party = self.record.party(answer.party)
-                party.trust = trust if party.trust is None else min(trust, party.trust)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Form the consensus, describe it in the record, and return it as plain labels."""
         previous = self.consensus
-        self.consensus = check_labels(
-            self.combine(server_round, answers, this),
-            num_rows=self.spec.num_public,
-            num_classes=self.spec.num_classes,
-            name="consensus",
-        )
+        sizes: dict[str, Any] = {"num_rows": self.spec.num_public, "num_classes": self.spec.num_classes}
+        self.consensus = check_labels(self.combine(server_round, answers, this), **sizes, name="consensus")
         self._describe(this, answers)
         if self.converged(previous, answers, this):
             self.finished_round = server_round
@@ -292,7 +269,7 @@ class LabelExchange(Exchange[PartyLabels]):
                 self._name_who_disagrees(answers, vote)
         changed = [a.changed_share for a in answers if a.changed_share is not None]
         this.changed_share = float(np.mean(changed)) if changed else None
-        this.consensus_accuracy = self.public.share_right(self._unknown(vote))
+        this.consensus_accuracy = share_right(self._unknown(vote), self.public.truth)
 
     def _unknown(self, vote: Labels) -> Labels:
         """Return the vote without the known rows, which chose it; without any where too few others have a truth."""
@@ -325,11 +302,9 @@ class LabelExchange(Exchange[PartyLabels]):
     def note_votes(
         self, facts: VoteFacts, answers: Sequence[PartyLabels], vote: Labels, rows: NDArray[np.int64] | None = None
     ) -> None:
-        """Say who casts less than a full vote, and which classes the vote loses.
+        """Say who casts less than a full vote, and which classes the ``vote`` loses on the ``rows`` that were asked.
 
-        ``vote`` of shape (num_public,), int16, is what the vote made of the ``answers`` that were counted; ``rows`` of
-        shape (num_asked,), int64, are the public rows that were asked, by default all. Under the parties' noise each
-        gives every class, and there is nothing to say.
+        Under the parties' noise each gives every class, and there is nothing to say.
         """
         if facts.class_voters is None:
             return
@@ -360,3 +335,67 @@ def _named(answer: PartyLabels, rule: ConsensusRule) -> Labels:
     """Return a party's label arrays, with what it says beside them as one more where that names classes."""
     also = rule.also_named(answer.beside) if answer.beside else None
     return answer.labels if also is None else np.concatenate((answer.labels, also[None]))
+
+
+def uninformative_parties(
+    labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str], weighed: bool = False
+) -> Iterator[Note]:
+    """Yield a note on the parties that give every public row one class; none where their votes count like all others.
+
+    ``weighed``: trust weighed this vote, and then all such parties together have a bound.
+
+    >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
+    >>> print(*uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"]))
+    one-class-votes: parties {'b': 'yes'}, of 2, weight 0.5, bounded False
+    """
+    blind = {name: int(arrays.max()) for name, arrays in labels.items() if not is_informative(arrays)}
+    if config.voters_rule == "count" or not blind:
+        return
+    parties = {name: None if c == ABSTAIN else classes[c] for name, c in blind.items()}
+    if len(blind) == len(labels) and config.privacy != "server":
+        yield Note(NoteCode.ALL_ONE_CLASS, {"parties": parties})
+        return
+    out = config.voters_rule == "leave-out"
+    cast = {"weight": 0.0 if out else 0.5, "bounded": weighed and not out}
+    yield Note(NoteCode.ONE_CLASS_VOTES, {"parties": parties, "of": len(labels), **cast})
+
+
+def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> Note:
+    """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
+
+    >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
+    >>> print(nearly_uninformative_parties(labels, classes=["no", "yes"]))
+    nearly-one-class: parties {'b': 'yes'}, of 2, share 0.94
+    """
+    cast = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
+    parties = {name: classes[int(np.bincount(one).argmax())] if one.size else None for name, one in cast.items()}
+    return Note(NoteCode.NEARLY_ONE_CLASS, {"parties": parties, "of": len(labels), "share": NEARLY_ALL})
+
+
+def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[Note]:
+    """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
+
+    >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
+    >>> print(*lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
+    class-of-one-party: class sepsis, rows 1, party a, kept None
+    """
+    unknown, notes = [], []
+    for c, name in enumerate(classes):
+        gave = {party: rows for party, arrays in labels.items() if (rows := (arrays == c).any(axis=0)).any()}
+        won = vote == c
+        if not gave and not won.any():
+            unknown.append(name)
+            continue
+        rows = np.any(list(gave.values()), axis=0) if gave else won
+        count, kept = int(rows.sum()), int((rows & won).sum())
+        said = {"class": name, "rows": count}
+        if len(gave) == 1 and kept < count / 2:
+            whose = {"party": next(iter(gave)), "kept": kept if won.any() else None}
+            notes.append(Note(NoteCode.CLASS_OF_ONE_PARTY, {**said, **whose}))
+        elif not won.any():
+            notes.append(Note(NoteCode.LOST_CLASS, {**said, "parties": len(gave), "of": len(labels)}))
+    if unknown:
+        yield Note(NoteCode.UNKNOWN_CLASSES, {"classes": unknown})
+    yield from notes[:_NAMED]
+    if len(notes) > _NAMED:
+        yield Note(NoteCode.MORE_LOST_CLASSES, {"count": len(notes) - _NAMED})

@@ -6,8 +6,8 @@
     last round only:   configure_evaluate sends the final result; parties finish and report what they may
 
 What a round sends, how a reply is read and what answers combine to is the algorithm's `Exchange`, which owns the state
-between rounds (Flower's loop carries a copy of it, which becomes ``Result.arrays``); who is there is the `Roster`;
-messages leave by the `Outbox` and come in by the `Inbox`; a run that goes on is `Checkpoints`.
+between rounds (Flower's loop carries a copy, which becomes ``Result.arrays``); who is there is the `Roster`; `Messages`
+leave and come in; a run that goes on is `Checkpoints`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import INFO, WARN
 from pathlib import Path
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, final
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedkd_flwr.algorithms.card import Card, ExchangeConfig
+from fedkd_flwr.algorithms.card import ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
-from fedkd_flwr.errors import ConfigError, TooFewPartiesError, explain
+from fedkd_flwr.errors import ConfigError, TooFewPartiesError, cause, explain
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
-from fedkd_flwr.strategies.after_round import AfterRound, EvaluateFn, ShouldStop
-from fedkd_flwr.strategies.exchange import Collaborators, Exchange
-from fedkd_flwr.strategies.messages import Inbox, Outbox
+from fedkd_flwr.strategies.exchange import Exchange, Messages
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid
 
-__all__ = ["ExchangeStrategy", "new_record", "strategy_of"]
+__all__ = ["EvaluateFn", "ExchangeStrategy", "ShouldStop"]
 
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+ShouldStop = Callable[[int, Result], bool]
 _SETTLE_S = 3.0
 
 
@@ -52,10 +52,9 @@ class ExchangeStrategy(Strategy):
         names are given beforehand (``names``), the first round asks everybody.
     min_train_nodes : int
         Fewest valid replies a round needs; fewer fail the run.
-    min_evaluate_nodes : int
-        Fewest replies to the final result; fewer are only logged.
-    min_available_nodes : int
-        Nodes to wait for before the first round; 0: until their number is stable.
+    min_evaluate_nodes, min_available_nodes : int
+        Fewest replies to the final result, where fewer are only logged; nodes to wait for before the first round, 0:
+        until their number is stable.
     config : ExchangeConfig
         The algorithm's settings; its defaults if not given.
     public : PublicSet
@@ -82,10 +81,8 @@ class ExchangeStrategy(Strategy):
 
     Attributes
     ----------
-    exchange : Exchange
-        The algorithm's part, and its state.
-    record : RunRecord
-        What happened.
+    exchange, record
+        The algorithm's part with its state, and what happened.
     claims : list of PrivacyClaim
         What the run claims about privacy, after `start`; also where it failed: what was released is spent.
     """
@@ -121,7 +118,9 @@ class ExchangeStrategy(Strategy):
             raise ConfigError(explain("min_train_nodes", f"be at most {min_available_nodes}", min_train_nodes, way_out))
         self.fraction_evaluate, self.min_evaluate_nodes = fraction_evaluate, min_evaluate_nodes
         self.min_available_nodes = min_available_nodes
-        self.record = record if record is not None else new_record(self.exchange_type.card)
+        card = self.exchange_type.card
+        told = {"algorithm": card.name, "sends": card.sends, "returns": card.returns, "one_shot": card.one_shot}
+        self.record = record if record is not None else RunRecord(run_id="", **told)  # type: ignore[arg-type]
         if (checkpoint or resume_from) and not self.record.run_id:
             way_out = "Give record=RunRecord(run_id=str(context.run_id), algorithm=...): parties know a run by its id."
             raise ConfigError(explain("record", "name its run where a checkpoint is given", "", way_out))
@@ -130,20 +129,15 @@ class ExchangeStrategy(Strategy):
         self.checkpoints = Checkpoints(checkpoint, resume_from)
         shared = {"record": self.record, "roster": self.roster, "checkpoints": self.checkpoints}
         self.exchange = self.exchange_type(config=config, public=public, **shared, **own)  # type: ignore[arg-type]
-        _say_what_was_asked(self.record, self.exchange)
-        self.inbox, self.outbox = Inbox(self.exchange), Outbox(self.exchange)
-        self.claims: list[PrivacyClaim] = []
-        self.on_round = on_round
+        _say_what_is_asked(self.record, self.exchange)
+        self.messages = Messages(self.exchange)
+        self.claims, self.on_round = list[PrivacyClaim](), on_round
         self.fell_short: TooFewPartiesError | None = None  # why the run ended before its last round, with a result
         self.stopped = False  # by `should_stop`, and the result has not gone out yet
-        self._after = AfterRound(self)
+        self._evaluate_fn: EvaluateFn | None = None
+        self._should_stop: ShouldStop | None = None
+        self._result = Result()  # what the rounds gave so far, as Flower's loop gathers it
         self._began = self._round_start = 0.0
-
-    @classmethod
-    def assemble(cls, given: Collaborators, **keywords: Any) -> Self:
-        """Return the strategy of an app's run."""
-        own = cls.exchange_type.needs(given)
-        return cls(given.fraction if cls.exchange_type.card.samples else 1.0, **own, **keywords)
 
     @property
     def model(self) -> Any:
@@ -184,12 +178,10 @@ class ExchangeStrategy(Strategy):
             ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43. The parties get the
             result of the round after which it says True.
         initial_arrays : ArrayRecord, optional
-            Weights to start from, where one net goes round; other algorithms have no use for any.
+            Weights to start from, where one net goes round; other algorithms refuse them (`ConfigError`).
 
         Raises
         ------
-        ConfigError
-            If ``initial_arrays`` are given and the algorithm has no use for them.
         TooFewPartiesError
             If too few nodes register, or too few parties answer validly. From the second round on the result of the
             last good round has gone out by then, and this strategy holds it.
@@ -199,10 +191,11 @@ class ExchangeStrategy(Strategy):
         first = at.begin_with(initial_arrays)
         num_rounds += at.rounds_before
         left = num_rounds - at.rounds_done if at.finished_round is None else 0
-        self._after = after = AfterRound(self, evaluate_fn, should_stop)
+        self._evaluate_fn, self._should_stop, self._result = evaluate_fn, should_stop, Result()
         try:
             self.prepare(grid, num_rounds)
             watched = WatchedGrid(grid)
+            after = self._after_round
             result = super().start(watched, first, left, timeout, train_config, evaluate_config, after, **later)
             if not left:  # the run that this one continues was lost after its last round
                 messages = self.configure_evaluate(0, first, evaluate_config or ConfigRecord(), grid)
@@ -274,7 +267,7 @@ class ExchangeStrategy(Strategy):
         self.record.doing = Doing.ROUNDS
         self.record.rounds.append(this := RoundRecord(server_round=server_round, asked=len(nodes), ended=False))
         log(INFO, "configure_train: asking %d of %d parties", len(nodes), len(roster.nodes))
-        messages, this.bytes_down = self.outbox.messages("fit", server_round, nodes, config)
+        messages, this.bytes_down = self.messages.made("fit", server_round, nodes, config)
         this.asked_at = now_text()
         self._tell()  # before anything leaves: a process that is killed says nothing afterwards
         return messages
@@ -284,14 +277,13 @@ class ExchangeStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Open each reply, leave bad ones out with a reason, and combine the others."""
         self._require_start()
-        at = self.exchange
+        at, this = self.exchange, self.record.rounds[-1]
         server_round += at.rounds_done
         if at.finished_round is not None:
             return None, None
-        this = self.record.rounds[-1]
-        answers = self.inbox.answers(server_round, replies, this)
-        if self.inbox.counted(len(answers), this) < self.roster.fewest:
-            error = TooFewPartiesError(self.inbox.too_few(len(answers), this))
+        answers = self.messages.answers(server_round, replies, this)
+        if self.messages.counted(len(answers), this) < self.roster.fewest:
+            error = TooFewPartiesError(self.messages.too_few(len(answers), this))
             if len(self.record.rounds) == 1:  # there is no result yet
                 raise error
             return self._end_early(server_round, error)
@@ -300,14 +292,36 @@ class ExchangeStrategy(Strategy):
         log(INFO, "%s", this.line(at.num_rounds))
         self.checkpoints.keep(at, server_round, arrays)
         self._tell()
-        metrics: dict[str, Any] = {"num-parties": len(answers)}
-        for key, value in (("agreement", this.agreement), ("labelled-share", this.labelled_share)):
-            if value is not None:
-                metrics[key] = value
-        made = MetricRecord(metrics)
-        result = self._after.result
-        result.arrays, result.train_metrics_clientapp[server_round] = arrays, made
+        shares = {"agreement": this.agreement, "labelled-share": this.labelled_share}
+        known: dict[str, Any] = {key: value for key, value in shares.items() if value is not None}
+        made = MetricRecord({"num-parties": len(answers), **known})
+        self._result.arrays, self._result.train_metrics_clientapp[server_round] = arrays, made
         return arrays, made
+
+    def _after_round(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        """Measure what the round left, and ask whether it was the last one: the last thing of a round."""
+        at, found = self.exchange, self.exchange.measure()
+        if self._evaluate_fn is not None:
+            found = self._evaluated(self._evaluate_fn, server_round, arrays) if arrays else None
+        if found is not None:
+            self._result.evaluate_metrics_serverapp[server_round] = found
+        now = server_round + at.rounds_done
+        more = server_round > 0 and now < at.num_rounds and at.finished_round is None
+        if more and self._should_stop is not None and self._should_stop(server_round, self._result):
+            at.finished_round, self.stopped = now, True
+        return found
+
+    def _evaluated(self, evaluate: EvaluateFn, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
+        try:
+            return evaluate(server_round, arrays)
+        except Exception as error:
+            if self.exchange.leaves_weights:
+                raise
+            got = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+            told = {"failure": cause(error), "arrays": got, "algorithm": self.exchange.card.name}
+            self.exchange.note(Note(NoteCode.EVALUATE_FN_FAILED, {"server_round": server_round, **told}))
+            self._evaluate_fn = None
+            return None
 
     def _require_start(self) -> None:
         """Refuse what Flower's loop calls, where `start` has not begun this run."""
@@ -345,7 +359,7 @@ class ExchangeStrategy(Strategy):
         there = [node for node in roster.nodes if node in here]
         nodes = roster.sample(there, self.fraction_evaluate, at.rng("sample", -1))
         log(INFO, "configure_evaluate: sending the final result to %d parties", len(nodes))
-        messages, self.record.final_bytes_down = self.outbox.messages("evaluate", server_round, nodes, config)
+        messages, self.record.final_bytes_down = self.messages.made("evaluate", server_round, nodes, config)
         self.record.doing, self.record.final_asked = Doing.FINAL, len(nodes)
         self._tell()
         return messages
@@ -358,38 +372,26 @@ class ExchangeStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Write down what the parties report: how good their models are, alone and with the federation."""
-        finished = self.inbox.reports(replies)
+        finished = self.messages.reports(replies)
         if finished is None:
             return None
         if finished < self.min_evaluate_nodes:
             log(WARN, "only %d parties took the final result in, wanted %d", finished, self.min_evaluate_nodes)
         found = MetricRecord({"num-parties": finished, **self.record.mean_accuracies()})
-        self._after.result.evaluate_metrics_clientapp[server_round] = found
+        self._result.evaluate_metrics_clientapp[server_round] = found
         return found
 
     def summary(self) -> None:
         """Log the settings."""
         at, spec = self.exchange, self.exchange.spec
         log(INFO, "\t├──> %s: %s", at.card.title, at.config)
-        count = len(self.roster.nodes), self.roster.fewest
-        log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", *count)
+        nodes, fewest = len(self.roster.nodes), self.roster.fewest
+        log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", nodes, fewest)
         public = spec.num_public, spec.num_classes, spec.fingerprint[:16]
         log(INFO, "\t└──> public set: %d rows, %d classes, fingerprint %s", *public)
 
 
-def strategy_of(found: type[Any]) -> type[ExchangeStrategy]:
-    """Return the strategy that a card names: itself, or the loop of the exchange that it names."""
-    if issubclass(found, ExchangeStrategy):
-        return found
-    return type(found.__name__, (ExchangeStrategy,), {"exchange_type": found})
-
-
-def new_record(card: Card) -> RunRecord:
-    """Return an empty record of a run of this algorithm."""
-    return RunRecord(run_id="", algorithm=card.name, sends=card.sends, returns=card.returns, one_shot=card.one_shot)
-
-
-def _say_what_was_asked(record: RunRecord, exchange: Exchange[Any]) -> None:
+def _say_what_is_asked(record: RunRecord, exchange: Exchange[Any]) -> None:
     """Write down what the record's figures are shares of, where nobody has."""
     if not record.num_public:
         public = exchange.public

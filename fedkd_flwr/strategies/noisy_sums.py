@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import PayloadError, explain
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage, checked_test
 from fedkd_flwr.strategies.loop import ExchangeStrategy
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Reply, Room
 
@@ -109,14 +109,14 @@ class NoisySumsExchange(Exchange[PartySums]):
         if not -_MOST <= sums.min() <= sums.max() <= _MOST:
             seen = f"{sums.min()} to {sums.max()}"
             raise PayloadError(explain("sums", f"be counts up to {_MOST}", seen), reason="not-a-number")
-        return PartySums(party=reply.party, sums=sums, notes=notes_of(reply))
+        return PartySums(party=reply.party, sums=sums)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartySums], this: RoundRecord) -> ArrayRecord:
         """Add the counts up, make the model of them, and label the public rows."""
         released = [answer.sums for answer in answers]
         model = self._learnt(released)
         labels = model.predict(self.public.X)
-        this.labelled_share, this.consensus_accuracy = 1.0, self.public.share_right(labels)
+        this.labelled_share, this.consensus_accuracy = 1.0, share_right(labels, self.public.truth)
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = model.metrics(*self.test)
         return ArrayRecord({"labels": Array(labels)})

@@ -45,6 +45,7 @@ from fedkd_flwr.algorithms.privatekt import (
 )
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
@@ -52,7 +53,6 @@ from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
-from fedkd_flwr.strategies.reception import notes_of
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply, numbered
 
@@ -136,7 +136,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
         labels = decode_labels(reply.arrays["labels"], public=spec, server_round=server_round, num_arrays=1)
         if (labels == ABSTAIN).any():
             raise PayloadError(explain("labels", "be given to every row", ABSTAIN), reason="class-out-of-range")
-        return PartyLabels(party=reply.party, labels=labels, notes=notes_of(reply))
+        return PartyLabels(party=reply.party, labels=labels)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> ArrayRecord:
         """Learn from the round's labels; keep the state; return the model."""
@@ -148,7 +148,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             rng=self.rng("ties", server_round),
         )
         self.buffer.push(Knowledge(rows=self.rows, targets=targets))
-        this.consensus_accuracy = self.public.share_right(labels, self.rows)
+        this.consensus_accuracy = share_right(labels, self.public.truth[self.rows])
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
         if self.test is not None and len(self.test[1]):

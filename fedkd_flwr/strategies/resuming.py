@@ -10,7 +10,7 @@ A folder ``checkpoint`` holds three files, each replaced in one step:
 
 A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
 the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
-the same answer again (`fedkd_flwr.clients.kept`), and says so. Then the round counts once for it; for everybody else
+the same answer again (`fedkd_flwr.clients.visit`), and says so. Then the round counts once for it; for everybody else
 it counts as often as it was asked.
 
 What each strategy keeps is its own: its ``state`` and ``restore``.
@@ -29,13 +29,15 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
+from fedkd_flwr.files import canonical, packed, unpacked, write_atomic
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.wire.records import Reply, Scalar
+from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage, Participations
+from fedkd_flwr.stores.files import state_lost
+from fedkd_flwr.strategies.roster import Roster
+from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["Checkpoints", "check_goes_on", "finish"]
+__all__ = ["Checkpoints", "check_goes_on", "finish", "load_checkpoint", "save_checkpoint"]
 
 _VERSION = 2
 _FREE_KEYS = frozenset(
@@ -254,19 +256,16 @@ class Checkpoints:
             told |= {"continues": ",".join(self.lineage.earlier), "run-proof": self.lineage.proof}
         return told
 
-    def heard(self, exchange: Kept, reply: Reply, server_round: int) -> None:
-        """Count a round that is asked once more once for a party that went on from the run before.
+    def heard(self, roster: Roster, party: str, went_on_from: object, server_round: int) -> None:
+        """Count a round that is asked once more once for a party that says which run before it went on from.
 
         Its ledger and its state give the same answer to the same round of a run: it has said nothing twice. A party
         that several nodes spoke for is counted for each time: another of them may have answered before.
         """
-        if self.lineage is None or server_round != self._first:
+        if self.lineage is None or server_round != self._first or party in roster.earlier.several:
             return
-        roster = exchange.roster
-        if reply.party in roster.earlier.several:
-            return
-        if reply.metrics.get("went-on-from") in self.lineage.earlier:
-            roster.earlier = roster.earlier.with_count(reply.party, self._settled.before(reply.party))
+        if went_on_from in self.lineage.earlier:
+            roster.earlier = roster.earlier.with_count(party, self._settled.before(party))
 
 
 def _settings(exchange: Kept) -> dict[str, Any]:
@@ -305,3 +304,31 @@ def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done:
 def finish(folder: Path) -> None:
     """Write down that a run has its result."""
     replace(Lineage.load(folder), finished=True).save(folder)
+
+
+def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
+    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
+
+    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
+    not finite.
+    """
+    canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
+    return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
+
+
+def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and values that `save_checkpoint` wrote.
+
+    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
+    """
+    path = Path(folder) / CHECKPOINT
+    if not path.is_file():
+        way_out = (
+            "Name a run that has one (`fedkd runs list` says which have); a run that was ended before its first round "
+            "has none, and can be started afresh: nothing had left its parties."
+        )
+        raise DataError(explain(f"checkpoint {path}", "be there", "no such file", way_out), code=Code.MISSING_FILE)
+    try:
+        return unpacked(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error

@@ -1,23 +1,27 @@
-"""Who takes part in a run: which nodes are there, what they are called, who was asked how often."""
+"""Who takes part in a run: which nodes are there, who may speak for which party, who was asked how often."""
 
 from __future__ import annotations
 
+import hmac
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from logging import INFO
+from logging import INFO, WARN
 from typing import Any
 
 import numpy as np
 from flwr.common import log
 from flwr.serverapp import Grid
 
+from fedkd_flwr.errors import Code, PayloadError
 from fedkd_flwr.record.run_record import NOT_READY, Rejection
-from fedkd_flwr.stores.participations import Participations
-from fedkd_flwr.strategies.reception import Reception, registered_names
-from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, wait_for_nodes
+from fedkd_flwr.stores.checkpoints import Participations
+from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, registered_names, wait_for_nodes
+from fedkd_flwr.wire.records import Reply
 
-__all__ = ["Roster"]
+__all__ = ["Reception", "Roster"]
+
+_PROOF = 64  # hexadecimal digits
 
 
 class Roster:
@@ -150,3 +154,128 @@ class Roster:
         self.reception.proofs.update(plain["proofs"])
         self.reception.earlier = {int(node): party for node, party in plain["nodes"]}
         self.names = {**self.reception.earlier, **self.names}
+
+
+class Reception:
+    """Who may speak for which party, and when each last gave a valid answer.
+
+    A name that was registered with a node's key (``flwr supernode register KEY --name NAME``) belongs to that node from
+    the start. Any other name is bound to its node by the first valid reply. A second node with the same name, or a
+    changed name, is turned away: one silo speaking twice would break the vote, and every privacy claim. A silo that was
+    started again without a registered key is a new node to Flower; it shows what its node secret gives in this run, as
+    it did before.
+    """
+
+    def __init__(self) -> None:
+        self.party_of: dict[int, str] = {}  # node -> party
+        self.last_round: dict[str, int] = {}
+        self.registered: dict[int, str] = {}  # node -> the name its key was registered under
+        self.proofs: dict[str, str] = {}  # party -> what its node secret gives in this run
+        self.earlier: dict[int, str] = {}  # node -> party, in the run that this one continues
+        self.replaced: set[int] = set()  # nodes whose party has come back as another node
+        self._node_of: dict[str, int] = {}
+        self._said: dict[int, set[str]] = {}  # node -> the names that its replies carried: see `names_of`
+
+    def named(self, reply: Reply) -> str:
+        """Return the party that a reply which is turned away is written down under, "" for none.
+
+        It is what the node is known as, and only then the name that the reply carries. A refusal under a name that
+        another node has answered for is nobody's: else a node could write down refusals for others.
+        """
+        known = self.registered.get(reply.node_id) or self.party_of.get(reply.node_id, "")
+        others = self._node_of.get(reply.party, reply.node_id) != reply.node_id
+        return known or ("" if others and _is_refusal(reply) else reply.party)
+
+    def turned_away(self, reply: Reply) -> str:
+        """Return why a reply is no answer, or "": the node may not carry this name, or the reply came with a code."""
+        if not reply.party:
+            return reply.code
+        if self.registered.get(reply.node_id, reply.party) != reply.party:
+            return "not-its-name"
+        if reply.party in self.registered.values() and reply.node_id not in self.registered:
+            return "not-its-name"
+        if self.party_of.get(reply.node_id, reply.party) != reply.party:
+            return "node-changed-name"
+        return reply.code
+
+    def wrong_sender(self, reply: Reply, server_round: int | None = None) -> str:
+        """Return why this node may not answer for this party, or ""; ``server_round``: and in this round."""
+        node = reply.node_id
+        bound = self._node_of.get(reply.party)
+        if bound == node:
+            return ""
+        if bound is None and (
+            reply.party not in self.proofs  # it has shown nothing in the run that this one continues
+            or reply.party in (self.registered.get(node), self.earlier.get(node))
+            or self._same_party(reply)
+        ):
+            return ""
+        answered = server_round is not None and self.last_round.get(reply.party) == server_round
+        if bound is None or answered or not self._same_party(reply):
+            log(
+                WARN,
+                "%s: another node has spoken for it before, and this one does not show the same node secret. If "
+                "it is the same silo started again, it must keep its state-dir, or have a registered node key.",
+                reply.party,
+            )
+            return "duplicate-name"
+        log(INFO, "%s is back, as another node: it showed the node secret of its state-dir", reply.party)
+        self.party_of.pop(bound, None)
+        self.replaced.add(bound)
+        return ""
+
+    def _same_party(self, reply: Reply) -> bool:
+        """Tell whether a reply shows what the party of its name showed when it answered first."""
+        known, shown = self.proofs.get(reply.party, ""), reply.metrics.get("node-proof")
+        return bool(known) and isinstance(shown, str) and hmac.compare_digest(known.encode(), shown.encode())
+
+    def admit(self, reply: Reply, server_round: int) -> None:
+        """Raise `PayloadError` where this node may not answer for this party in a round, or sent a code and no answer.
+
+        What is said is not looked at here: the ``reply`` comes without its arrays (`fedkd_flwr.strategies.exchange`).
+        """
+        if reply.party and not (reply.node_id in self.registered and _is_refusal(reply)):
+            self._said.setdefault(reply.node_id, set()).add(reply.party)
+        if code := self.turned_away(reply) or self.wrong_sender(reply, server_round):
+            raise PayloadError(f"no valid answer: {code}", reason=code)
+
+    def bind(self, reply: Reply, server_round: int) -> None:
+        """Remember who gave a valid answer."""
+        self._node_of[reply.party], self.party_of[reply.node_id] = reply.node_id, reply.party
+        self.last_round[reply.party] = server_round
+        if isinstance(shown := reply.metrics.get("node-proof"), str) and len(shown) == _PROOF:
+            self.proofs.setdefault(reply.party, shown)
+
+    def names_of(self, node: int) -> Iterable[str]:
+        """Return every party whose answers a node may have sent, also such as were turned away: they have been sent.
+
+        That is the name its key was registered under, and every name that its replies carried. A refusal says nothing
+        of a party, so one by a registered node under another name counts for nobody else.
+        """
+        return sorted(self._said.get(node, set()) | {self.registered.get(node, "")} - {""})
+
+    def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
+        """Return a rejection for each node that was asked and did not answer."""
+        return [self.missing(node, code="no-reply") for node in asked if node not in heard]
+
+    def missing(self, node: int, *, code: str) -> Rejection:
+        """Return a rejection for a node that said nothing."""
+        return Rejection(party=self.registered.get(node) or self.party_of.get(node, ""), node_id=str(node), code=code)
+
+    def unbound(self, reply: Reply, *, known: bool = False) -> str:
+        """Return why a node's report at the end is not taken, or "".
+
+        Nodes may report that answered a round for the party, or show its node secret. A node that was ``known`` by that
+        name before, by its own word, may where nobody else has answered for the party.
+        """
+        if code := self.turned_away(reply) or self.wrong_sender(reply):
+            return code
+        if self._node_of.get(reply.party) == reply.node_id or self._same_party(reply):
+            return ""
+        if reply.party in self.proofs:
+            return "duplicate-name"
+        return "" if known else "no-round-counted"
+
+
+def _is_refusal(reply: Reply) -> bool:
+    return reply.code in set(Code)

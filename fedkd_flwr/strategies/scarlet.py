@@ -32,9 +32,8 @@ from fedkd_flwr.algorithms.score_exchange import ScoreFacts
 from fedkd_flwr.strategies.exchange import Stage
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import encode_labels
-from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
+from fedkd_flwr.wire.score_codec import encode_rows
 
 __all__ = ["SCARLET", "SCARLETExchange"]
 

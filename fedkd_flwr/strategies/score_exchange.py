@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.score_exchange import Mechanism, ScoreExchangeConfig, ScoreFacts, aggregate
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage
-from fedkd_flwr.strategies.reception import PartyAnswer, notes_of
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
-from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
+from fedkd_flwr.wire.score_codec import decode_scores, encode_rows, encode_scores
 
 __all__ = ["PartyScores", "ScoreExchange"]
 
@@ -119,7 +118,7 @@ class ScoreExchange(Exchange[PartyScores]):
             scores = decode_scores(reply.arrays[name], public=spec, server_round=server_round, kind=name)
             if (largest := float(np.abs(scores).max())) > _LARGEST:
                 raise PayloadError(explain(name, f"be within +-{_LARGEST:g}", largest), reason="not-a-number")
-        return PartyScores(party=reply.party, scores=scores, notes=notes_of(reply))
+        return PartyScores(party=reply.party, scores=scores)
 
     def combine_answers(self, server_round: int, answers: Sequence[PartyScores], this: RoundRecord) -> ArrayRecord:
         """Average the scores, describe them in the record, and keep them for the next round."""
@@ -127,7 +126,7 @@ class ScoreExchange(Exchange[PartyScores]):
         self.average_rows = self.rows(server_round)
         this.labelled_share = self.batch / self.spec.num_public
         this.agreement, this.kept_share = facts.agreement, facts.kept_share
-        this.consensus_accuracy = self.public.share_right(self.average.argmax(axis=1), self.average_rows)
+        this.consensus_accuracy = share_right(self.average.argmax(axis=1), self.public.truth[self.average_rows])
         averages = Array(self.average.astype(np.float32))
         return ArrayRecord({self.config.kind: averages, "rows": Array(self.average_rows)})
 

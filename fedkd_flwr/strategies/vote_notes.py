@@ -1,73 +1,19 @@
-"""What the operator must know of a vote: who cast less than a full vote, and which classes the vote lost.
-
-A note says what happened in this vote. Advice follows only where the algorithm offers it and it can help.
-"""
+"""What the operator must know of a vote: whom the others or known rows do not confirm, and what may help."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import get_args
 
-import numpy as np
-
 from fedkd_flwr.algorithms.exchange import VotersConfig
-from fedkd_flwr.labels import ABSTAIN, Labels, is_informative
 from fedkd_flwr.labels.known import KNOWN_ROWS, OWN_FOREST, JudgedConsensus, KnownVote
-from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED, NEARLY_ALL, nearly_alike
+from fedkd_flwr.labels.trust import DOUBTED, MOST_DOUBTED
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord
 
-__all__ = [
-    "advice",
-    "compared_rules",
-    "disagreeing_parties",
-    "idle_parties",
-    "lost_classes",
-    "nearly_uninformative_parties",
-    "swapping_parties",
-    "uninformative_parties",
-]
+__all__ = ["advice", "compared_rules", "disagreeing_parties", "idle_parties", "swapping_parties"]
 
 _WORDS = {KNOWN_ROWS: "the vote judged by them", OWN_FOREST: "a forest taught by them alone"}
-_NAMED = 5  # lost classes; further ones are counted
-
-
-def uninformative_parties(
-    labels: Mapping[str, Labels], *, config: VotersConfig, classes: Sequence[str], weighed: bool = False
-) -> Iterator[Note]:
-    """Yield a note on the parties that give every public row one class; none where their votes count like all others.
-
-    ``labels`` are each party's arrays of shape (num_arrays, num_public), int16; ``config`` says what such votes count.
-    ``weighed``: trust weighed this vote, and then all such parties together have a bound.
-
-    >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
-    >>> print(*uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"]))
-    one-class-votes: parties {'b': 'yes'}, of 2, weight 0.5, bounded False
-    """
-    blind = {name: int(arrays.max()) for name, arrays in labels.items() if not is_informative(arrays)}
-    if config.voters_rule == "count" or not blind:
-        return
-    parties = {name: None if c == ABSTAIN else classes[c] for name, c in blind.items()}
-    if len(blind) == len(labels) and config.privacy != "server":
-        yield Note(NoteCode.ALL_ONE_CLASS, {"parties": parties})
-        return
-    out = config.voters_rule == "leave-out"
-    cast = {"weight": 0.0 if out else 0.5, "bounded": weighed and not out}
-    yield Note(NoteCode.ONE_CLASS_VOTES, {"parties": parties, "of": len(labels), **cast})
-
-
-def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> Note:
-    """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
-
-    ``labels`` as in `uninformative_parties`.
-
-    >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
-    >>> print(nearly_uninformative_parties(labels, classes=["no", "yes"]))
-    nearly-one-class: parties {'b': 'yes'}, of 2, share 0.94
-    """
-    cast = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
-    parties = {name: classes[int(np.bincount(one).argmax())] if one.size else None for name, one in cast.items()}
-    return Note(NoteCode.NEARLY_ONE_CLASS, {"parties": parties, "of": len(labels), "share": NEARLY_ALL})
 
 
 def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collection[str] = ()) -> dict[str, Note]:
@@ -132,49 +78,19 @@ def _shares(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{_WORDS.get(rule, rule)} {100 * share:.1f} %" for rule, share in shares.items())
 
 
-def idle_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> Iterator[Note]:
+def idle_parties(names: Sequence[str], best: JudgedConsensus, *, num_known: int) -> Iterator[Note]:
     """Yield a note on the parties of whose labels known rows do not show that they tell anything, if there are any.
 
-    ``names``, ``found``, ``num_known``: as in `swapping_parties`.
+    Another note where a forest of the known rows alone was best. ``names`` and ``num_known`` as in `swapping_parties`.
 
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
-    >>> print(*idle_parties(["a", "b"], found, num_known=200))
+    >>> print(*idle_parties(["a", "b"], JudgedConsensus(np.zeros(4), "majority", {}, None, 0.6, found), num_known=200))
     no-gain: known 200, parties ['b'], of 2
     """
-    if idle := [name for name, gain in zip(names, found.gains, strict=True) if gain <= 0]:
+    if idle := [name for name, gain in zip(names, best.vote.gains, strict=True) if gain <= 0]:
         yield Note(NoteCode.NO_GAIN, {"known": num_known, "parties": idle, "of": len(names)})
-
-
-def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[Note]:
-    """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
-
-    ``labels`` are as in `uninformative_parties`, as they were sent; ``vote`` of shape (num_public,), int16, is what the
-    vote made of them, with ``ABSTAIN`` where a row stays unlabelled.
-
-    >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
-    >>> print(*lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
-    class-of-one-party: class sepsis, rows 1, party a, kept None
-    """
-    unknown, notes = [], []
-    for c, name in enumerate(classes):
-        gave = {party: rows for party, arrays in labels.items() if (rows := (arrays == c).any(axis=0)).any()}
-        won = vote == c
-        if not gave and not won.any():
-            unknown.append(name)
-            continue
-        rows = np.any(list(gave.values()), axis=0) if gave else won
-        count, kept = int(rows.sum()), int((rows & won).sum())
-        said = {"class": name, "rows": count}
-        if len(gave) == 1 and kept < count / 2:
-            whose = {"party": next(iter(gave)), "kept": kept if won.any() else None}
-            notes.append(Note(NoteCode.CLASS_OF_ONE_PARTY, {**said, **whose}))
-        elif not won.any():
-            notes.append(Note(NoteCode.LOST_CLASS, {**said, "parties": len(gave), "of": len(labels)}))
-    if unknown:
-        yield Note(NoteCode.UNKNOWN_CLASSES, {"classes": unknown})
-    yield from notes[:_NAMED]
-    if len(notes) > _NAMED:
-        yield Note(NoteCode.MORE_LOST_CLASSES, {"count": len(notes) - _NAMED})
+    if best.rule == OWN_FOREST:
+        yield Note(NoteCode.OWN_FOREST, {"known": num_known, "by_class": best.class_shares is not None})
 
 
 def advice(config: VotersConfig, num_classes: int) -> Iterator[Note]:

@@ -7,6 +7,7 @@ algorithm cannot afford either.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from logging import INFO, WARN
 from typing import Any
@@ -18,10 +19,18 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import SETTLED, Code, TooFewPartiesError, explain
-from fedkd_flwr.strategies.reception import believed_names
 from fedkd_flwr.wire.records import Scalar, open_reply
 
-__all__ = ["Readiness", "WatchedGrid", "question", "read_answer", "start_processes", "wait_for_nodes"]
+__all__ = [
+    "Readiness",
+    "WatchedGrid",
+    "believed_names",
+    "question",
+    "read_answer",
+    "registered_names",
+    "start_processes",
+    "wait_for_nodes",
+]
 
 
 def wait_for_nodes(
@@ -158,6 +167,33 @@ class Readiness:
         elif self.codes.get(node) != code:
             log(WARN, "%s is not ready: %s. `fedkd doctor` there says why.", name or f"node {node}", code)
             self.codes[node] = code
+
+
+def registered_names(nodes: Iterable[Any]) -> dict[int, str]:
+    """Return the names that node keys were registered under, by node id; ``nodes`` as ``Grid.get_nodes`` returns them.
+
+    With registered keys, nobody gets a node's instructions without its key. One thing remains (Flower 1.41 and 1.42):
+    the SuperLink checks the key of whoever delivers a reply, and does not compare it with the sender that the reply
+    names. A registered node that knows another's id, 64 random bits, and the digest of its instruction could
+    answer for it. A name that two keys were registered under binds neither.
+    """
+    names = {int(node.node_id): str(getattr(node, "name", "") or "") for node in nodes}
+    count = Counter(names.values())
+    return {node: name for node, name in names.items() if name and count[name] == 1}
+
+
+def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, str]:
+    """Return which of the names that nodes give themselves before the first round are believed, by node id.
+
+    A registered name is; another one where one node alone gives it. Else whoever is not ready, or answers nothing,
+    could be written down under another party's name.
+
+    >>> believed_names({1: "a", 2: "b", 3: "a"}, [])
+    {2: 'b'}
+    """
+    registered, count = registered_names(nodes), Counter(said.values())
+    taken = set(registered.values())
+    return {n: name for n, name in said.items() if count[name] == 1 and name not in taken} | registered
 
 
 def question(node: int, settings: Mapping[str, Scalar] | None = None, action: str = "") -> Message:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.labels.probabilities import BITS, home_labels
 from fedkd_flwr.labels.scores import dequantise, quantise
 from fedkd_flwr.labels.voting import ABSTAIN
-from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec, reject
 from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios, plausible
 from fedkd_flwr.wire.score_codec import decode_scores, encode_scores
 
@@ -26,7 +25,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def encode(values: Arrays, *, public: PublicSpec, server_round: int, base: Arrays) -> dict[str, NDArray[Any]]:
-    """Return an answer with ``probs``, steps of `BITS`, as `fedkd_flwr.wire.answer_codec.encode_answer` does."""
+    """Return an answer with ``probs``, steps of `BITS`, as `fedkd_flwr.wire.label_codec.encode_answer` does."""
     at: dict[str, Any] = {"public": public, "server_round": server_round}
     probs = dequantise(values["probs"], BITS)
     arrays = {"probs": encode_scores(probs, kind="probs", bits=BITS, base=base.get("probs"), **at)}
@@ -38,13 +37,13 @@ def encode(values: Arrays, *, public: PublicSpec, server_round: int, base: Array
 def decode(
     arrays: Arrays, *, public: PublicSpec, server_round: int, base: Arrays, num_arrays: int | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of such an answer, as `fedkd_flwr.wire.answer_codec.decode_answer` does."""
+    """Return the values of such an answer, as `fedkd_flwr.wire.label_codec.decode_answer` does."""
     at: dict[str, Any] = {"public": public, "server_round": server_round}
     steps = quantise(decode_scores(arrays["probs"], kind="probs", base=base.get("probs"), **at), BITS)
     counts = np.asarray(arrays.get("class-counts"))
     if counts.shape != (public.num_classes,) or counts.dtype.kind not in "iu" or not plausible(counts):
         rule = f"be {public.num_classes} whole numbers within 0..{MAX_COUNT}, one of them above 0"
-        raise envelope.reject("bad-payload", "class counts", rule, f"{counts.dtype} of shape {counts.shape}")
+        raise reject("bad-payload", "class counts", rule, f"{counts.dtype} of shape {counts.shape}")
     counts = counts.astype(np.int64)
     labels = np.repeat(home_labels(steps, counts)[None], num_arrays or 1, axis=0)
     values: dict[str, NDArray[Any]] = {"labels": labels, "probs": steps, "class-counts": counts}

@@ -17,9 +17,22 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
-from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import bits_per_label, decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import (
+    DEFLATED,
+    PublicSpec,
+    bits_per_label,
+    decode_labels,
+    deflate,
+    digest,
+    encode_labels,
+    pack_codes,
+    packed_size,
+    reject,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal_answer,
+)
 
 __all__ = ["MAX_COUNT", "RatioAnswer", "decode", "decode_ratios", "encode", "encode_ratios", "plausible"]
 
@@ -44,7 +57,7 @@ class RatioAnswer(NamedTuple):
 def encode(
     values: Mapping[str, NDArray[Any]], *, public: PublicSpec, server_round: int, base: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Return an answer with ``ratios`` as `fedkd_flwr.wire.answer_codec.encode_answer` does.
+    """Return an answer with ``ratios`` as `fedkd_flwr.wire.label_codec.encode_answer` does.
 
     The first label array travels with them. Class counts come with the first answer alone: the receiver keeps those of
     an answer that it holds.
@@ -68,13 +81,13 @@ def decode(
     base: Mapping[str, NDArray[Any]],
     num_arrays: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of such an answer, as `fedkd_flwr.wire.answer_codec.decode_answer` does."""
+    """Return the values of such an answer, as `fedkd_flwr.wire.label_codec.decode_answer` does."""
     known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
     said = decode_ratios(arrays["ratios"], public=public, server_round=server_round, base=known)
     labels, further = said.labels[None], (num_arrays or 1) - 1
     if further:
         if "labels" not in arrays:
-            raise envelope.reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
+            raise reject("bad-payload", "reply", f"hold {num_arrays} label arrays", 1)
         like = np.repeat(labels, further, axis=0)
         at: dict[str, Any] = {"public": public, "server_round": server_round}
         labels = np.concatenate((labels, decode_labels(arrays["labels"], num_arrays=further, base=like, **at)))
@@ -121,11 +134,9 @@ def encode_ratios(
             raise DataError(explain("base", f"have shape {shape}", f"shape {base[0].shape}"))
         front, flags = _named(base) + front, flags | _DELTA
     body = _packed(codes, labels, base, bits)
-    content, deflated = envelope.deflate(body, 9)
+    content, deflated = deflate(body, 9)
     content, flags = front + content, flags | deflated
-    return envelope.seal_answer(
-        _MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=bits
-    )
+    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=bits)
 
 
 def decode_ratios(
@@ -138,39 +149,35 @@ def decode_ratios(
     ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
     """
     rows, classes = public.num_public, public.num_classes
-    bits, (flags, _, size, content) = envelope.unseal_answer(
-        payload, _MAGIC, known_flags=envelope.DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
+    bits, (flags, _, size, content) = unseal_answer(
+        payload, _MAGIC, known_flags=DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
     )
     if bits != ratio_bits(classes):
-        raise envelope.reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
+        raise reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
     known = None
     if flags & _DELTA:
         named, content, known = content[:16], content[16:], base
         if known is None or _named(known) != named:
-            raise envelope.reject("stale-base", "payload base", "be an answer that the receiver holds", named.hex())
+            raise reject("stale-base", "payload base", "be an answer that the receiver holds", named.hex())
     counts = None
     if flags & _COUNTS:
         front, content = content[: 4 * classes], content[4 * classes :]
         if len(front) < 4 * classes:
-            raise envelope.reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
+            raise reject("wrong-length", "class counts", f"take {4 * classes} bytes", len(front))
         counts = np.frombuffer(front, dtype="<u4").astype(np.int64)
         if not plausible(counts):
-            raise envelope.reject(
-                "bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others"
-            )
+            raise reject("bad-payload", "class counts", f"lie within 0..{MAX_COUNT}, one of them above 0", "others")
     width = bits_per_label(classes, abstains=True)
-    said = envelope.packed_size(rows, width)
-    if size != said + envelope.packed_size(rows * classes, bits):
-        raise envelope.reject(
-            "wrong-length", "payload body", f"have {said + envelope.packed_size(rows * classes, bits)} bytes", size
-        )
-    body = envelope.unpack(content, flags=flags, size=size)
-    numbers = envelope.unpack_codes(body[:said], rows, width)
-    codes = envelope.unpack_codes(body[said:], rows * classes, bits).reshape(classes, rows).T.astype(np.uint8)
+    said = packed_size(rows, width)
+    if size != said + packed_size(rows * classes, bits):
+        raise reject("wrong-length", "payload body", f"have {said + packed_size(rows * classes, bits)} bytes", size)
+    body = unpack(content, flags=flags, size=size)
+    numbers = unpack_codes(body[:said], rows, width)
+    codes = unpack_codes(body[said:], rows * classes, bits).reshape(classes, rows).T.astype(np.uint8)
     if known is not None:
         codes, numbers = codes ^ known[0], numbers ^ _numbers(known[1], classes)
     if numbers.max(initial=0) > classes:
-        raise envelope.reject("class-out-of-range", "label code", f"be at most {classes}", int(numbers.max()))
+        raise reject("class-out-of-range", "label code", f"be at most {classes}", int(numbers.max()))
     labels = np.where(numbers == classes, ABSTAIN, numbers.astype(np.int16)).astype(np.int16)
     return RatioAnswer(codes, labels, counts)
 
@@ -180,9 +187,7 @@ def _packed(codes: NDArray[np.uint8], labels: Labels, base: Base | None, bits: i
     numbers = _numbers(labels, classes)
     if base is not None:
         codes, numbers = codes ^ base[0], numbers ^ _numbers(base[1], classes)
-    return envelope.pack_codes(numbers, bits_per_label(classes, abstains=True)) + envelope.pack_codes(
-        codes.T.reshape(-1), bits
-    )
+    return pack_codes(numbers, bits_per_label(classes, abstains=True)) + pack_codes(codes.T.reshape(-1), bits)
 
 
 def _numbers(labels: Labels, num_classes: int) -> NDArray[np.uint16]:
@@ -191,7 +196,7 @@ def _numbers(labels: Labels, num_classes: int) -> NDArray[np.uint16]:
 
 
 def _named(base: Base) -> bytes:
-    return envelope.digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
+    return digest(np.concatenate((base[0].reshape(-1).astype(np.int16), base[1])))
 
 
 def plausible(counts: NDArray[np.integer[Any]]) -> bool:

@@ -14,6 +14,7 @@ changes (flag 2) names its base by 16 bytes before the body, and holds the diffe
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Literal
 
 import numpy as np
@@ -22,14 +23,27 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.labels.scores import dequantise, quantise
-from fedkd_flwr.wire import envelope
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import (
+    DEFLATED,
+    PublicSpec,
+    deflate,
+    digest,
+    pack_codes,
+    packed_size,
+    reject,
+    seal,
+    seal_answer,
+    unpack,
+    unpack_codes,
+    unseal,
+    unseal_answer,
+)
 
-__all__ = ["KINDS", "SoftKind", "check_scores", "decode_scores", "encode_scores"]
+__all__ = ["KINDS", "SoftKind", "check_scores", "decode_rows", "decode_scores", "encode_rows", "encode_scores"]
 
 SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
-_MAGIC = b"FS"
+_MAGIC, _ROWS_MAGIC = b"FS", b"FR"
 _DELTA = 2
 _TYPES = {16: "<f2", 32: "<f4"}
 _SLACK = {16: 2.0**-10, 32: 2.0**-20}  # upper bound of the rounding error of one probability
@@ -84,14 +98,12 @@ def encode_scores(
     else:
         steps = quantise(values, bits)
         if base is not None:
-            steps, named, changes = (steps - base) & (2**bits - 1), envelope.digest(base), _DELTA
-        body = envelope.pack_codes(steps.T[:-1].reshape(-1), bits)
-    deflated, flags = envelope.deflate(body, 6 if bits in _TYPES else 9)
+            steps, named, changes = (steps - base) & (2**bits - 1), digest(base), _DELTA
+        body = pack_codes(steps.T[:-1].reshape(-1), bits)
+    deflated, flags = deflate(body, 6 if bits in _TYPES else 9)
     content, flags = named + deflated, flags | changes
     own = KINDS.index(kind) << 8 | bits
-    return envelope.seal_answer(
-        _MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own
-    )
+    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
 
 
 def decode_scores(
@@ -109,27 +121,27 @@ def decode_scores(
     ``unknown-version``, ``wrong-public-set``, ``wrong-length``, ``wrong-classes``, ``wrong-round``, ``not-a-number``,
     ``stale-base``.
     """
-    own, (flags, rows, announced, content) = envelope.unseal_answer(
-        payload, _MAGIC, known_flags=envelope.DEFLATED | _DELTA, public=public, server_round=server_round
+    own, (flags, rows, announced, content) = unseal_answer(
+        payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
     )
     number, bits = divmod(own, 256)
     if number != KINDS.index(kind):
-        raise envelope.reject("bad-payload", "payload", f"hold {kind}", number)
+        raise reject("bad-payload", "payload", f"hold {kind}", number)
     if bits not in _TYPES and not (kind == "probs" and 1 <= bits <= 8):
-        raise envelope.reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
+        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
     if flags & _DELTA:
         named, content = content[:16], content[16:]
-        if bits in _TYPES or base is None or envelope.digest(base) != named:
-            raise envelope.reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
+        if bits in _TYPES or base is None or digest(base) != named:
+            raise reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
     columns = public.num_classes - (bits not in _TYPES)
-    expected = envelope.packed_size(rows * columns, bits)
+    expected = packed_size(rows * columns, bits)
     if announced != expected:
-        raise envelope.reject("wrong-length", "payload body", f"have {expected} bytes", announced)
-    body = envelope.unpack(content, flags=flags, size=announced)
+        raise reject("wrong-length", "payload body", f"have {expected} bytes", announced)
+    body = unpack(content, flags=flags, size=announced)
     if bits in _TYPES:
         values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
     else:
-        steps = envelope.unpack_codes(body, rows * columns, bits).reshape(columns, rows).T.astype(np.int64)
+        steps = unpack_codes(body, rows * columns, bits).reshape(columns, rows).T.astype(np.int64)
         if flags & _DELTA and base is not None:
             steps = (steps + base[:, :-1]) & (2**bits - 1)
         values = dequantise(np.column_stack((steps, 2**bits - 1 - steps.sum(axis=1))), bits)
@@ -142,3 +154,38 @@ def decode_scores(
         values = np.maximum(values, 0)
         values = values / values.sum(axis=1, keepdims=True)
     return values
+
+
+def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[np.uint8]:
+    """Return row numbers as bytes for the wire: (num_bytes,) uint8.
+
+    ``rows`` are at least one, ascending and different, below ``num_public``, or `DataError` is raised.
+
+    >>> decode_rows(encode_rows(np.array([1, 4]), num_public=6), num_public=6).tolist()
+    [1, 4]
+    """
+    rows = np.asarray(rows)
+    ascending = rows.ndim == 1 and rows.dtype.kind in "iu" and bool((np.diff(rows.astype(np.int64)) > 0).all())
+    if not (ascending and len(rows) and rows[0] >= 0 and rows[-1] < num_public):
+        raise DataError(explain("rows", f"be different numbers below {num_public}, ascending", f"{rows[:5]} ..."))
+    meant = np.zeros(num_public, dtype=np.uint8)
+    meant[rows] = 1
+    bitmap = np.packbits(meant).tobytes()
+    return seal(_ROWS_MAGIC, zlib.compress(bitmap, 9), flags=DEFLATED, size=len(bitmap), rows=num_public)
+
+
+def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
+    """Return the row numbers of a payload: (num_rows,) int64, ascending.
+
+    Raises `PayloadError` with ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
+    """
+    flags, total, announced, content = unseal(payload, _ROWS_MAGIC, known_flags=DEFLATED)
+    if total != num_public:
+        raise reject("wrong-length", "rows", f"be of {num_public} public rows", total)
+    if announced != (num_public + 7) // 8:
+        raise reject("wrong-length", "rows", f"come as {(num_public + 7) // 8} bytes", announced)
+    bitmap = unpack(content, flags=flags, size=announced)
+    rows = np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int64)
+    if not (len(rows) and rows[-1] < num_public):
+        raise reject("wrong-length", "rows", f"be at least one below {num_public}", rows[-1:].tolist())
+    return rows

@@ -82,7 +82,7 @@ def test_grades_are_answered_by_the_middle_grade_and_measured_by_their_distance(
     answers = found.predict(rows[:100])
     assert set(answers) <= {3, 4, 5, 6}
     assert found.record.server["common"].mae == pytest.approx(mean_absolute_error(rows[:100].grade, answers))
-    assert found.record.consensus_rule == "median"
+    assert found.record.consensus_rule == "density-ratio"
     assert found.model().score(rows[:100], rows[:100].grade) == (answers == rows[:100].grade).mean()
 
 

@@ -16,8 +16,8 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.processes.alive import ProcessRecord, _started, this_process
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
-from fedkd_flwr.stores.checkpoints import save_checkpoint
 from fedkd_flwr.stores.party_state import StoredReply
+from fedkd_flwr.strategies.resuming import save_checkpoint
 
 CALLABLES = (
     *("os:system", "subprocess:run", "builtins:exec", "runpy:run_path", "importlib:import_module", "shutil:rmtree"),

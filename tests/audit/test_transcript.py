@@ -11,13 +11,11 @@ from fedkd_flwr.baselines.trees import NAMES
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.labels.scores import dequantise
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 from fedkd_flwr.wire.prob_codec import encode
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
-from fedkd_flwr.wire.row_codec import encode_rows
-from fedkd_flwr.wire.score_codec import encode_scores
+from fedkd_flwr.wire.score_codec import encode_rows, encode_scores
 
 SPEC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
 

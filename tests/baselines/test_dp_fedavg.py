@@ -17,8 +17,8 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.stores.book import Plans
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.plans import Plans
 
 pytest.importorskip("torch")
 

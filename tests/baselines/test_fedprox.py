@@ -19,7 +19,8 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.strategies.reception import Reception
+from fedkd_flwr.strategies.exchange import accepted
+from fedkd_flwr.strategies.roster import Reception
 from fedkd_flwr.wire.records import numbered, open_instruction, open_reply
 
 pytest.importorskip("torch")
@@ -203,7 +204,7 @@ def test_a_hostile_reply_is_turned_away_by_a_code(case, honest):
     strategy, grid = honest
     spoil, code = HOSTILE[case]
     reply = open_reply(spoil(copy.deepcopy(grid.replies[1])), "fit", strategy.exchange.room)
-    turned_away = Reception().accept(reply, strategy.exchange.read, server_round=1)
+    turned_away = accepted(Reception(), reply, strategy.exchange.read, server_round=1)
     assert (turned_away.party, turned_away.code) == ("party-001", code)
 
 

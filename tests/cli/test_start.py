@@ -1,11 +1,14 @@
 """The command as a process of its own: interrupts, locales, homes, warnings, colours, and scripts for shells."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from fedkd_flwr import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,3 +123,13 @@ def test_an_error_is_red_in_a_terminal_and_nowhere_else_nor_with_no_color(tmp_pa
     assert said(True).startswith(b"\x1b[31m\x1b[1merror\x1b[0m: ")
     assert b"\x1b" not in said(False)
     assert b"\x1b" not in said(True, NO_COLOR="1")
+
+
+def test_a_bug_and_signals_have_the_codes_that_a_shell_gives_them():
+    assert cli.BUG == os.EX_SOFTWARE
+    codes = (cli.INTERRUPTED, cli.NOBODY_READS, cli.TERMINATED)
+    assert codes == tuple(128 + one for one in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM))
+
+
+def test_not_ready_is_no_code_that_means_something_else():
+    assert cli.NOT_READY not in (0, 1, 2)

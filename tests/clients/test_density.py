@@ -6,7 +6,7 @@ from federation import model, parties, party, public_set, rows
 from visits import TELL_MORE, asked_more
 
 from fedkd_flwr.models.open_set import OpenSet
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec
 from fedkd_flwr.wire.ratio_codec import decode_ratios
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "density-ratio"})
@@ -21,10 +21,10 @@ def member(**changes):
 
 
 def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkeypatch):
-    from fedkd_flwr.clients import density
+    from fedkd_flwr.clients import rule_answers
 
-    calls, real = [], density.open_set
-    monkeypatch.setattr(density, "open_set", lambda *args, **keywords: calls.append(1) or real(*args, **keywords))
+    calls, real = [], rule_answers.open_set
+    monkeypatch.setattr(rule_answers, "open_set", lambda *args, **keywords: calls.append(1) or real(*args, **keywords))
     kept = parties(1, state=tmp_path, allow=ALLOWED)[0]
     first = answer("fedct", kept)
     second = answer("fedct", kept, **{"server-round": 2, "last-round": 1})
@@ -36,10 +36,10 @@ def test_models_that_are_fitted_anew_score_the_public_rows_once(tmp_path, monkey
 def test_a_net_of_the_own_rows_tells_the_classes_and_a_forest_does_not(name, kind, monkeypatch):
     """What tells own rows from public ones is made to know no class here."""
     pytest.importorskip("torch")
-    from fedkd_flwr.clients import density
+    from fedkd_flwr.clients import rule_answers
 
     monkeypatch.setattr(
-        density, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
+        rule_answers, "open_set", lambda fresh, X, y, U, **_: OpenSet(np.tile([0.5, 0.0, 0.0, 0.5], (len(U), 1)))
     )
     params = {"hidden": [8], "lr": 0.05} if kind == "mlp" else {"n_estimators": 5}
     own = member(model=lambda *, seed: model(seed=seed, name=kind, **params))

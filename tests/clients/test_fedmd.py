@@ -8,7 +8,7 @@ from score_runs import members, net, run
 
 from fedkd_flwr.clients import FedMDClient
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.wire.row_codec import decode_rows
+from fedkd_flwr.wire.score_codec import decode_rows
 
 
 class Watched(FedMDClient):

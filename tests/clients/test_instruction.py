@@ -8,10 +8,14 @@ from federation import party, rows
 from visits import CONFIG, RESPONSE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
+from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
-from fedkd_flwr.clients.instruction import kept_state, withholds
+from fedkd_flwr.clients.instruction import earlier_runs, kept_state, mark_of, node_proof, went_on_from, withholds
 from fedkd_flwr.errors import Code
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.nothing import NO_LEDGER
+from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
 
 
 @pytest.mark.parametrize(
@@ -82,3 +86,240 @@ def test_codes_that_private_rows_may_decide_stay_where_a_claim_may_cover_the_rep
     member = party("a", *rows(9, seed=0), require_privacy=demands)
     assert withholds(member, FedCTClient.card, {**CONFIG, **changes}) is stay
     assert withholds(member, PrivateKTClient.card, CONFIG)  # whatever its settings are
+
+
+WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
+NOISE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
+FIRST = Lineage.new("7")
+AGAIN = FIRST.then("8")
+
+
+def _member(folder, run_id, *, secret=b""):
+    return party(
+        "a",
+        *rows(20, seed=0),
+        state=PartyState(folder, run_id=run_id, party="a"),
+        ledger=LedgerStore(folder, party="a", data_digest="cd" * 32),
+        run_id=run_id,
+        node_secret=(lambda: secret) if secret else None,
+    )
+
+
+def _asked(lineage, config=NOISE, **changes):
+    told = {"run-seal": lineage.seal, "algorithm": "fedct", "privacy": config.privacy}
+    if lineage.earlier:
+        told |= {"continues": ",".join(lineage.earlier), "run-proof": lineage.proof}
+    return {**config.told(), **WIRE, **told, **changes}
+
+
+def _charges(member):
+    return [(entry.run_id, entry.server_round) for entry in member.ledger.load().entries]
+
+
+def test_the_same_round_of_the_same_exchange_has_the_same_noisy_answer_and_one_charge(tmp_path):
+    (first,), _, before = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    (again,), _, said = FedCTClient(member).fit([], _asked(AGAIN))
+    assert np.array_equal(first, again)
+    assert ("went-on-from" in before, said["went-on-from"]) == (False, "7")
+    FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert _charges(member) == [("7", 1), ("7", 2)]
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, simulated):
+    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    assert not runs_gone_on_from(tmp_path / "runs" / "7")
+    member = replace(_member(tmp_path, "8"), simulated=simulated)
+    FedCTClient(member).ready(_asked(AGAIN))
+    assert not runs_gone_on_from(tmp_path / "runs" / "8")  # nothing is kept yet
+    FedCTClient(member).fit([], _asked(AGAIN))
+    assert runs_gone_on_from(tmp_path / "runs" / "8") == ([] if simulated else ["7"])
+    assert runs_gone_on_from(tmp_path / "runs" / "8", "b") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run-proof": "00" * 32},  # somebody who knows the run's id and not its secret
+        {
+            "run-proof": "00" * 32,
+            "run-seal": Lineage(runs=("x",), secret="00" * 32).seal,
+        },  # or brings a secret of its own
+        {"run-proof": ""},
+        {"run-seal": ""},
+        {"noise-strength": 9.0},  # the right server, with other settings
+        {"seed": 5},
+    ],
+)
+def test_whoever_cannot_show_that_it_is_the_same_exchange_finds_nothing_and_pays_anew(tmp_path, changes):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **changes))
+    assert not np.array_equal(first, other)
+    assert "went-on-from" not in said
+    assert _charges(member) == [("7", 1), ("8", 1)]
+    assert member.state.of_run("7").load().server_round == 1  # and it is as it was
+
+
+def test_a_forgotten_state_is_not_made_up_for_by_the_ledger(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    member = _member(tmp_path, "8")
+    member.state.of_run("7").remove()
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert not np.array_equal(first, other)
+    assert "went-on-from" not in said
+    assert _charges(member) == [("7", 1), ("8", 2)]
+
+
+def test_a_party_that_no_run_has_reached_answers_once_whichever_run_of_the_exchange_comes_then(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    for run_id, lineage in (("9", AGAIN.then("9")), ("8", AGAIN), ("7", FIRST)):
+        member = _member(tmp_path, run_id)
+        (again,), _, said = FedCTClient(member).fit([], _asked(lineage))
+        assert np.array_equal(first, again)
+        assert said.get("went-on-from", "") == ("7" if lineage.earlier else "")
+    ((name, server_round),) = _charges(member)
+    assert (name[:2], server_round) == ("7-", 1)
+
+
+def test_other_settings_find_nothing_of_what_is_kept_where_no_run_had_reached_the_party(tmp_path):
+    """Else what was drawn under the first settings would be sent as the answer to others."""
+    (first,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    member = _member(tmp_path, "9")
+    (other,), _, said = FedCTClient(member).fit([], _asked(AGAIN.then("9"), **{"noise-strength": 9.0}))
+    assert not np.array_equal(first, other)
+    assert "went-on-from" not in said
+    (before, _), (after, _) = _charges(member)
+    assert (before[:2], after) == ("7-", "9")
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_is(tmp_path, simulated):
+    """No charge tells that it reached the party; what it kept does."""
+    plain = FedCTConfig()
+    FedCTClient(replace(_member(tmp_path, "7"), simulated=simulated)).fit([], _asked(FIRST, plain))
+    member = replace(_member(tmp_path, "8"), simulated=simulated)
+    asked = _asked(AGAIN, plain.changed(steps_per_round=7), **{"server-round": 2, "last-round": 1})
+    assert "went-on-from" not in FedCTClient(member).fit([], asked)[2]
+    assert member.state.of_run("7").load().server_round == 1
+    assert member.state.of_run("8").load().server_round == 2
+
+
+def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
+    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
+    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
+    assert np.array_equal(first, again)
+    assert said["went-on-from"] == "7"
+
+
+def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
+    """The server removes what lies there; a folder of another name would stay, and look like a run."""
+    member = replace(_member(tmp_path, "8"), simulated=True)
+    assert FedCTClient(member).fit([], _asked(AGAIN))[2]["went-on-from"] == "7"
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["7"]
+
+
+def test_a_ledger_that_lost_the_round_the_server_has_is_still_refused(tmp_path):
+    member = _member(tmp_path, "8")
+    answer = FedCTClient(member).fit([], _asked(AGAIN, **{"server-round": 2, "last-round": 1}))
+    assert answer[2]["code"] == Code.LEDGER_LOST
+
+
+def test_a_node_s_secret_shows_the_same_in_a_run_and_something_else_in_each_run_and_party(tmp_path):
+    shown = {
+        (secret, run): FedCTClient(_member(tmp_path / run, run, secret=secret))
+        .fit([], _asked(Lineage.new(run)))[2]
+        .get("node-proof", "")
+        for secret in (b"", b"x" * 32, b"y" * 32)
+        for run in ("1", "2")
+    }
+    assert shown[b"", "1"] == ""
+    assert len({value for value in shown.values() if value}) == 4
+    again = FedCTClient(_member(tmp_path / "1", "1", secret=b"x" * 32)).fit([], _asked(Lineage.new("1")))[2]
+    assert again["node-proof"] == shown[b"x" * 32, "1"]
+
+
+@pytest.mark.parametrize("name", ["draw 1", "7\n\x1b[2J", "x" * 65, "../7"])
+def test_what_is_no_run_s_id_does_not_become_one_in_the_ledger(tmp_path, name):
+    member = _member(tmp_path, "8")
+    FedCTClient(member).fit([], _asked(AGAIN, continues=name))
+    assert _charges(member) == [("8", 1)]
+
+
+def test_what_is_kept_is_of_one_secret_algorithm_public_set_and_settings():
+    def mark(seal="a", algorithm="fedct", fingerprint="ab", config=NOISE):
+        return mark_of({"run-seal": seal}, config, algorithm=algorithm, fingerprint=fingerprint)
+
+    other = FedCTConfig(label_mechanism="randomized-response", noise_strength=2.0)
+    assert len({mark(), mark("b"), mark(algorithm="fedkt"), mark(fingerprint="cd"), mark(config=other)}) == 5
+    assert mark(seal="") == ""
+
+
+def test_each_setting_that_may_change_an_answer_parts_an_exchange():
+    class Told:
+        def __init__(self, **changes):
+            self.settings = {**NOISE.told(), "solo-epochs": 1, **changes}
+
+        def told(self):
+            return self.settings
+
+    def mark(**changes):
+        return mark_of({"run-seal": "a"}, Told(**changes), algorithm="x", fingerprint="ab")
+
+    apart = {name for name in Told().settings if mark(**{name: "changed"}) != mark()}
+    assert Told().settings.keys() - apart == {"solo-epochs"}
+
+
+def test_what_changes_no_answer_does_not_part_an_exchange():
+    """The delta of a claim's wording, and the epochs of a model trained alone."""
+    for config, free in ((NOISE, {"delta": 1e-7}), (FedProxConfig(), {"solo_epochs": 3})):
+        one, other = (
+            mark_of({"run-seal": "a"}, changed, algorithm="x", fingerprint="ab")
+            for changed in (config, config.changed(**free))
+        )
+        assert one == other
+
+
+def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_id_is_not():
+    runs = [str(number) for number in range(150)]
+    assert earlier_runs({"continues": ",".join(runs)}) == runs[50:]
+    assert earlier_runs({"continues": f"{'a' * 64},{'b' * 65},c d,,_-9"}) == ["a" * 64, "_-9"]
+    assert earlier_runs({"continues": ""}) == earlier_runs({}) == []
+
+
+def test_a_run_whose_id_looks_like_the_name_of_what_no_run_reached_is_known_by_its_id(tmp_path):
+    name = f"7-{'0' * 16}"
+    assert went_on_from(_member(tmp_path, name), ["7", name]) == "7"  # what no instruction of run 7 reached
+    assert went_on_from(_member(tmp_path, name), [name]) == name
+    assert went_on_from(_member(tmp_path, name), ["8"]) == ""
+
+
+def test_two_parties_of_one_state_dir_show_different_proofs(tmp_path):
+    one = _member(tmp_path, "1", secret=b"x" * 32)
+    assert len(node_proof(one)) == 64
+    assert node_proof(one) != node_proof(replace(one, name="b", ledger=NO_LEDGER))
+    assert node_proof(replace(one, name="2a")) != node_proof(replace(one, run_id="12", name="a"))
+
+
+def test_of_several_earlier_runs_the_latest_that_reached_the_party_is_gone_on_from(tmp_path):
+    """Run 8 did not bring what it continues: for the party it was a new one, whose answers are newer."""
+    FedCTClient(_member(tmp_path, "7")).fit([], _asked(FIRST))
+    (second,), _, _ = FedCTClient(_member(tmp_path, "8")).fit([], _asked(FIRST))
+    (again,), _, said = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
+    assert np.array_equal(second, again)
+    assert said["went-on-from"] == "8"
+
+
+def test_a_run_that_has_not_come_yet_cannot_be_answered_in_by_another_one(tmp_path):
+    """Else whoever knows a run's id would choose its noise before it comes, and learn what proves the node in it."""
+    other = Lineage(runs=("9", "8"), secret="00" * 32)
+    loud = FedCTConfig(label_mechanism="randomized-response", noise_strength=50.0)
+    before, _, said = FedCTClient(_member(tmp_path, "8", secret=b"x" * 32)).fit([], _asked(other, loud))
+    member = _member(tmp_path, "9", secret=b"x" * 32)
+    after, _, shown = FedCTClient(member).fit([], _asked(Lineage.new("9")))
+    (entry,) = member.ledger.entries("9", 1)
+    assert "epsilon 1 a label" in entry.mechanism
+    assert not np.array_equal(before[0], after[0])
+    assert said["node-proof"] != shown["node-proof"]
+    assert shown["node-proof"] == node_proof(member)

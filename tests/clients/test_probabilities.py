@@ -10,8 +10,7 @@ from visits import asked_more
 
 from fedkd_flwr.labels.probabilities import Probabilities, home_labels, likelihood_steps
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.wire.answer_codec import decode_answer
-from fedkd_flwr.wire.envelope import PublicSpec, digests
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_answer, digests
 
 ALLOWED = frozenset({"fedct", "fedkt", "pate", "probabilities"})
 SPEC = PublicSpec(num_public=60, num_classes=3, fingerprint=public_set().fingerprint)

@@ -17,7 +17,7 @@ from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies import FedMDConfig
-from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.score_codec import encode_rows
 
 
 def test_a_learner_without_logits_refuses_to_share_them(caplog):

@@ -8,7 +8,7 @@ from visits import WIRE
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.clients import FedMDClient, Party
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.score_codec import encode_rows
 
 
 def test_with_nfdp_rows_that_were_not_drawn_are_not_even_measured_on(tmp_path, monkeypatch):

@@ -1,18 +1,22 @@
 """One visit: what a reply carries and costs, what is kept of it, and what is said when something is wrong."""
 
 import logging
+from dataclasses import replace
 
+import numpy as np
 import pytest
-from federation import parties, party, rows
-from visits import CONFIG, code, fit
+from federation import model, parties, party, public_set, rows
+from visits import CONFIG, NFDP, RESPONSE, WIRE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.errors import Code
+from fedkd_flwr.clients import FedCTClient, FedMDClient
+from fedkd_flwr.errors import Code, ModelBytesError
 from fedkd_flwr.metrics import NAMES
+from fedkd_flwr.models import serialize
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.label_codec import decode_labels, digest, encode_labels
+from fedkd_flwr.wire.score_codec import encode_rows
 
 
 @pytest.mark.parametrize("said", ["none", "server", "party"])
@@ -73,3 +77,107 @@ def test_a_damaged_state_file_is_said_and_never_replaced(tmp_path):
     member.state.path.write_bytes(b"damaged")
     assert code(fit(member)) == Code.STATE_LOST
     assert member.state.path.read_bytes() == b"damaged"
+
+
+def test_a_repeated_request_gets_the_same_reply_also_where_only_changes_were_sent(tmp_path):
+    public = public_set(3000)
+    member = parties(1, state=tmp_path, public=public)[0]
+    arrays, _, _ = fit(member)
+    labels = decode_labels(arrays[0], public=member.spec, server_round=1)
+    second = {"server-round": 2, "last-round": 1, "base": digest(labels).hex()}
+    first, again = fit(member, **second), fit(member, **second)
+    assert first[0][0].nbytes < arrays[0].nbytes / 2
+    assert first[0][0].tobytes() == again[0][0].tobytes()
+    assert first[1:] == again[1:]
+    assert "accuracy-common" in again[2]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_data_file_that_changes_between_rounds_does_not_show_in_the_form_of_a_reply(tmp_path, changed):
+    public = public_set(3000)
+    asked = {**RESPONSE, "noise-strength": 20.0, "privacy": "party"}
+    X, y = rows(20, seed=0)
+    ((first,), _, _) = fit(of_run(tmp_path, X, y, public=public, model=model), **asked)
+    spec = of_run(tmp_path, X, y, public=public).spec
+    base = digest(decode_labels(first, public=spec, server_round=1)).hex()
+    second = {**asked, "server-round": 2, "last-round": 1, "base": base}
+    ((sent,), _, _) = fit(
+        of_run(tmp_path, X + np.float32(changed) * np.eye(20, 2, dtype=np.float32), y, public=public, model=model),
+        **second,
+    )
+    assert len(sent) < len(first) / 2  # changes alone, from the net that starts afresh too
+
+
+def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_file_s_rows(tmp_path, monkeypatch):
+    asked = {**RESPONSE, "privacy": "party"}
+    learnt = []
+    learn = FedCTClient.learn
+    monkeypatch.setattr(FedCTClient, "learn", lambda self, told: learnt.append(1) or learn(self, told))
+    with monkeypatch.context() as crash:
+        crash.setattr(LedgerStore, "charge", lambda self, **words: (_ for _ in ()).throw(OSError("no space")))
+        assert code(fit(of_run(tmp_path, *rows(20, seed=0)), **asked))
+    assert len(fit(of_run(tmp_path, *rows(20, seed=1)), **asked)[0]) == 1
+    assert len(learnt) == 2
+    with monkeypatch.context() as crash:
+        crash.setattr(LedgerStore, "charge", lambda self, **words: (_ for _ in ()).throw(OSError("no space")))
+        second = {**asked, "server-round": 2, "last-round": 1}
+        assert code(fit(of_run(tmp_path, *rows(20, seed=1)), **second))
+    assert len(fit(of_run(tmp_path, *rows(20, seed=1)), **second)[0]) == 1
+    assert len(learnt) == 3  # the same file: what was made before the crash goes out
+
+
+def test_a_guess_at_an_answer_that_another_process_s_answer_came_before_does_not_show(tmp_path):
+    X, y = rows(20, seed=0)
+    public = public_set(3000)
+    asked = {**RESPONSE, "noise-strength": 20.0, "privacy": "party"}
+    member = of_run(tmp_path, X, y, public=public)
+    fit(member, **asked)
+    saved = member.state.load()
+    never_sent = saved.arrays["value.labels"].copy()
+    never_sent[0, 0] = (never_sent[0, 0] + 1) % 3
+    payload = encode_labels(never_sent, public=member.spec, server_round=1)
+    arrays = {**saved.arrays, "value.labels": never_sent, "payload.labels": payload}
+    member.state.save(replace(saved, arrays=arrays))  # as a second process of this party that was slower leaves it
+    second = {**asked, "server-round": 2, "last-round": 1, "base": digest(never_sent).hex()}
+    (sent,), _, _ = fit(of_run(tmp_path, X, y, public=public), **second)
+    assert decode_labels(sent, public=member.spec, server_round=2).shape == (1, 3000)  # whole: no change of the guess
+
+
+def test_no_net_that_learnt_from_all_rows_in_one_algorithm_goes_on_in_another_that_claims_a_subset(
+    tmp_path, monkeypatch
+):
+    """A hostile SuperLink may name another algorithm in each round of a run."""
+    started = []
+    begin = FedMDClient.begin
+    monkeypatch.setattr(FedMDClient, "begin", lambda self, *a: started.append(1) or begin(self, *a))
+    X, y = rows(40, seed=0)
+    asked = encode_rows(np.arange(60), num_public=60)
+    for server_round, client, settings in ((1, FedMDClient, NFDP), (2, FedCTClient, RESPONSE), (3, FedMDClient, NFDP)):
+        instruction = {**WIRE, **settings, "server-round": server_round, "last-round": server_round - 1}
+        arrays, names = ([asked], "indices") if client is FedMDClient else ([], "")
+        instruction |= {"algorithm": client.card.name, "payload": names, "privacy": "party"}
+        assert len(client(of_run(tmp_path, X, y)).fit(arrays, instruction)[0]) == 1
+    assert len(started) == 2  # what the second round made was trained on rows outside the subset
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_net_does_not_carry_rows_into_an_answer_that_other_rows_pay_for(tmp_path, monkeypatch, changed):
+    restored = []
+    monkeypatch.setattr(serialize, "loads", lambda *a, loads=serialize.loads, **w: restored.append(1) or loads(*a, **w))
+    for server_round, seed in ((1, 0), (2, int(changed))):
+        asked = {**RESPONSE, "privacy": "party", "server-round": server_round, "last-round": server_round - 1}
+        assert len(fit(of_run(tmp_path, *rows(20, seed=seed)), **asked)[0]) == 1
+    assert len(restored) == (0 if changed else 1)
+
+
+def test_a_party_whose_kept_model_cannot_be_read_starts_afresh_and_says_so(tmp_path, monkeypatch):
+    """Not all that can be written can be read again: what a fit adds to an estimator may be of a type of its own."""
+    monkeypatch.setattr(serialize, "loads", lambda *a, **w: (_ for _ in ()).throw(ModelBytesError("an unknown type")))
+    told = []
+    for server_round in (1, 2):
+        asked = {"server-round": server_round, "last-round": server_round - 1}
+        arrays, count, metrics = fit(of_run(tmp_path, *rows(20, seed=0)), **asked)
+        assert (len(arrays), count) == (1, 60)
+        told.append(str(metrics.get("notes", "")))
+    assert "state-lost" not in told[0]
+    assert "state-lost" in told[1]

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -6,12 +7,11 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import PublicLabels, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Encoder, PublicLabels, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public, read_table
-from fedkd_flwr.errors import Code, ConfigError, DataError
-from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.errors import Code, ConfigError, DataError, ModelBytesError
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
 
@@ -45,15 +45,6 @@ def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypa
 def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
     # computed with version 2 of the preprocessing; a change needs a new PREPROCESSING_VERSION or SCHEMA_VERSION
     assert fingerprint(people, schema) == ("986ccd8056e88e5d50196aa9835c8f84897e155a2c2b1f41ee4734ef064f4882")
-
-
-def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(people, schema):
-    public = dataclasses.replace(make_public_set(people, schema), y=np.array([0, 1, ABSTAIN], np.int16))
-    assert public.share_right(np.array([0, 0, 1])) == 0.5
-    assert public.share_right(np.array([-1, 1, 1])) == 1.0
-    assert public.share_right(np.array([1, 1]), np.array([1, 2])) == 1.0
-    assert public.share_right(np.array([-1, -1, 1])) is None
-    assert dataclasses.replace(public, y=None).share_right(np.array([0, 0, 1])) is None
 
 
 def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
@@ -161,3 +152,25 @@ def test_what_no_party_can_lack_is_refused(people, schema):
     assert reader.without(["age"])[0].X.tolist() == reader.X.tolist()
     numbers, kept = whole.without(["note"])
     assert numbers.X.tolist() == whole.X[:, kept].tolist() == whole.X[:, 2:].tolist()
+
+
+def test_it_makes_the_same_features_of_the_same_columns_after_it_was_bytes(people, schema):
+    for public in (make_public_set(people, schema), make_public_set(people, schema).without(["age"])[0]):
+        encoder = Encoder.from_bytes(Encoder.of(public).to_bytes())
+        assert (encoder.reads, encoder.num_features) == (public.schema.column_names, public.num_features)
+        assert encoder.features(people).tolist() == public.X.tolist()
+        assert encoder.fingerprint == public.fingerprint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"preprocessing": 1}, {"kind": "other"}, {"schema": "classes = ["}, {"state": None}, {"state": {"numeric": {}}},
+        *({"state": {"numeric": {"age": age}, "terms": {}}} for age in ([0, 0, 0], [0, "x", 1])),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_none_are_refused(people, schema, change):
+    plain = json.loads(Encoder.of(make_public_set(people, schema)).to_bytes())
+    for data in (json.dumps(plain | change).encode(), b"", b"[]", b"[" * 9999):
+        with pytest.raises(ModelBytesError):
+            Encoder.from_bytes(data)

@@ -1,16 +1,15 @@
 """The published data sets: their files, the pairs of FedMD, and the real ones' sizes where FEDKD_DATA is set."""
 
 import gzip
+import lzma
 import struct
-import sys
-import types
 
 import numpy as np
 import pytest
 from data.conftest import check_pool, forest_accuracy
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.published import PAIRED, PUBLISHED
+from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_cifar, read_idx
 from fedkd_flwr.errors import Code, ConfigError, DataError
 
 
@@ -44,22 +43,6 @@ def test_labels_that_do_not_match_the_images_in_number_are_refused(tiny_mnist):
     file.write_bytes(struct.pack(">HBBI", 0, 8, 1, 19) + bytes(19))
     with pytest.raises(DataError, match="labels of 'mnist' must number 20, as the images, got 19"):
         load_pool("mnist", seed=0, data_root=tiny_mnist)
-
-
-def test_svhn_goes_through_torchvisions_loader(tmp_path, monkeypatch):
-    def svhn(root, split, download):
-        assert root == str(tmp_path / "svhn")
-        n = 40 if split == "train" else 8
-        return types.SimpleNamespace(data=np.zeros((n, 3, 32, 32), dtype=np.uint8), labels=np.arange(n) % 10)
-
-    (tmp_path / "svhn").mkdir()
-    (tmp_path / "svhn" / "train_32x32.mat").touch()
-    module = types.ModuleType("torchvision")
-    module.datasets = types.SimpleNamespace(SVHN=svhn)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "torchvision", module)
-    pool = load_pool("svhn", seed=0, data_root=tmp_path)
-    check_pool(pool, 30, 10, 8, 3072)
-    assert pool.public.shape == (3, 32, 32)
 
 
 def test_hospitals_of_heart_are_parties_and_what_one_never_measured_is_missing(tmp_path):
@@ -197,3 +180,52 @@ def test_published_sets_have_the_published_sizes_and_first_look_accuracy(data_ro
     if name == "emnist-letters":  # a lower-case l, upright, is tall and narrow: ink varies more across than down
         letter_l = pool.X[pool.y == ord("l") - ord("a")].mean(axis=0).reshape(28, 28)
         assert letter_l.sum(axis=0).std() > letter_l.sum(axis=1).std()
+
+
+IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+def idx(array, *, dtype=8):
+    return struct.pack(">HBB", 0, dtype, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_idx_is_read_plain_and_packed(tmp_path, pack):
+    (tmp_path / "images").write_bytes(pack(idx(IMAGES)))
+    assert np.array_equal(read_idx(tmp_path / "images", ndim=3), IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (idx(IMAGES)[:-1], r"have 40 bytes for shape \(2, 3, 4\), got 39"),
+        (idx(IMAGES) + b"x", "have 40 bytes"),
+        (idx(IMAGES, dtype=13), "be an IDX file"),
+        (idx(IMAGES[0]), "be an IDX file"),
+        (b"", "be an IDX file"),
+        (gzip.compress(idx(IMAGES))[:-9], "must unpack"),
+    ],
+    ids=["short", "long", "floats", "labels", "empty", "cut gzip"],
+)
+def test_damaged_idx_is_refused(tmp_path, data, message):
+    (tmp_path / "images").write_bytes(data)
+    with pytest.raises(DataError, match=message):
+        read_idx(tmp_path / "images", ndim=3)
+
+
+@pytest.mark.parametrize("label_bytes", [1, 2])
+def test_cifar_records_split_into_fine_label_and_planes(tmp_path, label_bytes):
+    records = np.zeros((2, label_bytes + 3072), dtype=np.uint8)
+    records[:, label_bytes - 1] = [4, 7]
+    records[1, -1] = 9
+    (tmp_path / "batch.bin").write_bytes(records.tobytes())
+    images, labels = read_cifar(tmp_path / "batch.bin", label_bytes=label_bytes)
+    assert labels.tolist() == [4, 7]
+    assert images.shape == (2, 3072)
+    assert images[1, -1] == 9
+
+
+def test_cut_cifar_file_is_refused(tmp_path):
+    (tmp_path / "batch.bin").write_bytes(bytes(3000))
+    with pytest.raises(DataError, match="multiple of 3073 bytes, got 3000"):
+        read_cifar(tmp_path / "batch.bin", label_bytes=1)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.labels.mean import Mean
-from fedkd_flwr.labels.rule import Ballot
 from fedkd_flwr.labels.target import Target
+from fedkd_flwr.labels.voting import Ballot
 
 CONFIG = SimpleNamespace(ties="lowest")
 

@@ -103,10 +103,11 @@ def test_for_two_classes_a_party_weighs_as_much_as_its_rows_can_tell():
 def test_drawn_rows_are_labelled_for_the_released_shares_by_models_that_are_sure_of_little():
     shares = np.array([0.7, 0.2, 0.1])
     rows, y = _rows(shares, 4000)
-    doubtful = _posterior(rows, np.ones(3) / 3) ** 0.4
-    said = likelihood_steps(doubtful / doubtful.sum(axis=1, keepdims=True), taught=np.ones(3) / 3, class_counts=np.array([99] * 3))
-    beside = {str(i): {"probs": said, "class-counts": np.array([99, 99, 99])} for i in range(3)}
-    found = Probabilities(shares=tuple(shares)).combine(_ballot(beside, 4000), config=CONFIG, rng=np.random.default_rng(1))
+    even, counts = np.ones(3) / 3, np.array([99, 99, 99])
+    doubtful = _posterior(rows, even) ** 0.4
+    said = likelihood_steps(doubtful / doubtful.sum(axis=1, keepdims=True), taught=even, class_counts=counts)
+    beside, rng = {str(i): {"probs": said, "class-counts": counts} for i in range(3)}, np.random.default_rng(1)
+    found = Probabilities(shares=tuple(shares)).combine(_ballot(beside, 4000), config=CONFIG, rng=rng)
     labelled = np.bincount(found.labels, minlength=3) / 4000
     assert np.abs(labelled - shares).sum() / 2 < 0.03 + 1e-9
     plain = joined([said + 1e-9], np.array([[99.0] * 3]), shares)

@@ -1,20 +1,33 @@
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 import pytest
+from federation import fedct_grid, parties, public_set
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.algorithms.card import setting
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels import (
     ABSTAIN,
+    Ballot,
+    Consensus,
+    ConsensusRule,
     VoteCounter,
     agreement,
     check_labels,
     consistent_labels,
     is_informative,
+    majority,
 )
+from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.labels.voting import share_right
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.strategies import FedCT, FedCTConfig
 
 C = 4
 label_matrices = st.integers(1, 6).flatmap(
@@ -122,3 +135,119 @@ def test_agreement_looks_at_labelled_rows_only():
 def test_a_vote_needs_two_classes_and_a_row(rows, classes, match):
     with pytest.raises(DataError, match=match):
         VoteCounter(num_public=rows, num_classes=classes)
+
+
+class Highest(ConsensusRule):
+    """A toy: the highest class that any party gives to a row."""
+
+    name: ClassVar[str] = "highest"
+
+    def combine(self, ballot: Ballot, *, config, rng) -> Consensus:
+        """Return it."""
+        return Consensus(np.max([arrays[0] for arrays in ballot.labels], axis=0).astype(np.int16))
+
+
+class Surest(ConsensusRule):
+    """A toy that needs more than labels: each row gets the label of the party that has the most rows of that class."""
+
+    name: ClassVar[str] = "surest"
+    asks: ClassVar[str] = "surest"
+    needs: ClassVar[tuple[str, ...]] = ("rows-of-class",)
+    speaker: ClassVar[str] = f"{__name__}:rows_of_class"
+
+    def combine(self, ballot: Ballot, *, config, rng) -> Consensus:
+        """Return it, and what it knows of each party."""
+        said = {party: one["rows-of-class"] for party, one in ballot.beside.items()}
+        labels = {party: arrays[0] for party, arrays in zip(ballot.parties, ballot.labels, strict=True)}
+        rows = np.array([counts[labels[party]] for party, counts in said.items()])
+        chosen = np.array([labels[party] for party in said])[rows.argmax(axis=0), np.arange(rows.shape[1])]
+        of_party = {party: {"class_counts": counts.tolist()} for party, counts in said.items()}
+        return Consensus(chosen.astype(np.int16), of_party=of_party)
+
+
+def rows_of_class(party: Party, instruction, *, make, steps, own_probs):
+    """Say how many rows of each class a party has; nothing is kept."""
+    return {"rows-of-class": np.bincount(party.y, minlength=party.public.num_classes)}, {}
+
+
+def _run(rule, monkeypatch, **changes):
+    class Config(FedCTConfig):
+        consensus: Literal["highest", "surest"] = setting(rule.name)
+
+    monkeypatch.setitem(RULES, rule.name, rule)
+    strategy = FedCT(
+        config=Config(nodes_stable_s=1e-6), public=public_set(), record=RunRecord(run_id="1", algorithm="fedct")
+    )
+    members = parties(3, **changes)
+    strategy.start(fedct_grid(members), num_rounds=1)
+    return strategy, members
+
+
+def test_a_rule_on_labels_is_a_class_and_a_name(monkeypatch):
+    seen, combine = [], Highest.combine
+    monkeypatch.setattr(Highest, "combine", lambda self, ballot, **k: seen.append(ballot) or combine(self, ballot, **k))
+    strategy, members = _run(Highest(), monkeypatch)
+    (ballot,) = seen
+    assert (ballot.parties, len(ballot.labels)) == ([one.name for one in members], 3)
+    assert (strategy.consensus == np.max([arrays[0] for arrays in ballot.labels], axis=0)).all()
+    assert len(set(strategy.consensus.tolist())) > 1
+
+
+def test_a_rule_that_needs_more_is_a_function_more_and_asks_each_owner_by_its_name(monkeypatch):
+    allowed, members = _run(Surest(), monkeypatch, allow=frozenset({"fedct", "surest"}))
+    for one in members:
+        counts = np.bincount(one.y, minlength=3).tolist()
+        assert allowed.record.party(one.name).class_counts == counts
+    assert (allowed.consensus >= 0).all()
+
+
+def test_where_no_owner_allows_it_labels_alone_leave(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        Surest, "combine", lambda self, ballot, **_: seen.append(ballot.beside) or Consensus(ballot.labels[0][0])
+    )
+    _run(Surest(), monkeypatch, allow=frozenset({"fedct"}))
+    assert seen == [{}]
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@given(arrays(np.int32, (7, 3), elements=st.integers(0, 5)))
+def test_majority_label_has_the_most_votes(votes):
+    labels = majority(votes, rng=_rng())
+    voted = votes.sum(axis=1) > 0
+    assert (votes[voted, labels[voted]] == votes[voted].max(axis=1)).all()
+    assert (labels[~voted] == ABSTAIN).all()
+
+
+def test_random_ties_are_fair_and_seeded():
+    votes = np.tile([1, 1, 0], (3000, 1))
+    labels = majority(votes, rng=_rng())
+    assert abs((labels == 0).mean() - 0.5) < 0.05
+    assert (labels != 2).all()
+    assert (labels == majority(votes, rng=_rng())).all()
+
+
+def test_rows_without_a_tie_draw_nothing_from_the_stream():
+    rng = _rng()
+    majority(np.array([[2, 1], [0, 3], [0, 0]])[:2], rng=rng)
+    assert rng.random() == _rng().random()
+
+
+def test_other_policies_and_random_ties_without_a_generator_are_refused():
+    for settings, match in (
+        ({}, "rng must be a numpy Generator"),
+        ({"ties": "coin"}, "'coin'"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            majority(np.array([[1, 1]]), **settings)
+
+
+def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth():
+    truth = np.array([0, 1, ABSTAIN], np.int16)
+    assert share_right(np.array([0, 0, 1]), truth) == 0.5
+    assert share_right(np.array([-1, 1, 1]), truth) == 1.0
+    assert share_right(np.array([-1, -1, 1]), truth) is None
+    assert share_right(np.array([0, 0, 1]), np.full(3, ABSTAIN)) is None

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models import NAMES
 from fedkd_flwr.stores.saved_model import SavedModel

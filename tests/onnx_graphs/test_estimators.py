@@ -49,3 +49,13 @@ def test_neighbours_by_another_distance_answer_alike_and_by_weights_are_refused(
     assert check_onnx(saved, to_onnx(saved), raw_table(200, 4)).labels == 0
     with pytest.raises(FedkdError, match=r"The graph of NearestNeighbours must answer as the model.* other labels"):
         check_onnx(other, to_onnx(other), raw_table(200, 4))
+
+
+@pytest.mark.parametrize("name", ["random-forest", "extra-trees"])
+def test_trees_that_vote_alike_give_the_same_class_as_in_scikit_learn(name):
+    # an even number of deep trees on noise: exact ties in many rows
+    saved = saved_model(make_model(name, num_classes=4, num_features=6, seed=3, params={"n_estimators": 6}))
+    table = raw_table(800, 5)
+    top = np.sort(saved.predict_proba(table), axis=1)[:, -2:]
+    assert (top[:, 0] == top[:, 1]).sum() > 80
+    assert check_onnx(saved, to_onnx(saved), table).labels == 0

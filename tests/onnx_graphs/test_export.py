@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.bins import Bins
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import Classifier, make_model

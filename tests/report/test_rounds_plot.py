@@ -14,7 +14,7 @@ def test_one_round_is_a_sentence_not_a_plot(make_record):
         r.accuracy, r.consensus_accuracy = {}, None
     shown = texts(rounds_plot(record).svg)
     assert "agreement with the consensus" in shown
-    assert "parties' mean accuracy" not in shown
+    assert "parties' mean" not in shown
 
 
 def test_how_many_rows_judge_the_consensus_is_a_bound_where_one_round_knows_no_more(make_record):

@@ -142,16 +142,6 @@ def test_parties_without_advice_share_a_sentence(make_record):
     assert "nothing can be recommended" in tables.without_advice(record)
 
 
-def test_the_time_is_that_of_the_start_the_rounds_and_the_rest(make_record):
-    record = make_record(2, 2)
-    expected = [("start-up", 4.2, "4.2 s"), ("round 1", 2.1, "2.1 s"), ("round 2", 2.1, "2.1 s")]
-    assert tables.times(record) == [*expected, ("after the rounds", 19.2, "19.2 s")]
-    record = make_record(2, 20)
-    record.seconds = 42.0
-    assert tables.times(record)[2:] == [("19 later rounds, 2.1 s each", 39.9, "39.9 s")]
-    assert tables.times(record.publishable()) == []
-
-
 @pytest.fixture
 def record(make_record):
     record, y = make_record(2, 1, algorithm="fedkt"), np.repeat([0, 1], [1960, 40])

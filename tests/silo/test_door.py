@@ -34,9 +34,8 @@ from fedkd_flwr.stores.held_replies import held_in
 from fedkd_flwr.stores.ledger import NO_NOISE, LedgerStore
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT
-from fedkd_flwr.wire.envelope import digests
-from fedkd_flwr.wire.label_codec import decode_labels
-from fedkd_flwr.wire.row_codec import encode_rows
+from fedkd_flwr.wire.label_codec import decode_labels, digests
+from fedkd_flwr.wire.score_codec import encode_rows
 
 LABELS = StoredReply(arrays={"labels": np.zeros(3)})
 NOISY = FedCTConfig(noise_strength=1.0, label_mechanism="randomized-response")

@@ -11,9 +11,10 @@ import pytest
 from ledgers import charge, make_store, refused_as_lost
 
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.privacy.cost.accountant import PureEvent
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.stores.book import FILE, HEAD
+from fedkd_flwr.stores import book
+from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Plans
 from fedkd_flwr.stores.egress_log import EgressLog, output_of
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
@@ -208,3 +209,19 @@ def test_an_entry_of_a_hundred_thousand_is_written_alone(tmp_path):
     pages = [slice(at, at + 4096) for at in range(0, len(after), 4096)]
     assert len(pages) > 50
     assert sum(before[page] != after[page] for page in pages) < 10
+
+
+EVENTS = (({"kind": "pure", "epsilon": 0.1}, 1),)
+
+
+@pytest.mark.parametrize(
+    ("later", "kept"), [(0.0, True), (-2.0, True), (HOLD_S - 1, True), (HOLD_S + 1, False), (-1e8, False)]
+)
+def test_a_clock_that_is_set_back_a_little_frees_no_rounds_of_a_run_and_one_that_leapt_keeps_none(
+    monkeypatch, later, kept
+):
+    monkeypatch.setattr(book.time, "time", lambda: 1e9)
+    plan = Plans(b"")
+    plan.hold("7", EVENTS, 3)
+    monkeypatch.setattr(book.time, "time", lambda: 1e9 + later)
+    assert bool(Plans(plan.to_bytes()).others("8")) == kept

@@ -23,7 +23,7 @@ import pytest
 from ledgers import DIGEST, charge, make_reply, make_store, refused_as_lost, same
 
 from fedkd_flwr.errors import Code, DataError, RefusalError
-from fedkd_flwr.privacy.cost.accountant import PureEvent
+from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores import book as books
 from fedkd_flwr.stores import ledger as ledger_store

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, DataError
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.stores.archive import packed
+from fedkd_flwr.files import packed, write_atomic
 from fedkd_flwr.stores.party_state import PartyState, Saved, StoredReply, runs_gone_on_from
 
 

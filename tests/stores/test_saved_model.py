@@ -21,8 +21,7 @@ from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import server_app
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.clients import final_visit
-from fedkd_flwr.data.encoder import Encoder
-from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, ModelBytesError

@@ -12,8 +12,7 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
 

@@ -20,7 +20,7 @@ KNOWN = 90
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
     """Let the server's forest be small: it is grown six times in each of these runs."""
-    monkeypatch.setattr("fedkd_flwr.models.known_rows._TREES", 20)
+    monkeypatch.setattr("fedkd_flwr.models.taught._TREES", 20)
 
 
 def _members(liars=3, allow=frozenset({"fedct"})):

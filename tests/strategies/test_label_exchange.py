@@ -10,8 +10,7 @@ from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig, PartyLabels
-from fedkd_flwr.wire.envelope import PublicSpec
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels, encode_labels
 from fedkd_flwr.wire.records import Reply
 
 

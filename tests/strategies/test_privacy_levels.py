@@ -605,7 +605,7 @@ def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
 
 
 def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(tmp_path):
-    from fedkd_flwr.wire.envelope import digest
+    from fedkd_flwr.wire.label_codec import digest
 
     member = _refused_once(tmp_path)
     unsent = member.state.load().arrays["value.labels"]

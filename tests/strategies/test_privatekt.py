@@ -14,7 +14,7 @@ from privatekt_runs import CLEAR, TEST, grid_of, make, members, run, with_ledger
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.files import write_sealed
 from fedkd_flwr.record.notes import NoteCode
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.stores.checkpoints import Participations
 from fedkd_flwr.strategies import PrivateKT, PrivateKTConfig
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import numbered_arrays, open_instruction, open_reply

@@ -20,10 +20,9 @@ from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.settings.run_settings import resumed_settings
 from fedkd_flwr.simulation.rows import check_simulation
 from fedkd_flwr.stores.book import ledger_in
-from fedkd_flwr.stores.checkpoints import Lineage, load_checkpoint, save_checkpoint
-from fedkd_flwr.stores.participations import Participations
+from fedkd_flwr.stores.checkpoints import Lineage, Participations
 from fedkd_flwr.strategies import FedCTConfig
-from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on
+from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on, load_checkpoint, save_checkpoint
 
 pytest.importorskip("torch")
 
@@ -275,7 +274,7 @@ def test_only_who_went_on_from_the_run_before_is_counted_once_for_the_round_that
 ):
     kept = _going_on(tmp_path, Participations(by_party={"a": 1, "b": 1}))
     strategy = _kept(earlier=Participations(by_party={"a": 2, "b": 2}, several=frozenset("b")))
-    kept.heard(strategy, SimpleNamespace(party=party, metrics=said), server_round)
+    kept.heard(strategy.roster, party, said.get("went-on-from"), server_round)
     assert strategy.roster.earlier.before(party) == counted
 
 

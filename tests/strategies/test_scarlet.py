@@ -5,7 +5,7 @@ import pytest
 from federation import model
 from score_runs import members, payload, run
 
-from fedkd_flwr.wire.row_codec import decode_rows
+from fedkd_flwr.wire.score_codec import decode_rows
 
 
 def _members(folder, name, count=3):

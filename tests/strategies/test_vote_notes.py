@@ -7,11 +7,9 @@ from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.record.notes import Note, NoteCode
+from fedkd_flwr.strategies.label_exchange import lost_classes, nearly_uninformative_parties, uninformative_parties
 from fedkd_flwr.strategies.vote_notes import (
     advice,
-    lost_classes,
-    nearly_uninformative_parties,
-    uninformative_parties,
 )
 
 CLASSES = ("flu", "cold", "sepsis")

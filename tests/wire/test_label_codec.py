@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import struct
+import tracemalloc
 import zlib
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,9 +13,24 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.wire.envelope import PublicSpec, digest, seal_answer
-from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
+from fedkd_flwr.labels import ABSTAIN, Consensus, ConsensusRule
+from fedkd_flwr.labels.rules import RULES
+from fedkd_flwr.wire.label_codec import (
+    DEFLATED,
+    Opened,
+    PublicSpec,
+    decode_answer,
+    decode_labels,
+    deflate,
+    digest,
+    encode_answer,
+    encode_labels,
+    seal,
+    seal_answer,
+    unpack,
+    unseal,
+    unseal_answer,
+)
 
 PRINT = "ab" * 32
 
@@ -154,3 +173,154 @@ def test_labels_that_do_not_fit_are_never_encoded():
 def test_a_base_of_another_shape_is_never_used():
     with pytest.raises(DataError, match="base must have shape"):
         _payload(base=np.zeros((2, 50), dtype=np.int16))
+
+
+AT = {"public": PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32), "server_round": 2, "base": {}}
+LABELS = np.array([[0, 1, 2, -1]], dtype=np.int16)
+
+
+class TwoNeeds(ConsensusRule):
+    """A toy that needs two arrays in each answer and one in the first."""
+
+    name: ClassVar[str] = "two-needs"
+    needs: ClassVar[tuple[str, ...]] = ("first", "second", "sizes")
+    once: ClassVar[tuple[str, ...]] = ("sizes",)
+
+    def combine(self, ballot, *, config, rng) -> Consensus:
+        """Return the first party's labels."""
+        return Consensus(ballot.labels[0][0])
+
+
+def test_labels_alone_come_back_and_nothing_that_nobody_asked_for():
+    sent = encode_answer({"labels": LABELS, "first": np.ones(4)}, **AT)
+    assert list(sent) == ["labels"]
+    found = decode_answer({**sent, "first": np.ones(4)}, num_arrays=1, **AT)
+    assert list(found) == ["labels"]
+    assert (found["labels"] == LABELS).all()
+
+
+def test_what_a_rule_without_a_codec_needs_travels_as_it_is():
+    rule, values = TwoNeeds(), {"labels": LABELS, "first": np.ones(4), "second": np.zeros(2), "other": np.zeros(1)}
+    sent = encode_answer(values, rule=rule, **AT)
+    assert set(sent) == {"labels", "first", "second"}
+    found = decode_answer(sent, rule=rule, num_arrays=1, **AT)
+    assert {name: array.tolist() for name, array in found.items() if name != "labels"} == {
+        "first": [1.0] * 4,
+        "second": [0.0] * 2,
+    }
+    with pytest.raises(PayloadError, match=r"reply must hold first, second, sizes for two-needs, got no second"):
+        decode_answer({name: sent[name] for name in ("labels", "first")}, rule=rule, num_arrays=1, **AT)
+
+
+@pytest.mark.parametrize("rule", [TwoNeeds(), RULES["density-ratio"]])
+def test_without_the_first_of_a_rule_s_needs_an_answer_is_one_of_labels_alone(rule):
+    sent = encode_answer({"labels": LABELS}, **AT)
+    odd = {name: np.ones(3) for name in rule.needs[1:]}
+    assert list(decode_answer({**sent, **odd}, rule=rule, num_arrays=1, **AT)) == ["labels"]
+
+
+def test_a_reply_without_labels_is_refused():
+    with pytest.raises(PayloadError, match="no labels in the reply"):
+        decode_answer({"first": np.ones(4)}, rule=TwoNeeds(), num_arrays=1, **AT)
+
+
+SPEC = PublicSpec(num_public=50, num_classes=5, fingerprint="ab" * 32)
+
+
+def _answer(content=b"body", **changes):
+    settings = {"flags": 2, "size": 4, "public": SPEC, "server_round": 3, "own": 7} | changes
+    return seal_answer(b"XX", content, **settings)
+
+
+def _open_answer(payload):
+    return unseal_answer(payload, b"XX", known_flags=3, public=SPEC, server_round=3)
+
+
+def test_what_is_sealed_is_opened():
+    opened = Opened(flags=2, rows=50, size=4, content=b"body")
+    assert unseal(seal(b"XX", b"body", flags=2, rows=50, size=4), b"XX", known_flags=3) == opened
+    assert _open_answer(_answer(own=65535)) == (65535, opened)
+
+
+def test_the_header_is_laid_out_as_documented():
+    answer = _answer().tobytes()
+    assert answer == struct.pack("<2sBBIIHHI16s", b"XX", 1, 2, 50, 4, 5, 7, 3, b"\xab" * 16) + b"body"
+    assert seal(b"XX", b"body", flags=2, rows=50, size=4).tobytes() == answer[:12] + b"body"
+
+
+def _version_9():
+    payload = _answer().copy()
+    payload[2] = 9
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason", "message"),
+    [
+        ([1, 2], "bad-payload", "payload must be a flat uint8 array, got list of shape"),
+        (_answer().astype(np.int64), "bad-payload", "payload must be a flat uint8 array, got int64 of shape"),
+        (_answer().reshape(-1, 2), "bad-payload", "payload must be a flat uint8 array"),
+        (_answer()[:11], "bad-payload", "payload must start with a header XX, got 11 bytes"),
+        (seal(b"XY", bytes(40), flags=0, rows=50, size=4), "bad-payload", "payload must start with a header XX"),
+        (_version_9(), "unknown-version", "payload version must be 1, got 9"),
+        (_answer(flags=6), "bad-payload", "payload flags must be known, got 6"),
+        (_answer()[:35], "bad-payload", "payload must have the header of an answer, got 35 bytes"),
+        (_answer(public=SPEC.rows(49)), "wrong-length", "payload must be of 50 public rows, got 49"),
+        (_answer(public=replace(SPEC, num_classes=2)), "wrong-classes", "payload must know 5 classes, got 2"),
+        (_answer(server_round=2), "wrong-round", "payload must answer round 3, got 2"),
+    ],
+)
+def test_another_header_than_expected_is_refused_with_its_reason(payload, reason, message):
+    with pytest.raises(PayloadError, match=message) as caught:
+        _open_answer(payload)
+    assert caught.value.reason == reason
+
+
+def test_another_public_set_is_named_before_its_number_of_rows():
+    other = PublicSpec(num_public=49, num_classes=4, fingerprint="cd" * 32)
+    with pytest.raises(PayloadError, match="public set must have fingerprint abab") as caught:
+        _open_answer(_answer(public=other))
+    assert caught.value.reason == "wrong-public-set"
+
+
+@given(st.binary(max_size=500), st.integers(1, 9))
+def test_a_body_comes_back_whole_and_never_grows(body, level):
+    content, flags = deflate(body, level)
+    assert unpack(content, flags=flags, size=len(body)) == body
+    assert len(content) <= len(body)
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "reason"),
+    [
+        (b"abc", 0, "wrong-length"),
+        (b"abcde", 0, "wrong-length"),
+        (zlib.compress(b"abc"), DEFLATED, "wrong-length"),
+        (zlib.compress(b"abcde"), DEFLATED, "wrong-length"),
+        (zlib.compress(b"abcd")[:-1], DEFLATED, "wrong-length"),
+        (zlib.compress(b"abcd") + b"x", DEFLATED, "wrong-length"),
+        (b"\1\2\3", DEFLATED, "bad-payload"),
+        (b"", DEFLATED, "wrong-length"),
+    ],
+)
+def test_a_body_of_another_size_than_announced_is_refused(content, flags, reason):
+    with pytest.raises(PayloadError) as caught:
+        unpack(content, flags=flags, size=4)
+    assert caught.value.reason == reason
+
+
+def test_a_bomb_is_never_unpacked_whole():
+    bomb = zlib.compress(bytes(2 * 10**7), 9)
+    tracemalloc.start()
+    with pytest.raises(PayloadError, match="unpack to exactly 48 bytes, got more bytes"):
+        unpack(bomb, flags=DEFLATED, size=48)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=200))
+def test_random_bytes_as_an_answer_never_do_worse_than_a_payload_error(data):
+    with pytest.raises(PayloadError):
+        _open_answer(np.frombuffer(data, dtype=np.uint8))

@@ -4,8 +4,7 @@ import pytest
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.labels.probabilities import BITS, Probabilities, home_labels
 from fedkd_flwr.labels.scores import quantise
-from fedkd_flwr.wire.answer_codec import decode_answer, encode_answer
-from fedkd_flwr.wire.envelope import PublicSpec
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_answer, encode_answer
 
 RULE = Probabilities()
 COUNTS = np.array([900, 100, 0])

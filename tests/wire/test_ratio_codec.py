@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from fedkd_flwr.errors import DataError, PayloadError
 from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.labels.rules import RULES
-from fedkd_flwr.wire.answer_codec import decode_answer, encode_answer
-from fedkd_flwr.wire.envelope import PublicSpec, seal_answer
+from fedkd_flwr.wire.label_codec import PublicSpec, decode_answer, encode_answer, seal_answer
 from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios
 
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
-from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.privacy.cost.accountant import Accountant, noisy_max_epsilons
+from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_cost
+from fedkd_flwr.privacy.cost.pate import data_dependent_epsilon
 
 __all__ = [
     "BASES",
@@ -35,7 +36,12 @@ SERVER = "server"
 EVERYONE = "everyone who sees the result"
 REPLACED_RECORD = "replace one record, number of records public"
 SEEDED = "none: seeded"
-_AT_PARTY = "the server and everyone after it; the party adds the noise itself"
+_AT_PARTY: dict[str, Any] = {
+    "adversary": SERVER,
+    "protects_from": "the server and everyone after it; the party adds the noise itself",
+}
+_WHOLE_PARTY = {**_AT_PARTY, "unit": "party", "neighbouring_relation": "any change of the party's data"}
+_AT_SERVER = {"unit": "party", "adversary": EVERYONE, "neighbouring_relation": "replace one party"}
 NOT_COVERED = "how long a party takes to answer, but for what reply-every-s hides; and whether its node answers at all"
 """What a claim against the server leaves out, whatever the mechanism: the server cannot know what a node has set."""
 
@@ -114,7 +120,7 @@ def _exposure(delta: float, num_units: int | None, unit: str) -> tuple[str, ...]
 
 
 def _composed(
-    mechanism: Any, uses: int, words: str, *, delta: float, num_units: int | None, seeded: bool, **fields: Any
+    mechanism: Any, uses: int, words: str, *, delta: float, num_units: int | None, seeded: bool = False, **who: Any
 ) -> PrivacyClaim:
     """Return the claim of so many uses of a mechanism, composed tightly; ``words`` follow the mechanism's own."""
     return PrivacyClaim(
@@ -123,50 +129,23 @@ def _composed(
         publishable=True,
         basis=SEEDED if seeded else "proven",
         mechanism=mechanism.words + words,
-        notes=_exposure(delta, num_units, fields["unit"]),
-        **fields,
+        notes=_exposure(delta, num_units, who["unit"]),
+        **who,
     )
 
 
 def _noisy_max(
-    mechanism: Any,
-    *,
-    num_queries: int,
-    delta: float,
-    counts: Any,
-    released: str,
-    num_units: int | None,
-    seeded: bool,
-    **fields: Any,
-) -> tuple[PrivacyClaim, ...]:
-    """Return the publishable claim and, given the votes and where it is smaller, the operator's."""
+    mechanism: Any, num_queries: int, released: str, *, delta: float, num_units: int | None = None, **who: Any
+) -> PrivacyClaim:
+    """Return the publishable claim of noisy max; at delta 0 if the plain sum of the queries' epsilons is as small."""
     check_choice("released", released, ("labels", "counts"))
-    if counts is not None and released == "counts":
-        way_out = "The data-dependent bound holds for labels only: give no votes."
-        raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
     if released == "counts" and getattr(mechanism, "winner_of_two", False):
         way_out = "Make the mechanism without it: counts cost more than the winner."
         raise ConfigError(explain("winner_of_two", "be False where noisy counts are released", True, way_out))
-    found = noisy_max_epsilons(mechanism, num_queries=num_queries, delta=delta, counts=counts)
-    # If the plain sum is not larger, claim it: it holds at delta 0.
-    at = 0.0 if found.plain_sum <= found.tight else delta
-    words = (
-        f"{mechanism.words}; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
-    )
-    public = PrivacyClaim(
-        epsilon=found.smallest_publishable,
-        delta=at,
-        publishable=True,
-        basis=SEEDED if seeded else "proven",
-        mechanism=words,
-        notes=_exposure(at, num_units, fields["unit"]),
-        **fields,
-    )
-    if found.data_dependent is None or not found.data_dependent < public.epsilon or seeded:
-        return (public,)
-    note = "Computed from the private votes: for the operator only."
-    notes = (note, *_exposure(delta, num_units, fields["unit"]))
-    return public, replace(public, epsilon=found.data_dependent, delta=delta, publishable=False, notes=notes)
+    spent = Accountant().compose(mechanism.dp_event(), num_queries)
+    at = 0.0 if spent.epsilon(0.0) <= spent.epsilon(delta) else delta
+    words = f"; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
+    return _composed(mechanism, num_queries, words, delta=at, num_units=num_units, **who)
 
 
 def noisy_max_at_server(
@@ -187,28 +166,34 @@ def noisy_max_at_server(
     ----------
     mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
         With ``votes`` as many as one party casts (FedKT's s).
-    num_queries, delta, counts
-        As in `fedkd_flwr.privacy.cost.accountant.noisy_max_epsilons`.
+    num_queries : int
+        Rows answered (asked, for Confident-GNMax), over all rounds.
+    delta : float
+        Within [0, 1).
     num_parties : int, optional
         For the warning that delta is not below 1 / parties.
+    counts : ndarray of shape (num_queries, num_classes), optional
+        The true votes as the mechanism sees them, for `data_dependent_epsilon`.
     released : {"labels", "counts"}
         What the server lets out: the noisy winners, or the noisy counts.
     seeded : bool
         Whether any of the noise came from a seed: then nothing is claimed.
     """
-    return _noisy_max(
-        mechanism,
-        num_queries=num_queries,
-        delta=delta,
-        counts=counts,
-        released=released,
-        num_units=num_parties,
-        seeded=seeded,
-        unit="party",
-        adversary=EVERYONE,
-        neighbouring_relation="replace one party",
-        protects_from="everyone but the server, which sees the votes as they were cast and is trusted to add the noise",
-    )
+    trusted = "everyone but the server, which sees the votes as they were cast and is trusted to add the noise"
+    who: dict[str, Any] = {**_AT_SERVER, "protects_from": trusted, "num_units": num_parties, "seeded": seeded}
+    public = _noisy_max(mechanism, num_queries, released, delta=delta, **who)
+    if counts is None:
+        return (public,)
+    if released == "counts":
+        way_out = "The data-dependent bound holds for labels only: give no votes."
+        raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
+    if len(counts) != num_queries:
+        raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
+    found = data_dependent_epsilon(mechanism, counts, delta) if delta > 0 and not seeded else None
+    if found is None or not found < public.epsilon:
+        return (public,)
+    notes = ("Computed from the private votes: for the operator only.", *_exposure(delta, num_parties, "party"))
+    return public, replace(public, epsilon=found, delta=delta, publishable=False, notes=notes)
 
 
 def noisy_max_at_party(
@@ -218,19 +203,14 @@ def noisy_max_at_party(
     delta: float,
     teachers: int,
     partitions: int = 1,
-    num_records: int | None = None,
     num_parties: int | None = None,
-    counts: Any = None,
     released: Literal["labels", "counts"] = "labels",
-    seeded: bool = False,
-) -> tuple[PrivacyClaim, ...]:
+) -> tuple[PrivacyClaim, PrivacyClaim]:
     """Claim for noisy max at a party (FedKT L2): one record against the server, and the whole party beside it.
 
     Formal guarantees: a record is in one teacher's subset of each partition, so it moves one vote per query, and the
     partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. The claim
     covers every party's records alike; somebody with records at two parties is covered by the sum of both claims.
-
-    Returns the record-level claim (with ``counts``, where it is smaller, the operator's too), then the party-level one.
 
     Parameters
     ----------
@@ -242,82 +222,36 @@ def noisy_max_at_party(
         Teachers per partition (FedKT's t): the votes that all change where the whole party changes.
     partitions : int
         FedKT's s.
-    num_records : int, optional
-        Rows of the party, if public: for the warning on delta.
-    counts : ndarray of shape (num_queries * partitions, num_classes), optional
-        The true votes, partition by partition; as in `noisy_max_at_server`, as are the others.
+    delta, num_parties, released
+        As in `noisy_max_at_server`.
     """
     check_whole("teachers", teachers, 1)
     check_whole("partitions", partitions, 1)
     if mechanism.votes != 1:
         way_out = "A record moves one vote; the party-level claim scales by itself."
         raise ConfigError(explain("votes", "be 1 for noise at the party", mechanism.votes, way_out))
-    common: dict[str, Any] = {
-        "num_queries": num_queries * partitions,
-        "delta": delta,
-        "released": released,
-        "seeded": seeded,
-        "adversary": SERVER,
-        "protects_from": _AT_PARTY,
-    }
-    record = _noisy_max(
-        mechanism,
-        counts=counts,
-        num_units=num_records,
-        unit="record",
-        neighbouring_relation=REPLACED_RECORD,
-        **common,
+    uses, record = num_queries * partitions, {**_AT_PARTY, "unit": "record", "neighbouring_relation": REPLACED_RECORD}
+    return (
+        _noisy_max(mechanism, uses, released, delta=delta, **record),
+        _noisy_max(
+            replace(mechanism, votes=teachers), uses, released, delta=delta, num_units=num_parties, **_WHOLE_PARTY
+        ),
     )
-    party = _noisy_max(
-        replace(mechanism, votes=teachers),
-        counts=None,
-        num_units=num_parties,
-        unit="party",
-        neighbouring_relation="any change of the party's data",
-        **common,
-    )
-    return record + party
 
 
 def label_privacy(
-    mechanism: Any,
-    *,
-    num_labels: int,
-    delta: float,
-    rounds: int = 1,
-    num_parties: int | None = None,
-    seeded: bool = False,
+    mechanism: Any, *, num_labels: int, delta: float, rounds: int = 1, num_parties: int | None = None
 ) -> PrivacyClaim:
-    """Claim for labels privatised one by one at the party (DP-FedCT, PrivateKT), against the server.
+    """Claim for ``num_labels`` labels a round, privatised one by one at the party, against the server.
 
-    Formal guarantees: two data sets of the party may differ in every label, in every round: this worst case is proven
-    and covers any change of the party's data.
-
-    Parameters
-    ----------
-    mechanism : RandomizedResponse, BitFlip or NoNoise
-        Of one label.
-    num_labels : int
-        Labels released per round.
-    rounds : int
-        Rounds the party takes part in.
-    delta, num_parties, seeded
-        As in `noisy_max_at_server`.
+    ``mechanism`` is that of one label, such as `RandomizedResponse`; ``delta`` and ``num_parties`` are as in
+    `noisy_max_at_server`. Formal guarantees: two data sets of the party may differ in every label, in every round: this
+    worst case is proven and covers any change of the party's data.
     """
     check_whole("num_labels", num_labels, 1)
     check_whole("rounds", rounds, 1)
-    return _composed(
-        mechanism,
-        num_labels * rounds,
-        f"; {num_labels:,} labels a round, {rounds:,} rounds",
-        delta=delta,
-        num_units=num_parties,
-        seeded=seeded,
-        unit="party",
-        adversary=SERVER,
-        neighbouring_relation="any change of the party's data",
-        protects_from=_AT_PARTY,
-    )
+    words = f"; {num_labels:,} labels a round, {rounds:,} rounds"
+    return _composed(mechanism, num_labels * rounds, words, delta=delta, num_units=num_parties, **_WHOLE_PARTY)
 
 
 def noisy_sums(mechanism: Any, *, times: int, delta: float) -> PrivacyClaim:
@@ -326,18 +260,9 @@ def noisy_sums(mechanism: Any, *, times: int, delta: float) -> PrivacyClaim:
     Each answer is a release of its own; ``times`` is how often the party asked most often was asked. The counts would
     cover a record more or less too, but which rows a party keeps for tests follows from how many it has.
     """
-    return _composed(
-        mechanism,
-        times,
-        f"; {times} releases" if times > 1 else "",
-        delta=delta,
-        num_units=None,
-        seeded=False,
-        unit="record",
-        adversary=SERVER,
-        neighbouring_relation=REPLACED_RECORD,
-        protects_from=_AT_PARTY,
-    )
+    words = f"; {times} releases" if times > 1 else ""
+    who = {**_AT_PARTY, "unit": "record", "neighbouring_relation": REPLACED_RECORD}
+    return _composed(mechanism, times, words, delta=delta, num_units=None, **who)
 
 
 def clipped_sum_at_server(
@@ -345,40 +270,24 @@ def clipped_sum_at_server(
 ) -> PrivacyClaim:
     """Claim for noisy sums of clipped updates at the server (DP-FedAvg): one party, against everyone after the server.
 
-    Formal guarantees: a party moves the sum of each round that it is asked in, by at most twice the clipping norm,
-    whether it answers or not; these rounds compose, chosen adaptively. It covers the weights of all rounds, which
-    parties see, and the final ones. Nothing is gained from a random choice of parties: who is asked is not secret.
-
-    Parameters
-    ----------
-    mechanism : ClippedSum
-        Of one round.
-    rounds : int
-        Rounds that the party asked most often was asked in; 1 or more.
-    delta, num_parties, seeded
-        As in `noisy_max_at_server`.
+    ``mechanism`` is the `ClippedSum` of one round, ``rounds`` how many the party asked most often was asked in; the
+    rest is as in `noisy_max_at_server`. Formal guarantees: a party moves the sum of each round that it is asked in, by
+    at most twice the clipping norm, whether it answers or not; these rounds compose, chosen adaptively. It covers the
+    weights of all rounds, which parties see, and the final ones. Nothing is gained from a random choice of parties: who
+    is asked is not secret.
     """
     check_whole("rounds", rounds, 1)
-    return _composed(
-        mechanism,
-        rounds,
-        f"; {rounds:,} round{'s' * (rounds > 1)} of the party asked most often",
-        delta=delta,
-        num_units=num_parties,
-        seeded=seeded,
-        unit="party",
-        adversary=EVERYONE,
-        neighbouring_relation="replace one party",
-        protects_from="everyone but the server, which sees each party's weights as they are and is trusted to clip "
-        "them and to add the noise",
+    words = f"; {rounds:,} round{'s' * (rounds > 1)} of the party asked most often"
+    trusted = (
+        "everyone but the server, which sees each party's weights as they are and is trusted to clip them and to add "
+        "the noise"
     )
+    who: dict[str, Any] = {**_AT_SERVER, "protects_from": trusted, "num_units": num_parties, "seeded": seeded}
+    return _composed(mechanism, rounds, words, delta=delta, **who)
 
 
-def subsampling(mechanism: Any, *, seeded: bool = False) -> PrivacyClaim:
-    """Claim for learning from one random subset (NFDP): one record, add or remove, against the server.
-
-    ``mechanism`` is a `fedkd_flwr.privacy.noise.subset.Subsampling`; ``seeded`` as in `noisy_max_at_server`.
-    """
+def subsampling(mechanism: Any) -> PrivacyClaim:
+    """Claim for learning from one random subset (NFDP, `Subsampling`): one record, against the server."""
     once = "Holds if the subset is drawn once and kept for ever, and nothing is computed from the other rows."
     return PrivacyClaim(
         unit="record",
@@ -387,7 +296,7 @@ def subsampling(mechanism: Any, *, seeded: bool = False) -> PrivacyClaim:
         delta=mechanism.delta,
         neighbouring_relation="add or remove one record",
         publishable=True,
-        basis=SEEDED if seeded else "proven",
+        basis="proven",
         mechanism=mechanism.words,
         protects_from="the server and everyone after it; the party draws the subset itself",
         notes=(once, *_exposure(mechanism.delta, mechanism.num_rows, "record")),

@@ -8,43 +8,26 @@ privacy loss distributions (`fedkd_flwr.privacy.cost.losses`), Gaussian events e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.cost import losses
 from fedkd_flwr.privacy.cost.events import (
     ApproximateEvent,
     Event,
-    PureEvent,
     TwoClassEvent,
     check_cost,
     check_count,
     check_delta,
-    event_from_json,
-    event_to_json,
     leaves,
     pure_epsilon,
 )
-from fedkd_flwr.privacy.cost.pate_gaussian import gaussian_epsilon
-from fedkd_flwr.privacy.cost.pate_laplace import laplace_epsilon
 from fedkd_flwr.privacy.cost.two_classes import two_class_losses
-from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 
-__all__ = [
-    "Accountant",
-    "ApproximateEvent",
-    "Event",
-    "NoisyMaxEpsilons",
-    "PureEvent",
-    "event_from_json",
-    "event_to_json",
-    "noisy_max_epsilons",
-]
+__all__ = ["Accountant"]
 
 
 class Accountant:
@@ -72,6 +55,7 @@ class Accountant:
     --------
     Eighty-one queries of 0.08 each cost 6.48 by plain sum, and less than half of it at delta = 1e-5:
 
+    >>> from fedkd_flwr.privacy.cost.events import PureEvent
     >>> accountant = Accountant().compose(PureEvent(0.08), 81)
     >>> round(accountant.epsilon(0.0), 2), round(accountant.epsilon(1e-5), 2)
     (6.48, 2.94)
@@ -228,52 +212,3 @@ def _gaussian_epsilon(noise: float, delta: float) -> float:
     while _gaussian_log_delta(noise, epsilon) > math.log(delta):  # The solver may stop just below the root.
         epsilon, step = epsilon * (1 + step) + 1e-15, 4 * step
     return epsilon
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyMaxEpsilons:
-    """Bounds on what answering queries by noisy max costs, all at one delta."""
-
-    plain_sum: float  # sum of the queries' pure epsilons; inf for Gaussian noise
-    tight: float  # data-independent composition
-    data_dependent: float | None = None  # by moments of the private votes: itself private, for the operator only
-
-    @property
-    def smallest_publishable(self) -> float:
-        """The smallest bound that tells nothing of the votes."""
-        return min(self.plain_sum, self.tight)
-
-
-def noisy_max_epsilons(mechanism: Any, *, num_queries: int, delta: float, counts: Any = None) -> NoisyMaxEpsilons:
-    """Return the valid bounds for ``num_queries`` answers of one noisy-max mechanism.
-
-    Parameters
-    ----------
-    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
-        Its ``votes`` fix the unit: how many votes one neighbouring change can move.
-    num_queries : int
-        Rows answered (asked, for Confident-GNMax), over all partitions and rounds.
-    delta : float
-        Within [0, 1).
-    counts : ndarray of shape (num_queries, num_classes), optional
-        The true counts as the mechanism sees them, for the data-dependent bound. It holds for released *labels*, not
-        for released noisy counts, and must steer nothing that anybody else sees. Not computed for Confident-GNMax.
-
-    Raises
-    ------
-    ConfigError, DataError
-        For a delta outside [0, 1), or counts of another number of rows.
-    """
-    check_delta(delta)
-    accountant, dependent = Accountant().compose(mechanism.dp_event(), num_queries), None
-    if counts is not None:
-        if len(counts) != num_queries:
-            raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
-        counts = np.asarray(counts) / mechanism.counts_per_vote
-        if delta > 0 and isinstance(mechanism, LaplaceMax):
-            dependent = laplace_epsilon(counts, gamma=mechanism.gamma, votes=mechanism.votes, delta=delta)
-        elif delta > 0 and isinstance(mechanism, GaussianMax):
-            dependent = gaussian_epsilon(counts, sigma=mechanism.sigma, votes=mechanism.votes, delta=delta)
-    return NoisyMaxEpsilons(
-        plain_sum=accountant.epsilon(0.0), tight=accountant.epsilon(delta), data_dependent=dependent
-    )

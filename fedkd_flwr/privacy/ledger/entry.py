@@ -56,7 +56,7 @@ class Entry:
     neighbouring_relation: str
     events: tuple[tuple[dict[str, Any], int], ...]  # as `plain_events` makes them
     when: str  # ISO 8601, UTC
-    reply_digest: str  # SHA-256 of the exact reply, in hexadecimal; for a note (round 0), of what it stands for
+    reply_digest: str  # SHA-256 of all that the reply says, in hexadecimal; for a note (round 0), of what it stands for
     data: str  # digest of the data set whose rows paid, in hexadecimal
 
     def __post_init__(self) -> None:

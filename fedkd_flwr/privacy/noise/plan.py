@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.labels.majority import Ties, majority
+from fedkd_flwr.labels.voting import Ties, majority
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fedkd_flwr.cli.exit_codes import NOT_READY
+from fedkd_flwr.cli import NOT_READY
 from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line

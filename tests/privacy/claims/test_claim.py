@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from fedkd_flwr.audit.bounds import repeated_epsilon
-from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.claims.claim import (
     EVERYONE,
     NOT_COVERED,
@@ -114,7 +114,7 @@ def test_the_winner_of_two_classes_is_claimed_by_its_own_event_for_record_and_pa
 
 
 def test_noise_at_a_party_protects_a_record_and_t_times_less_the_whole_party():
-    record, party = noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=25, partitions=2, num_records=900)
+    record, party = noisy_max_at_party(LAPLACE, num_queries=10, delta=0.0, teachers=25, partitions=2)
     assert (record.unit, record.adversary) == ("record", SERVER)
     assert record.neighbouring_relation == "replace one record, number of records public"
     relation = "any change of the party's data"
@@ -150,11 +150,9 @@ SEEDED = {
     "server": lambda seeded: noisy_max_at_server(
         LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5, counts=CLEAR, seeded=seeded
     ),
-    "party": lambda seeded: noisy_max_at_party(LAPLACE, num_queries=81, delta=1e-5, teachers=5, seeded=seeded),
-    "labels": lambda seeded: [
-        label_privacy(RandomizedResponse(epsilon=1.0, num_classes=2), num_labels=1, delta=0.0, seeded=seeded)
+    "sums": lambda seeded: [
+        clipped_sum_at_server(ClippedSum(clip=1.0, noise_multiplier=4.0), rounds=1, delta=1e-5, seeded=seeded)
     ],
-    "subset": lambda seeded: [subsampling(Subsampling(num_rows=10, subset_rows=3, replacement=True), seeded=seeded)],
 }
 
 
@@ -195,9 +193,7 @@ def test_the_claim_of_noise_at_the_server_word_for_word():
 
 def test_the_claims_of_noise_at_a_party_word_for_word():
     noise = ConfidentGaussianMax(threshold=4.0, sigma_threshold=90.0, sigma=30.0)
-    record, party = noisy_max_at_party(
-        noise, num_queries=600, delta=0.01, teachers=5, partitions=2, num_records=100, num_parties=50
-    )
+    record, party = noisy_max_at_party(noise, num_queries=600, delta=0.01, teachers=5, partitions=2, num_parties=50)
     words = (
         "confident noisy max, threshold 4 votes, Gaussian noise of standard deviation 90 (threshold) and 30 (answer) "
         "votes, {} may move; 1,200 queries, labels released"
@@ -213,8 +209,8 @@ def test_the_claims_of_noise_at_a_party_word_for_word():
         "basis": "proven",
         "mechanism": words.format("1 vote"),
         "protects from": AT_PARTY,
-        "notes": "Warning: delta 0.01 is at least 1 in 100, the number of records: a mechanism that simply exposes one "
-        "record entirely would satisfy this delta.",
+        "notes": "Warning: delta 0.01 is at least 1 in 100 records: where there are as many or more, a mechanism that "
+        "simply exposes one record entirely would satisfy this delta.",
         "not covered": NOT_COVERED,
     }
     assert (party.unit, party.mechanism, party.protects_from) == ("party", words.format("5 votes"), AT_PARTY)
@@ -275,19 +271,20 @@ def test_the_operator_s_claim_differs_from_the_publishable_one_in_its_number_and
     assert private.mechanism == public.mechanism
 
 
-def test_a_record_s_operator_claim_stands_between_the_record_s_and_the_party_s():
-    noise = LaplaceMax(gamma=0.1)
-    claims = noisy_max_at_party(noise, num_queries=81, delta=1e-5, teachers=250, counts=CLEAR)
-    assert [(claim.unit, claim.publishable) for claim in claims] == [
-        ("record", True),
-        ("record", False),
-        ("party", True),
-    ]
-
-
 def test_votes_that_lower_nothing_make_no_second_claim():
     # a tie: the data-dependent bound is that of PATE's moments, above the tight composition
     assert len(noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=np.full((81, 2), 5))) == 1
+
+
+def test_no_data_dependent_claim_is_made_at_delta_zero_or_for_a_threshold():
+    confident = ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0)
+    for mechanism, delta in ((LaplaceMax(gamma=1.0), 0.0), (GaussianMax(sigma=20.0), 0.0), (confident, 1e-5)):
+        assert len(noisy_max_at_server(mechanism, num_queries=81, delta=delta, counts=CLEAR)) == 1
+
+
+def test_votes_of_another_number_of_queries_are_refused():
+    with pytest.raises(DataError, match="counts must have one row for each of the 3 queries, got 81"):
+        noisy_max_at_server(LAPLACE, num_queries=3, delta=1e-5, counts=CLEAR)
 
 
 def test_one_unit_alone_is_warned_only_of_certain_exposure():
@@ -337,8 +334,6 @@ def test_sums_of_updates_protect_a_party_from_everyone_but_the_server():
     assert claim.mechanism == f"{mechanism.words}; 6 rounds of the party asked most often"
     (warning,) = clipped_sum_at_server(mechanism, rounds=6, delta=0.1, num_parties=10).notes
     assert "at least 1 in 10, the number of parties" in warning
-    seeded = clipped_sum_at_server(mechanism, rounds=1, delta=1e-5, seeded=True)
-    assert (seeded.basis, seeded.epsilon) == ("none: seeded", math.inf)
     with pytest.raises(ConfigError, match="rounds must be a whole number >= 1, got 0"):
         clipped_sum_at_server(mechanism, rounds=0, delta=1e-5)
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from pathlib import Path
 
 import dp_accounting as dp
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost import accountant as accountants
-from fedkd_flwr.privacy.cost.accountant import (
-    Accountant,
-    ApproximateEvent,
-    NoisyMaxEpsilons,
-    PureEvent,
-    noisy_max_epsilons,
-)
-from fedkd_flwr.privacy.cost.events import TwoClassEvent, pure_epsilon
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent, TwoClassEvent, pure_epsilon
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
@@ -109,13 +101,10 @@ def test_mixed_gaussian_and_pure_events_cost_more_than_either_and_less_than_both
 
 
 def test_the_example_of_the_tables_costs_2_94_by_pure_queries_and_less_by_what_the_noise_is():
-    found = noisy_max_epsilons(LaplaceMax(gamma=0.04), num_queries=81, delta=1e-5)
-    assert found.plain_sum == pytest.approx(6.48)
     assert round(_spent((PureEvent(0.08), 81)).epsilon(1e-5), 2) == 2.94
-    assert found.tight == found.smallest_publishable == pytest.approx(2.0012, abs=1e-4)
-    winner = noisy_max_epsilons(LaplaceMax(gamma=0.04, winner_of_two=True), num_queries=81, delta=1e-5)
-    assert winner.plain_sum == pytest.approx(6.48)
-    assert winner.smallest_publishable == pytest.approx(1.3782, abs=1e-4)
+    for winner, tight in ((False, 2.0012), (True, 1.3782)):
+        spent = _spent((LaplaceMax(gamma=0.04, winner_of_two=winner).dp_event(), 81))
+        assert (spent.epsilon(0.0), spent.epsilon(1e-5)) == (pytest.approx(6.48), pytest.approx(tight, abs=1e-4))
 
 
 @example(53.5625, 22123, 0.9, "pure")  # at delta 0.99 the first guess of an epsilon is just too small to prove
@@ -206,27 +195,9 @@ def test_stated_deltas_compose_and_count_against_the_asked_one():
 
 
 def test_ten_confident_queries_cost_thresholds_and_answers():
-    confident = ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0)
-    found = noisy_max_epsilons(confident, num_queries=10, delta=1e-5)
+    confident = _spent((ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0).dp_event(), 10))
     by_hand = _spent((dp.GaussianDpEvent(30.0), 10), (dp.GaussianDpEvent(10 / math.sqrt(2)), 10))
-    assert (found.plain_sum, found.tight) == (math.inf, by_hand.epsilon(1e-5))
-
-
-def test_the_smallest_bound_to_publish_is_the_smaller_of_two_and_never_the_private_one():
-    for plain_sum, tight in ((1.0, 2.0), (2.0, 1.0)):
-        found = NoisyMaxEpsilons(plain_sum=plain_sum, tight=tight, data_dependent=0.5)
-        assert found.smallest_publishable == 1.0
-
-
-def test_votes_counted_in_halves_have_the_data_dependent_cost_of_the_votes_they_are():
-    whole = np.random.default_rng(0).integers(0, 60, (100, 3))
-    for noise in (LaplaceMax(gamma=0.2), GaussianMax(sigma=5.0)):
-        halved = dataclasses.replace(noise, counts_per_vote=2)
-        told = [
-            noisy_max_epsilons(mechanism, num_queries=100, delta=1e-5, counts=counts)
-            for mechanism, counts in ((noise, whole), (halved, 2 * whole))
-        ]
-        assert told[0] == told[1]
+    assert (confident.epsilon(0.0), confident.epsilon(1e-5)) == (math.inf, by_hand.epsilon(1e-5))
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 7.0, 1000.0])
@@ -282,18 +253,6 @@ def test_stated_deltas_compose_as_chances_of_at_least_one_rounded_up(uses):
         for delta, count in uses:
             none *= (1 - mpmath.mpf(delta)) ** count
         assert min(1 - none, 1) - mpmath.mpf(10) ** -40 <= found <= min(1, (1 - none) * (1 + 1e-14))
-
-
-def test_no_data_dependent_bound_is_made_at_delta_zero_or_for_a_threshold():
-    clear = np.tile([240, 5, 5], (3, 1))
-    confident = ConfidentGaussianMax(threshold=5.0, sigma_threshold=30.0, sigma=10.0)
-    for mechanism, delta in ((LaplaceMax(gamma=0.05), 0.0), (GaussianMax(sigma=20.0), 0.0), (confident, 1e-5)):
-        assert noisy_max_epsilons(mechanism, num_queries=3, delta=delta, counts=clear).data_dependent is None
-
-
-def test_votes_of_another_number_of_queries_are_refused():
-    with pytest.raises(DataError, match="counts must have one row for each of the 3 queries, got 2"):
-        noisy_max_epsilons(LaplaceMax(gamma=1.0), num_queries=3, delta=1e-5, counts=np.ones((2, 2), dtype=int))
 
 
 @pytest.mark.parametrize(

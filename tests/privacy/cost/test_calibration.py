@@ -9,12 +9,13 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost import calibration
-from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
+from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.calibration import (
     calibrate,
     calibrate_labels,
     calibrate_votes,
 )
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from ledgers import gaussian
 
-from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.filter import Cost, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse

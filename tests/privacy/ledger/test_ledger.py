@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ledgers import DIGEST, NON_PRIVATE, NOW, gaussian, make_entry, make_ledger
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
-from fedkd_flwr.privacy.cost.accountant import Accountant, ApproximateEvent, PureEvent
+from fedkd_flwr.privacy.cost.accountant import Accountant
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.ledger.rows import Histories
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse

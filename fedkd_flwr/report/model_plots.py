@@ -1,18 +1,18 @@
-"""The pictures by class: each party's rows, which classes are mistaken for which, and calibration."""
+"""The pictures of rows by class, of classes that are mistaken for each other, and of predicted over true numbers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
-from fedkd_flwr.metrics import BINS, Metrics
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["LOOKS", "class_mix_plot", "confusion_plot", "merged", "pooled", "reliability_plot"]
+__all__ = ["LOOKS", "added", "class_mix_plot", "confusion_plot", "numbers_plot", "pooled"]
 
 _NAMED_PARTIES = 40
 _NAMED_CLASSES = 40
@@ -20,15 +20,8 @@ _CELLS = 300  # of more cells the counts are not written
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
 
-LOOKS = {
-    "alone (SOLO)": (INK, "--", "o"),
-    "with the federation": (BLUE, "-", "s"),
-    "server's model": (GREEN, "-.", "D"),
-}
-"""Colour, line and mark of each kind of models in a picture."""
-
-_Bin = tuple[float, float, float]
-"""Rows, their mean confidence, and the share of them that is right."""
+LOOKS = {"alone (SOLO)": (INK, "--"), "with the federation": (BLUE, "-"), "server's model": (GREEN, "-.")}
+"""Colour and line of each kind of models in a picture."""
 
 
 def class_mix_plot(record: RunRecord) -> Plot:
@@ -39,7 +32,7 @@ def class_mix_plot(record: RunRecord) -> Plot:
     held = [p for p in record.parties if sum(p.class_counts)]
     title = "Which classes each party holds"
     if not held:
-        return Plot(title=title, svg="", caption="Not drawn: the parties' class counts are not in the record.")
+        return Plot(title=title, caption="Not drawn: the parties' class counts are not in the record.")
     num_classes = max(len(p.class_counts) for p in held)
     most = max(held, key=lambda p: sum(p.class_counts))
     least = min(held, key=lambda p: sum(p.class_counts))
@@ -111,12 +104,12 @@ def confusion_plot(record: RunRecord) -> Plot:
     """
     rows = results.rows_used(record)
     if results.figure_used(record, rows) == "r2":
-        return Plot(title="", svg="", caption="")
+        return Plot()
     shown = results.of_kinds(record, pooled)
     if "with the federation" in shown and "alone (SOLO)" in shown:
         shown.pop("server's model", None)  # two panels can be read on a narrow page, three cannot
     if not shown:
-        return Plot(title="Which classes are confused", svg="", caption="Not drawn: no confusion matrix is known.")
+        return Plot(title="Which classes are confused", caption="Not drawn: no confusion matrix is known.")
     last, matrix = list(shown.items())[-1]
     title = _title(last, matrix, record)
     classes = len(matrix)
@@ -172,66 +165,46 @@ def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
     return f"Most confused ({whose}): {share:.0%} of {true} is taken for {taken}, {n:,} of {sum(counts[i]):,} rows"
 
 
-def merged(measured: Iterable[Metrics | None]) -> list[_Bin]:
-    """Return the bins of several models together, from the lowest confidence.
+def added(measured: Iterable[Metrics | None]) -> Counter[tuple[float, float]]:
+    """Return how many test rows have each pair of true and predicted number, of several models together.
 
-    >>> merged([Metrics(n=4, reliability=[[4, 0.5, 0.25]]), Metrics(n=4, reliability=[[4, 0.52, 0.75]]), None])
-    [(8.0, 0.51, 0.5)]
+    >>> dict(added([Metrics(n=3, pairs=[[1.0, 2.0, 3]]), Metrics(n=1, pairs=[[1.0, 2.0, 1]]), None]))
+    {(1.0, 2.0): 4}
     """
-    sums: dict[int, list[float]] = {}
-    for found in measured:
-        for n, sure, right in found.reliability if found is not None else []:
-            place = min(max(math.ceil(sure * BINS - 1e-9) - 1, 0), BINS - 1)
-            total = sums.setdefault(place, [0.0, 0.0, 0.0])
-            for i, value in enumerate((n, n * sure, n * right)):
-                total[i] += value
-    return [(n, sure / n, right / n) for _, (n, sure, right) in sorted(sums.items())]
+    total: Counter[tuple[float, float]] = Counter()
+    for one in measured:
+        for true, predicted, rows in one.pairs if one is not None else []:
+            total[true, predicted] += int(rows)
+    return total
 
 
-def reliability_plot(record: RunRecord) -> Plot:
-    """Draw the share of right answers over confidence: all parties alone, all with the federation, the server's model.
+def numbers_plot(record: RunRecord) -> Plot:
+    """Draw predicted over true numbers: all parties alone, all with the federation, or the server's model.
 
-    Parameters and errors are those of `accuracy_plot`.
+    Nothing is drawn, or said, where models answer with classes. Errors are those of `accuracy_plot`.
     """
+    shown = results.of_kinds(record, added)
+    if not shown:
+        return Plot()
+    shown = {name: found for name, found in shown.items() if name in (next(iter(shown)), list(shown)[-1])}
     rows = results.rows_used(record)
-    if results.figure_used(record, rows) == "r2":
-        return Plot(title="", svg="", caption="")
-    lines = results.of_kinds(record, merged)
-    if not lines:
-        caption = "Not drawn: no model gave probabilities, or they are not in the record."
-        return Plot(title="How sure, and how right", svg="", caption=caption)
-    name, bins = list(lines.items())[-1]
-    error, gap = _errors(bins)
-    how = "too sure of itself" if gap > 0 else "not sure enough"
-    title = f"Confidence and truth differ by {error:.2f} on average ({name}); on balance it is {how}, by {abs(gap):.2f}"
-    if abs(gap) < 0.005:
-        title = f"Confidence and truth differ by {error:.2f} on average ({name}), in both directions"
-    with Canvas(3.6) as canvas:
-        axes = canvas.figure.add_subplot()
-        axes.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, linestyle=":", label="as sure as right")
-        for label, found in lines.items():
-            colour, style, marker = LOOKS[label]
-            most = max(n for n, _, _ in found)
-            x, y = [sure for _, sure, _ in found], [right for _, _, right in found]
-            axes.plot(x, y, color=colour, linestyle=style, linewidth=1.5, label=label)
-            axes.scatter(x, y, s=[8 + 60 * n / most for n, _, _ in found], color=colour, marker=marker, zorder=3)
-        axes.set_xlabel("confidence: the probability that the model gives to its answer")
-        axes.set_ylabel("share of answers that are right")
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(-0.02, 1.05)
-        axes.grid()
-        canvas.legend(axes)
-        svg = canvas.svg("reliability")
-    whose = results.models_shown(record, rows, lambda found: found.reliability, server="server's model" in lines)
+    ends = [f([value for found in shown.values() for pair in found for value in pair]) for f in (min, max)]
+    with Canvas(3.2) as canvas:
+        panels = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+        for axes, (name, found) in zip(panels, shown.items(), strict=True):
+            most = max(found.values())
+            axes.plot(ends, ends, color=GREY, linewidth=1.0, linestyle=":")
+            true, predicted = zip(*found, strict=True)
+            sizes = [3 + 50 * count / most for count in found.values()]
+            axes.scatter(true, predicted, s=sizes, color=LOOKS[name][0], alpha=0.6, linewidths=0)
+            axes.set_title(name, fontsize=9.5, weight="normal")
+            axes.set_xlabel("true number")
+            axes.grid()
+        panels[0].set_ylabel("predicted number")
+        svg = canvas.svg("numbers")
+    whose = results.models_shown(record, rows, lambda found: found.pairs, server="server's model" in shown)
     caption = (
-        f"{whose}, on {results.ROWS[rows]}, in {BINS} bins of confidence; a larger mark "
-        "holds more rows. Below the dotted line a model is right less often than it says."
+        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} A larger mark holds more rows, on a "
+        "grid. On the dotted line the prediction is true; a cloud flatter than it is drawn to the mean."
     )
-    return Plot(title=title, svg=svg, caption=caption)
-
-
-def _errors(bins: Sequence[_Bin]) -> tuple[float, float]:
-    """Return the expected calibration error, and by how much confidence exceeds truth on balance."""
-    total = sum(n for n, _, _ in bins)
-    error = sum(n * abs(sure - right) for n, sure, right in bins) / total
-    return error, sum(n * (sure - right) for n, sure, right in bins) / total
+    return Plot(title="What is predicted, and what is true", svg=svg, caption=caption)

@@ -1,13 +1,16 @@
-"""What the server's own labelled rows tell of all public rows: the answer of one more party, which is the server."""
+"""Models that learn from labels of public rows: answers to queries, or labels that the server knows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["labels_from_known"]
+from fedkd_flwr.models.classifier import Classifier
+
+__all__ = ["labels_from_known", "teach"]
 
 _TREES, _MOST_FOLDS = 100, 5
 
@@ -29,3 +32,22 @@ def labels_from_known(
     folds = StratifiedKFold(min(_MOST_FOLDS, fewest), shuffle=True, random_state=seed)
     said[rows] = cross_val_predict(forest, X[rows], labels, cv=folds)
     return said
+
+
+def teach(
+    make: Callable[[], Classifier],
+    X: NDArray[Any],
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int16],
+    counts: NDArray[np.float64] | None = None,
+) -> Classifier:
+    """Return a model, made by ``make``, that has learnt from the answered rows; `DataError` if no row has an answer.
+
+    ``X`` (num_public, num_features) are all public rows; ``rows`` (num_queries,) those that were asked, no row twice,
+    and ``labels`` (num_queries,), int16, the answers: -1 for none. ``counts`` (num_queries, num_classes) are learnt
+    instead of labels.
+    """
+    answered = labels >= 0
+    if counts is None:
+        return make().fit(X[rows[answered]], labels[answered])
+    return make().fit_soft(X[rows[answered]], counts[answered])

@@ -1,13 +1,13 @@
-"""The pictures by class: who holds what, confusion, calibration."""
+"""The pictures by class: who holds what, confusion, and numbers predicted."""
 
 import pytest
 from pages import texts
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.class_plots import class_mix_plot, confusion_plot, merged, pooled, reliability_plot
+from fedkd_flwr.report.model_plots import added, class_mix_plot, confusion_plot, numbers_plot, pooled
 
-MAKERS = (class_mix_plot, confusion_plot, reliability_plot)
+MAKERS = (class_mix_plot, confusion_plot)
 
 
 def _confusion(classes):
@@ -23,7 +23,6 @@ def _record(classes=3, parties=2):
             recall=[0.5] * classes,
             support=[4] * classes,
             confusion=_confusion(classes),
-            reliability=[[4, 0.3, 0.2], [4 * classes - 4, 0.9, 0.5]],
         )
         after = Metrics(n=4 * classes, recall=[0.25] + [0.75] * (classes - 1), support=[4] * classes)
         party = PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after})
@@ -64,9 +63,27 @@ def test_confusion_matrices_add_up_and_the_worst_confusion_is_the_title():
     assert plot.title == "Most confused (alone (SOLO)): 50% of cold is taken for flu, 4 of 8 rows"
 
 
-def test_bins_of_one_place_are_merged_and_the_gap_has_a_direction():
-    assert merged(p.solo["common"] for p in _record().parties) == [
-        (8, pytest.approx(0.3), pytest.approx(0.2)),
-        (16, pytest.approx(0.9), pytest.approx(0.5)),
-    ]
-    assert "too sure of itself, by 0.30" in reliability_plot(_record()).title
+def _numbers():
+    record = RunRecord(run_id="7", algorithm="pate", classes=["1", "2"])
+    for i, name in enumerate(("p0", "p1")):
+        pairs = [[1.0, 2.0, 3], [2.0, 2.0 + i, 1]]
+        alone = {"common": Metrics(n=4, rmse=1.0, mae=0.5, r2=0.1, pairs=pairs)}
+        after = {"common": Metrics(n=4, rmse=0.5, mae=0.2, r2=0.9, pairs=[[1.0, 1.0, 4]])}
+        record.parties.append(PartyRecord(name=name, solo=alone, federated=after))
+    return record
+
+
+def test_pairs_of_several_parties_add_up():
+    measured = [party.solo["common"] for party in _numbers().parties]
+    assert added([*measured, None]) == {(1.0, 2.0): 6, (2.0, 2.0): 1, (2.0, 3.0): 1}
+
+
+def test_parties_alone_and_with_the_federation_stand_beside_each_other():
+    plot = numbers_plot(_numbers())
+    assert {"true number", "predicted number", "alone (SOLO)", "with the federation"} <= set(texts(plot.svg))
+    assert "A larger mark holds more rows" in plot.caption
+
+
+def test_where_models_answer_with_classes_nothing_is_drawn_or_said():
+    plot = numbers_plot(RunRecord(run_id="7", algorithm="fedct", parties=[PartyRecord(name="a")]))
+    assert (plot.title, plot.svg, plot.caption) == ("", "", "")

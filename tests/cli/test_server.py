@@ -1,0 +1,137 @@
+"""The commands of a server of real silos: runs that are waited for, schemas, and public rows."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fedkd_flwr.app import submit
+from fedkd_flwr.cli import main as command
+from fedkd_flwr.cli.main import group
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.silo.bundles import Bundle
+
+
+def _log_of_a_server(monkeypatch, lines, how, details):
+    made = submit.Submitted(
+        run_id="7", bundle=Bundle(content=b"", sha256="ab", app="a", version="1", client_app="", files={})
+    )
+    monkeypatch.setattr(submit, "submit", lambda *_, **__: made)
+    monkeypatch.setattr(submit, "follow", lambda *_: iter(lines))
+    monkeypatch.setattr(submit, "status", lambda *_: (how, details))
+
+
+def test_a_run_that_is_waited_for_shows_the_codes_of_silos_as_they_come_and_how_it_ended(fedkd, monkeypatch):
+    lines = [
+        "WARNING :   north is not ready: missing-file. `fedkd doctor` there says why.",
+        "WARNING :   left out of round 1: south: not-allowed",
+        "INFO :      round 1/2: 2 of 3 parties answered",
+    ]
+    _log_of_a_server(monkeypatch, lines, "finished:stopped", "N/A")
+    done = fedkd("server", "run", "--wait")
+    assert done.code == 1
+    told = [
+        "north is not ready: missing-file. `fedkd doctor` there says why.",
+        "left out of round 1: south: not-allowed",
+        "error: the run was stopped",
+    ]
+    assert [line for line in done.err.splitlines() if line in told] == told
+
+
+def test_quiet_shows_no_progress_of_a_run_that_is_waited_for_and_verbose_all_of_its_log(fedkd, monkeypatch):
+    lines = ["INFO :      round 1/2: 2 of 3 parties answered", "WARNING :   left out of round 1: south: not-allowed"]
+    _log_of_a_server(monkeypatch, lines, "finished:completed", "")
+    assert "round 1 of 2" in fedkd("server", "run", "--wait").err
+    assert fedkd("server", "run", "--wait", "-q").err == "left out of round 1: south: not-allowed\n"
+    assert fedkd("server", "run", "--wait", "-v").err == "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize(("how", "code"), [("finished:completed", 0), ("finished:failed", 1)])
+def test_a_submitted_run_that_is_waited_for_has_its_exit_code(fedkd, monkeypatch, how, code):
+    lines = ["INFO :      round 1/2: 2 of 2 parties answered", "INFO :      record: /srv/record.json"]
+    _log_of_a_server(monkeypatch, lines, how, "too few parties")
+    done = fedkd("server", "run", "public-path=/srv/p.csv", "--superlink", "ops", "--wait")
+    assert done.code == code
+    assert done.out.splitlines() == ["run     7", "bundle  ab  a 1", "record: /srv/record.json"]
+    assert "round 1 of 2: 2 of 2 parties answered" in done.err
+    assert ("too few parties" in done.err) is (code == 1)
+
+
+def test_a_run_at_no_superlink_of_silos_is_refused_before_flower_simulates_one(fedkd, monkeypatch, tmp_path):
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path))
+    done = fedkd("server", "run", "public-path=public.csv")
+    assert done.code == 2
+    assert "the SuperLink must be one that silos are connected to, got the default (:local:)" in done.err
+    assert "fedkd dev net 3" in done.err
+
+
+@pytest.fixture
+def messy(tmp_path):
+    path = tmp_path / "public.csv"
+    rows = [f"P{i};{i},5;ward {i % 3};{'no' if i % 2 else 'yes'}" for i in range(40)]
+    rows[6] = "P6;<0,5;?;no"
+    path.write_text("\n".join(["Patient;Laktat;ward;y", *rows]))
+    return path
+
+
+def _run(*words):
+    return CliRunner().invoke(command.group(), ["server", "schema", *map(str, words)])
+
+
+def test_it_says_what_was_found_and_writes_the_schema_beside_the_table(messy):
+    done = _run(messy, "--label", "y")
+    assert done.exit_code == 0, done.output
+    assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (--ranges-as number)" in done.output
+    assert f"To drop them all: fedkd server schema {messy} --label y --id-column Patient" in done.output
+    schema = Schema.read(messy.parent / "schema.toml")
+    assert schema.id_column == "Patient"
+    assert [column.reading.decimal for column in schema.columns] == [",", "."]
+
+
+def test_its_next_command_does_the_same_and_suggests_nothing_more(messy, tmp_path):
+    first = json.loads(_run(messy, "--label", "y", "--json").output)
+    written = Schema.read(first["schema"])
+    again = json.loads(_run(*first["next"].split()[3:], "--json", "--output", tmp_path / "b.toml").output)
+    assert Schema.read(tmp_path / "b.toml") == written
+    assert again["next"] == ""
+    assert {"name": "y", "read_as": "label, 2 classes", "repaired": 0, "missing": 0, "note": "no, yes"} in again[
+        "columns"
+    ]
+
+
+def test_a_file_without_a_header_in_another_encoding_has_a_schema_that_says_both(tmp_path):
+    path = tmp_path / "public.csv"
+    path.write_bytes("".join(f"{i},юг,{'да' if i % 2 else 'нет'}\n" for i in range(40)).encode("cp1251"))
+    done = _run(path, "--label", "column-3", "--header", "none", "--encoding", "windows-1251")
+    assert done.exit_code == 0, done.output
+    schema = Schema.read(tmp_path / "schema.toml")
+    assert (schema.header, schema.encoding) == ("column-1,column-2,column-3", "windows-1251")
+    assert schema.classes == ("да", "нет")
+
+
+def test_a_mistake_is_one_sentence_and_status_2(messy, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fedkd", "server", "schema", str(messy), "--label", "y", "--drop", "z"])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: drop must name columns other than the label: Patient, Laktat")
+
+
+def said(*words):
+    return CliRunner().invoke(group(), ["server", "public", *map(str, words)])
+
+
+def test_a_schema_is_written_from_names_edited_and_becomes_the_file_of_a_counting_run(tmp_path):
+    schema = tmp_path / "schema.toml"
+    made = said(schema, "--columns", "age,ward,outcome", "--label", "outcome", "--classes", "home,stay")
+    assert made.exit_code == 0, made.output
+    assert Schema.read(schema).classes == ("home", "stay")
+    assert "not be there yet" in str(said(schema, "--columns", "age").exception)
+    schema.write_text(schema.read_text().replace("[0, 1, 2]", "[18, 30, 99]"))
+    found = json.loads(said(schema, "--output", tmp_path / "bins", "--json").output)
+    assert found["settings"][:2] == ["algorithm=noisy-sums", "epsilon=0.5"]
+    assert (tmp_path / "bins" / "bins.csv").read_text().splitlines() == ["age,ward", "24.0,24.0", "64.5,64.5"]
+
+
+def test_a_run_that_is_not_there_is_refused(tmp_path):
+    assert said("nothing", "--output-dir", tmp_path).exit_code != 0
