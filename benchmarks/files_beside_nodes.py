@@ -23,8 +23,11 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from fedkd_flwr.app.app_folder import toml  # noqa: E402
-from fedkd_flwr.app.submit import status, submit  # noqa: E402
+from fedkd_flwr.app.submit import (  # noqa: E402
+    status,
+    submit,
+    toml,
+)
 from fedkd_flwr.record.run_record import RunRecord  # noqa: E402
 from fedkd_flwr.silo.devnet import Devnet, devnet  # noqa: E402
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger  # noqa: E402

@@ -143,8 +143,8 @@ def run_here(config: dict[str, Any], folder: Path) -> tuple[RunRecord, int]:
     """Run one federation in this process, party after party; return its record, and 0 for the memory of its parties."""
     from flwr.app import Context, RecordDict
 
-    from fedkd_flwr.app.captured_log import captured_log
     from fedkd_flwr.app.client_app import app as client_app
+    from fedkd_flwr.app.live_run import captured_log
     from fedkd_flwr.app.server_app import app as server_app
     from fedkd_flwr.simulation.grid import InProcessGrid
 

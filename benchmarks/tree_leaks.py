@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from trees import BAGGING, BOOSTED, FOREST, TREES, dealt, write_tables
 
 from fedkd_flwr.app.assembly import make_client
-from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.audit import run as audits
 from fedkd_flwr.baselines.cards import FedXGBBaggingConfig
 from fedkd_flwr.baselines.fedxgb_bagging import aggregate

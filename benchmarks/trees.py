@@ -40,7 +40,7 @@ import pandas as pd
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app import client_app, server_app
-from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.baselines.tree_exchange import TreeExchange
 from fedkd_flwr.data.published import read_published
 from fedkd_flwr.errors import FedkdError

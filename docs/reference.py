@@ -10,12 +10,14 @@ Generated parts stand between two marks and are never edited by hand; a test hol
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+os.environ.pop("FEDKD_HOME", None)  # pages name the folder that most people have
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
 from command_pages import command_pages
@@ -46,7 +48,7 @@ from tree_tables import (
 
 from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig
-from fedkd_flwr.app.app_folder import run_config_toml, settings_of, toml
+from fedkd_flwr.app.submit import run_config_toml, settings_of, toml
 from fedkd_flwr.errors import SETTLED, TELLING, Code, PartyNote
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.registry import CARDS

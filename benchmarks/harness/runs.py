@@ -141,7 +141,7 @@ class Bench:
         with tempfile.TemporaryDirectory(prefix="fedkd-bench-") as folder:
             settings = {**job.settings, "output-dir": folder}
             if job.row.shadows:
-                from fedkd_flwr.app.captured_log import captured_log
+                from fedkd_flwr.app.live_run import captured_log
                 from fedkd_flwr.audit.run import audit
                 from fedkd_flwr.settings.config import parse_run_config
 

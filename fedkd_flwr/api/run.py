@@ -14,10 +14,10 @@ from flwr.app import Context, Message, RecordDict
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.api.result import FederationResult
-from fedkd_flwr.app.captured_log import captured_log
 from fedkd_flwr.app.choose import Comparison, choose
 from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.find_run import LOG, new_run_id
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.app.server_app import federate

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.app.model_cards import owners_word
 from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.checks import read_word
@@ -38,7 +39,7 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.ledger.rows import PrivateRows
 from fedkd_flwr.processes.limits import Limits, limits_of
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.registry import OWNERS_WORD, load
+from fedkd_flwr.registry import load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig, listed
@@ -85,11 +86,7 @@ def _refuse_absurd_work(config: RunConfig, node: NodeConfig, index: int, public:
 
 
 def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
-    """Refuse an algorithm that is not this package's, before it is imported, unless this silo's owner named it.
-
-    Raises `RefusalError` if ``allow-algorithms`` does not hold its import string, or the node demands privacy: no
-    claim is proven for it.
-    """
+    """Refuse an algorithm that is not ours, before it is imported, unless this owner named it and asks no claim."""
     if node.simulated or ":" not in str(name):
         return
     if str(name) not in listed(node.allow_algorithms):
@@ -207,7 +204,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "keep_model": True,
         "rows_at_least": node.rows_at_least,
         "node_secret": partial(node_secret, root),
-        "show": load(OWNERS_WORD)(
+        "show": owners_word(
             config,
             run_id=run_id,
             party=name,
@@ -276,13 +273,7 @@ def _private_rows(path: str, schema: Schema, digest: str) -> PrivateRows:
 
 
 def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door = OPEN) -> PartyClient:
-    """Return this node's client for the run's algorithm.
-
-    ``config``, ``node``, ``run_id``: the run, and the node. ``door``: the door through which its replies leave.
-
-    Raises `ConfigError`, `DataError` or `MissingExtraError` if its data, model or settings do not fit. Raises
-    `RefusalError` if the run breaks a rule of the site; no file was read then.
-    """
+    """Return this node's client for the run; where the run breaks a rule of the site no file is read."""
     door.check_run()
     party, index = _party(config, node, run_id)
     party = replace(party, door=door)

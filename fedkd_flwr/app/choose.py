@@ -7,34 +7,38 @@ differences are compared seed by seed, with Student's t and Bonferroni's correct
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import importlib.util
+import json
 import math
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app import client_app, server_app
-from fedkd_flwr.app.captured_log import captured_log
-from fedkd_flwr.app.choose_runs import about_seconds, kept_file
+from fedkd_flwr.app.choose_text import ALONE, FIGURES, FIXED, Comparison, Outcome, Whose
+from fedkd_flwr.app.live_run import captured_log, installed_versions
+from fedkd_flwr.app.models import model_factory
+from fedkd_flwr.app.output import output_root
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
+from fedkd_flwr.models.given import is_given
+from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.paired import Paired, paired
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
-from fedkd_flwr.simulation.rows import party_name
+from fedkd_flwr.simulation.rows import dealt, party_name, simulated_pool
 
-__all__ = ["ALONE", "FIGURES", "FIXED", "QUICK", "WHOSE", "Comparison", "Outcome", "candidates", "choose"]
+__all__ = ["QUICK", "Comparison", "about_seconds", "candidates", "choose", "kept_file"]
 
-ALONE, FIXED = "each party alone", "one fixed answer"
-Whose = Literal["parties", "home", "server"]
 QUICK = ("fedct:auto", "fedkt:auto")  # candidates unless all are asked for
 _ALGORITHMS = ("fedct", "fedkt", "pate")  # those that send labels, and that any model can join
 #: Candidates where an epsilon is given: each claims it for one record, against the server.
@@ -42,108 +46,6 @@ _PRIVATE: dict[str, dict[str, Any]] = {
     "noisy-sums": {"algorithm": "noisy-sums"},
     "fedkt:L2": {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian"},
 }
-WHOSE = {
-    "parties": "the parties' models on common test rows",
-    "home": "the parties' models on their own test rows",
-    "server": "the server's model on common test rows",
-}
-FIGURES = ("accuracy", "balanced_accuracy")
-
-
-@dataclass
-class Outcome:
-    """What one candidate reached, one entry a seed; NaN where a run did not say.
-
-    ``name``: the candidate. ``figures``: (whose, figure) -> values, with figure ``accuracy`` or ``balanced_accuracy``.
-    ``kilobytes``, ``seconds``: sent by a party over the whole run; time of the run. ``failed``: why a run of it failed;
-    "" if none did. ``missing``: by whose models: which parties lack a figure that the same parties have elsewhere, so
-    that a mean over the others would be of other parties.
-    """
-
-    name: str
-    figures: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    kilobytes: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    failed: str = ""
-    missing: dict[str, str] = field(default_factory=dict)
-
-    def of(self, whose: str, figure: str) -> list[float]:
-        """Return the values of a figure; [] if a run did not give it."""
-        values = self.figures.get((whose, figure), [])
-        return [] if any(map(math.isnan, values)) else values
-
-
-@dataclass(kw_only=True)
-class Comparison:
-    """The outcomes of all candidates, and by which figure they are ranked."""
-
-    seeds: list[int]
-    whose: Whose
-    figure: str
-    outcomes: list[Outcome]
-    fixed: Outcome | None = None  # what always answering the commonest class of the test rows has; None: not known
-    test_rows: dict[str, list[int]] = field(default_factory=dict)  # whose -> test rows of each seed
-    alone_of: str = ""  # with which candidate parties alone were trained as shown; empty: alike with all
-    stopped: str = ""  # how many runs were done when it was stopped; empty: all
-
-    @property
-    def ranked(self) -> list[Outcome]:
-        """The candidates that have a value for each seed, the best mean first."""
-        known = [one for one in self.outcomes if not self.why_not_ranked(one)]
-        return sorted(known, key=lambda one: -statistics.fmean(one.of(self.whose, self.figure)))
-
-    def why_not_ranked(self, outcome: Outcome) -> str:
-        """Return why an outcome has no place in the ranking; "" if it has one."""
-        if outcome.failed:
-            return f"failed, {outcome.failed}"
-        if missing := outcome.missing.get(self.whose):
-            return missing
-        if len(outcome.of(self.whose, self.figure)) != len(self.seeds):
-            return f"not every run gave {self.figure.replace('_', ' ')} of {WHOSE[self.whose]}"
-        return ""
-
-    def ahead(self, best: Outcome, other: Outcome) -> Paired:
-        """Return by how much one ranked candidate is ahead of another, seed by seed."""
-        values = [one.of(self.whose, self.figure) for one in (best, other)]
-        return paired(*values, comparisons=math.comb(len(self.ranked), 2))
-
-    def above_fixed(self, outcome: Outcome) -> Paired | None:
-        """Return by how much a ranked candidate is above one fixed answer, seed by seed; None: not known."""
-        fixed = self.fixed.of(self.whose, self.figure) if self.fixed else []
-        if len(fixed) != len(self.seeds):
-            return None
-        return paired(outcome.of(self.whose, self.figure), fixed, comparisons=len(self.ranked))
-
-    def within_noise(self) -> list[Outcome]:
-        """Return the candidates that the best one cannot be told from."""
-        best, *others = self.ranked
-        return [one for one in others if not self.ahead(best, one).clear]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON types; NaN where a run did not say."""
-        equal = {one.name for one in self.within_noise()} if len(self.seeds) > 1 and self.ranked else set()
-        return {
-            "seeds": self.seeds,
-            "whose": self.whose,
-            "figure": self.figure,
-            "ranking": [one.name for one in self.ranked],
-            "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
-            "test_rows": self.test_rows,
-            "one_fixed_answer": _figures_by_name(self.fixed) if self.fixed else None,
-            "alone_as_trained_with": self.alone_of or None,
-            "stopped": self.stopped or None,
-            "candidates": [
-                {
-                    "name": one.name,
-                    "failed": one.failed,
-                    "not_ranked": self.why_not_ranked(one),
-                    "figures": _figures_by_name(one),
-                    "kilobytes_up": one.kilobytes,
-                    "seconds": one.seconds,
-                }
-                for one in self.outcomes
-            ],
-        }
 
 
 def candidates(num_classes: int, *, private: bool = False) -> dict[str, dict[str, Any]]:
@@ -177,18 +79,14 @@ def choose(
 ) -> Comparison:
     """Run each candidate with each seed, and return what they reach.
 
-    ``values``: settings of all runs, as for ``flwr run``: a simulation of ``num-parties`` parties. ``names``: which of
-    `candidates`: with ``values["epsilon"]`` the private ones. By default `QUICK` ones, or all if ``thorough`` or
-    private. ``thorough``: whether all candidates run, with five seeds. ``seeds``: how many seeds, from
-    ``values["seed"]`` (1 by default) on. 0: one, or five if ``thorough``. Of one seed nothing can be said about noise.
-    ``whose``: whose model counts. ``figure``: what candidates are ranked by; by default balanced accuracy where the
-    classes are imbalanced, else accuracy. ``progress``: called with a line before the first run and after each.
+    ``values``: settings of a simulation. ``names``: which of `candidates`; by default `QUICK` ones, or all if
+    ``thorough`` or private (with ``values["epsilon"]``). ``seeds``: how many, from ``values["seed"]`` on; 0: one, or
+    five if ``thorough``. ``whose``: whose model counts. ``figure``: what candidates are ranked by; by default balanced
+    accuracy where the classes are imbalanced, else accuracy. ``progress``: called with a line before the first run and
+    after each.
 
     Runs that ended are kept in the folder ``choose`` of ``output-dir``, and are not repeated. A `KeyboardInterrupt`
     ends it with what is known; `Comparison.stopped` says so.
-
-    Raises `ConfigError` if a setting is wrong, a candidate is not known, or every run failed. Raises `DataError` if the
-    data cannot be loaded.
     """
     configs = _configs(values, names, thorough, seeds)
     kept = list(dict.fromkeys(seed for _, seed in configs))
@@ -258,10 +156,7 @@ def _configs(
 def _records(
     configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
 ) -> tuple[dict[str, dict[int, RunRecord]], str]:
-    """Run what is given by candidate and seed, or take it from an earlier call; note who failed, who runs no more.
-
-    Returns the records by candidate and seed, and how many runs were done if it was stopped, else "".
-    """
+    """Run what is given by candidate and seed, or take it from an earlier call; say how many were done if stopped."""
     records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
     files = {one: kept_file(config) for one, config in configs.items()}
     todo = [one for one, file in files.items() if file is None or not file.is_file()]
@@ -300,9 +195,8 @@ def _read_or_run(config: RunConfig, file: Path | None) -> RunRecord:
 def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
     """Return with which candidate parties alone are best, and whether they differ between candidates.
 
-    Nets alone are trained for as long as the federation trained them, which is not the same with each algorithm. All
-    candidates are measured against the best of these, whichever is named first. Figures of more seeds and more parties
-    go before better ones.
+    Nets alone are trained for as long as the federation trained them. All candidates are measured against the best of
+    these; figures of more seeds and more parties go before better ones.
     """
     rows = "own" if whose == "home" else "common"
     found = {
@@ -349,10 +243,6 @@ def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
         outcome.seconds.append(record.seconds)
 
 
-def _figures_by_name(outcome: Outcome) -> dict[str, list[float]]:
-    return {f"{whose}:{figure}": values for (whose, figure), values in outcome.figures.items()}
-
-
 def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRecord) -> None:
     """Add what one fixed answer has on a seed's test rows, which all candidates meet, and how many they are."""
     sizes = results.test_rows(record)
@@ -371,3 +261,37 @@ def _run(config: RunConfig) -> RunRecord:
         nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)]
         grid = InProcessGrid(client_app.app, nodes, scalars)
         return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)
+
+
+def kept_file(config: RunConfig) -> Path | None:
+    """Return the file of a run's record: its name tells settings, versions, and what files and code were like.
+
+    None where a model was given as an object: what its code is like, no name tells.
+    """
+    if any(map(is_given, config.models)):
+        return None
+    scalars = {**config.as_scalars(), "output-dir": ""}
+    files = [Path(one) for key in sorted(config.paths()) for one in str(scalars[key]).split(",") if one]
+    files += [one for folder in files if folder.is_dir() for one in sorted(folder.iterdir())]
+    files += [Path(config.public_rows).with_name("schema.toml")] if config.public_rows else []
+    files += sorted(Path(__file__).parents[1].rglob("*.py"))
+    for one in config.models:
+        module, _, name = one.partition(":")
+        if name and (found := importlib.util.find_spec(module)) and found.origin:
+            files.append(Path(found.origin))  # of a user's own model
+    stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files if path.is_file()]
+    told = json.dumps([scalars, installed_versions(), stats], sort_keys=True)
+    return output_root(config.output_dir) / "choose" / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.json"
+
+
+def about_seconds(config: RunConfig) -> float:
+    """Return about how many seconds a run takes: so many fits of its model, of which one is timed."""
+    pool, count = simulated_pool(config), config.num_parties
+    rows = max(dealt(config, count), key=len)
+    model = model_factory(pick_model(config.model, 0), pool.public)(seed=0)
+    began = time.monotonic()
+    with contextlib.suppress(Exception):  # a run that fails says so itself
+        model.fit(pool.as_read_by(model).X[rows], pool.y[rows])
+    own = config.own
+    fits = own.students * (1 + own.teachers) if isinstance(own, FedKTConfig) else 2
+    return (time.monotonic() - began) * count * (fits + 2 + 2 * min(config.rounds - 1, 3))

@@ -1,23 +1,130 @@
-"""The result of `fedkd choose` as plain text: a table, and which candidate is the best, if that is clear."""
+"""The result of `fedkd choose`: what candidates reached, which is the best if that is clear, and all of it as text."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from fedkd_flwr.app.choose import ALONE, FIGURES, FIXED, WHOSE, Comparison, Outcome
-from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired
+from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
 
-__all__ = ["comparison_text"]
+__all__ = ["ALONE", "FIGURES", "FIXED", "WHOSE", "Comparison", "Outcome", "comparison_text"]
+
+ALONE, FIXED = "each party alone", "one fixed answer"
+Whose = Literal["parties", "home", "server"]
+WHOSE = {
+    "parties": "the parties' models on common test rows",
+    "home": "the parties' models on their own test rows",
+    "server": "the server's model on common test rows",
+}
+FIGURES = ("accuracy", "balanced_accuracy")
 
 TREES = "Not compared: federated XGBoost, for parties that all trust a server with histograms (docs/howto/choose.md)."
 
 
-def comparison_text(found: Comparison) -> str:
-    """Return the comparison of candidates as plain text.
+@dataclass
+class Outcome:
+    """What one candidate reached, one entry a seed; NaN where a run did not say.
 
-    The figure that candidates are ranked by stands in the first column, and the best candidate in the first line.
+    ``figures``: (whose, figure) -> values. ``kilobytes``: sent by a party over the whole run. ``failed``: why a run of
+    it failed. ``missing``: by whose models: which parties lack a figure that they have elsewhere, so that a mean over
+    the others would be of other parties.
     """
+
+    name: str
+    figures: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    kilobytes: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    failed: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def of(self, whose: str, figure: str) -> list[float]:
+        """Return the values of a figure; [] if a run did not give it."""
+        values = self.figures.get((whose, figure), [])
+        return [] if any(map(math.isnan, values)) else values
+
+
+@dataclass(kw_only=True)
+class Comparison:
+    """The outcomes of all candidates, and by which figure they are ranked."""
+
+    seeds: list[int]
+    whose: Whose
+    figure: str
+    outcomes: list[Outcome]
+    fixed: Outcome | None = None  # what always answering the commonest class of the test rows has; None: not known
+    test_rows: dict[str, list[int]] = field(default_factory=dict)  # whose -> test rows of each seed
+    alone_of: str = ""  # with which candidate parties alone were trained as shown; empty: alike with all
+    stopped: str = ""  # how many runs were done when it was stopped; empty: all
+
+    @property
+    def ranked(self) -> list[Outcome]:
+        """The candidates that have a value for each seed, the best mean first."""
+        known = [one for one in self.outcomes if not self.why_not_ranked(one)]
+        return sorted(known, key=lambda one: -statistics.fmean(one.of(self.whose, self.figure)))
+
+    def why_not_ranked(self, outcome: Outcome) -> str:
+        """Return why an outcome has no place in the ranking; "" if it has one."""
+        if outcome.failed:
+            return f"failed, {outcome.failed}"
+        if missing := outcome.missing.get(self.whose):
+            return missing
+        if len(outcome.of(self.whose, self.figure)) != len(self.seeds):
+            return f"not every run gave {self.figure.replace('_', ' ')} of {WHOSE[self.whose]}"
+        return ""
+
+    def ahead(self, best: Outcome, other: Outcome) -> Paired:
+        """Return by how much one ranked candidate is ahead of another, seed by seed."""
+        values = [one.of(self.whose, self.figure) for one in (best, other)]
+        return paired(*values, comparisons=math.comb(len(self.ranked), 2))
+
+    def above_fixed(self, outcome: Outcome) -> Paired | None:
+        """Return by how much a ranked candidate is above one fixed answer, seed by seed; None: not known."""
+        fixed = self.fixed.of(self.whose, self.figure) if self.fixed else []
+        if len(fixed) != len(self.seeds):
+            return None
+        return paired(outcome.of(self.whose, self.figure), fixed, comparisons=len(self.ranked))
+
+    def within_noise(self) -> list[Outcome]:
+        """Return the candidates that the best one cannot be told from."""
+        best, *others = self.ranked
+        return [one for one in others if not self.ahead(best, one).clear]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON types; NaN where a run did not say."""
+        equal = {one.name for one in self.within_noise()} if len(self.seeds) > 1 and self.ranked else set()
+        return {
+            "seeds": self.seeds,
+            "whose": self.whose,
+            "figure": self.figure,
+            "ranking": [one.name for one in self.ranked],
+            "not_told_from_the_first": sorted(equal) if len(self.seeds) > 1 else None,
+            "test_rows": self.test_rows,
+            "one_fixed_answer": _figures_by_name(self.fixed) if self.fixed else None,
+            "alone_as_trained_with": self.alone_of or None,
+            "stopped": self.stopped or None,
+            "candidates": [
+                {
+                    "name": one.name,
+                    "failed": one.failed,
+                    "not_ranked": self.why_not_ranked(one),
+                    "figures": _figures_by_name(one),
+                    "kilobytes_up": one.kilobytes,
+                    "seconds": one.seconds,
+                }
+                for one in self.outcomes
+            ],
+        }
+
+
+def _figures_by_name(outcome: Outcome) -> dict[str, list[float]]:
+    return {f"{whose}:{figure}": values for (whose, figure), values in outcome.figures.items()}
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return the comparison as text: the figure that ranks in the first column, the best candidate on top."""
     lead = found.figure.replace("_", " ")
     figures = [found.figure, *(name for name in FIGURES if name != found.figure)]
     columns = [(whose, name) for whose in (found.whose, *(w for w in WHOSE if w != found.whose)) for name in figures]

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -65,15 +65,13 @@ def client_of(context: Context) -> PartyClient | RefusingClient:
 def ready(message: Message, context: Context) -> Message:
     """Load what this party needs; say its name and, where the settings of a run come along, whether it is ready.
 
-    In simulation a process plays many parties and starts with its first message: its first round then measures rounds
-    and not start-up. At silos a server counts only nodes that are ready (`fedkd_flwr.strategies.waiting.Readiness`). A
-    silo that hides how long its work takes (``reply-every-s``) reads no private row for this, and says its name alone.
+    So a simulation's first round measures no start-up. A silo that hides how long its work takes (``reply-every-s``)
+    reads no private row for this, and says its name alone.
     """
-    began = time.monotonic()
     settings = message.content.config_records.get("settings")
     said: dict[str, Scalar] = {"party": str(context.node_config.get("party", ""))}
     if settings is None or not context.node_config.get("reply-every-s"):
-        with never_for_ever(context.node_config):
+        with _visit(context):
             client = client_of(context)
             said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
         if "code" in said:
@@ -81,28 +79,23 @@ def ready(message: Message, context: Context) -> Message:
                 "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says what to do."
             )
             logger.error(words, said["party"], said["code"])
-        hold_back(context.node_config, began)
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 
 
 @app.query("rehearse")
 def rehearse(message: Message, context: Context) -> Message:
     """Answer a rehearsal: constant labels, or why this party would be missing."""
-    began = time.monotonic()
     settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
-    with never_for_ever(context.node_config):
+    with _visit(context):
         fitted = client_of(context).rehearse(settings)
-    hold_back(context.node_config, began)
     return Message(reply_record(*fitted), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
-    began = time.monotonic()
-    with never_for_ever(context.node_config):
+    with _visit(context):
         reply = answer(client_of(context), message)
-    hold_back(context.node_config, began)
     return reply
 
 
@@ -124,11 +117,7 @@ def answer(client: NumPyClient, message: Message) -> Message:
 
 
 def _noisy_mod() -> bool:
-    """Tell whether Flower's LocalDpMod is going to clip what this process answers, and to add noise.
-
-    Labels would be spoilt; and no ledger or claim of ours would know of weights. It stands between Flower's ClientApp
-    and this call, and says so nowhere else.
-    """
+    """Tell whether Flower's LocalDpMod, which says so nowhere else, is going to clip this answer and to add noise."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not str(frame.f_globals.get("__name__", "")).endswith(".localdp_mod"):
         frame = frame.f_back
@@ -138,32 +127,26 @@ def _noisy_mod() -> bool:
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Take the final result in."""
-    began = time.monotonic()
-    with never_for_ever(context.node_config):
+    with _visit(context):
         reply = finish(client_of(context), message)
-    hold_back(context.node_config, began)
     return reply
 
 
 @contextmanager
-def never_for_ever(node_config: Mapping[str, Any]) -> Iterator[None]:
-    """End a silo's process that hangs (`fedkd_flwr.processes.watchdog`).
-
-    Each piece of learning is ended after ``round-limit-s`` and the party still answers. This is for what hangs
-    elsewhere, such as a disk that does not answer: `HANG_S` later. Without a limit, and in simulation, nothing is
-    ended.
-    """
-    if "data-path" not in node_config:
+def _visit(context: Context) -> Iterator[None]:
+    """End a visit that hangs; let its reply leave no sooner than it may."""
+    began = time.monotonic()
+    with never_for_ever(context.node_config):
         yield
-        return
+    hold_back(context.node_config, began)
+
+
+def never_for_ever(node_config: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """End a silo's process that hangs where no limit ends it, as at a disk that does not answer, `HANG_S` later."""
     from fedkd_flwr.settings.node_config import NodeConfig
 
     limit = _seconds(node_config.get("round-limit-s", NodeConfig.default("round_limit_s")))
-    if not limit:
-        yield
-        return
-    with watched(limit + HANG_S):
-        yield
+    return watched(limit + HANG_S) if limit and "data-path" in node_config else nullcontext()
 
 
 def _seconds(value: object) -> float:
@@ -172,10 +155,7 @@ def _seconds(value: object) -> float:
 
 
 def hold_back(node_config: Mapping[str, Any], began: float) -> None:
-    """Wait until a reply may leave: the next multiple of ``reply-every-s`` seconds after ``began``, monotonic clock.
-
-    Refusals wait too. Training that exceeds ``reply-every-s`` is seen in whole multiples of it, and in no finer way.
-    """
+    """Wait until a reply, or a refusal, may leave: the next multiple of ``reply-every-s`` seconds after ``began``."""
     if not (every := _seconds(node_config.get("reply-every-s", 0.0))):
         return
     passed = time.monotonic() - began

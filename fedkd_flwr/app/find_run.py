@@ -63,12 +63,10 @@ def all_runs(output_dir: str | Path = OUTPUT) -> list[Found]:
 
 
 def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
-    """Return the path of one run's ``record.json``; its folder is the path's parent.
+    """Return the path of one run's ``record.json``; refuse where no run is meant, or several.
 
     ``text``: a run's id or the start of it, its name (the setting ``name``), ``last``, or a path to its folder or
-    record. ``output_dir``: the folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
-
-    Raises `DataError` if no run is meant, or several; the message lists candidates.
+    record.
     """
     found = find_runs(text, output_dir)
     if len(found) > 1:
@@ -78,11 +76,7 @@ def find_run(text: str | Path, output_dir: str | Path = OUTPUT) -> Path:
 
 
 def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
-    """Return the folder with the checkpoint of a run to continue; of several runs with one name that of the newest.
-
-    ``text`` as for `find_run`, or the path of the folder ``checkpoint`` itself. Raises `DataError` if no run is meant,
-    or it has none (code ``missing-file``).
-    """
+    """Return the folder with the checkpoint of a run to continue; of several runs with one name that of the newest."""
     from fedkd_flwr.stores.checkpoints import CHECKPOINT
 
     for folder in (Path(text).expanduser(), Path(output_dir or OUTPUT).expanduser() / "runs" / text / "checkpoint"):
@@ -100,10 +94,7 @@ def find_checkpoint(text: str, output_dir: str | Path = OUTPUT) -> Path:
 
 
 def way_to_continue(record: RunRecord, path: Path) -> str:
-    """Return the command that continues a run which left a checkpoint and no result; "" where there is none.
-
-    ``path`` is the file of its record.
-    """
+    """Return the command that continues a run which left a checkpoint and no result; "" where there is none."""
     from fedkd_flwr.report.status import run_status
     from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage
 
@@ -120,10 +111,7 @@ def way_to_continue(record: RunRecord, path: Path) -> str:
 
 
 def find_runs(text: str | Path, output_dir: str | Path = OUTPUT) -> list[Path]:
-    """Return the paths of the records of all runs that ``text`` means, the newest first, as for `find_run`.
-
-    Several runs may have one name, and several ids one start. Raises `DataError` if no run is meant.
-    """
+    """Return the records of all runs that ``text`` means, the newest first: several may have one name, or one start."""
     text = str(text)
     path = Path(text).expanduser()
     if path.is_file():

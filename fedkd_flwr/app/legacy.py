@@ -13,13 +13,15 @@ client is a node to it; its number is the client's ``cid`` where that is one, as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from logging import WARN
+from types import SimpleNamespace
 from typing import Any, cast
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.app.message import make_message
+from flwr.app.metadata import Metadata
 from flwr.common import EvaluateIns, EvaluateRes, FitIns, FitRes, Parameters, log
 from flwr.common import Scalar as FlowerScalar
 from flwr.server.client_manager import ClientManager
@@ -76,7 +78,7 @@ class LegacyStrategy(Strategy):
         if at.finished_round is not None or at.rounds_done >= num_rounds:
             way_out = "Only its final result was lost: continue it in a ServerApp of the present API."
             raise ConfigError(explain("num_rounds", f"be above {at.rounds_done}", num_rounds, way_out))
-        strategy.messages.envelope = _Letter.to  # there may be no task that Flower's Message could be made in
+        strategy.messages.envelope = _message
         self.strategy = strategy
         self.num_rounds, self.when_done = num_rounds, when_done
         self._prepared = self._ended = False
@@ -98,10 +100,10 @@ class LegacyStrategy(Strategy):
                 text = "nothing left to do: ServerConfig(num_rounds=...) is above the %d of LegacyStrategy"
                 log(WARN, text, self.num_rounds)
             return []
-        clients = _Clients(client_manager)
+        grid, by_node = _clients(client_manager)
         with self._closed_on_error():
-            messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), FitIns(*_contents(message))) for message in messages]
+            messages = self.strategy.configure_train(server_round, ArrayRecord(), ConfigRecord(), grid)
+            asked = [(by_node[one.metadata.dst_node_id], FitIns(*_contents(one))) for one in messages]
             if not asked and self.strategy.exchange.finished_round is None:
                 self.strategy.aggregate_train(server_round, [])  # fails, and names them: Flower would go on without
         return asked
@@ -120,10 +122,10 @@ class LegacyStrategy(Strategy):
         """Send the final result after the last round; nothing before it."""
         if self._ended:
             return []
-        clients = _Clients(client_manager)
+        grid, by_node = _clients(client_manager)
         with self._closed_on_error():
-            messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), clients.grid)
-            asked = [(clients.of(message), EvaluateIns(*_contents(message))) for message in messages]
+            messages = self.strategy.configure_evaluate(server_round, ArrayRecord(), ConfigRecord(), grid)
+            asked = [(by_node[one.metadata.dst_node_id], EvaluateIns(*_contents(one))) for one in messages]
         if not asked and server_round + self.strategy.exchange.rounds_done == self.strategy.last_round:
             self._end()  # nobody is left to be told: Flower will not ask for the aggregate
         return asked
@@ -153,7 +155,7 @@ class LegacyStrategy(Strategy):
             return
         self._prepared = True
         with self._closed_on_error():
-            self.strategy.prepare(_Clients(client_manager).grid, self.num_rounds)
+            self.strategy.prepare(_clients(client_manager)[0], self.num_rounds)
             self.strategy.summary()
 
     @contextmanager
@@ -180,48 +182,24 @@ def node_of(client: ClientProxy) -> int:
     return int.from_bytes(hashlib.sha256(client.cid.encode()).digest()[:8], "big")
 
 
-class _Clients:
-    """The connected clients by node; stands in for a Grid, of which a strategy asks no more than who is there."""
+def _clients(manager: ClientManager) -> tuple[Grid, dict[int, ClientProxy]]:
+    """Return a stand-in for a Grid, of which a strategy asks no more than who is there, and the clients by node."""
+    by_node: dict[int, ClientProxy] = {}
 
-    def __init__(self, manager: ClientManager) -> None:
-        self.manager = manager
-        self.by_node: dict[int, ClientProxy] = {}
+    def get_node_ids() -> list[int]:
+        by_node.clear()
+        by_node.update((node_of(client), client) for client in dict(manager.all()).values())  # clients come and go
+        return list(by_node)
 
-    @property
-    def grid(self) -> Grid:
-        return cast(Grid, self)
-
-    def get_node_ids(self) -> Iterable[int]:
-        # a copy: clients come and go while this runs
-        self.by_node = {node_of(client): client for client in dict(self.manager.all()).values()}
-        return list(self.by_node)
-
-    def of(self, message: Message) -> ClientProxy:
-        return self.by_node[message.metadata.dst_node_id]
+    return cast(Grid, SimpleNamespace(get_node_ids=get_node_ids)), by_node
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Metadata:
-    src_node_id: int = 0
-    dst_node_id: int = 0
-    message_type: str = ""
-    group_id: str = ""
-
-
-@dataclass(frozen=True)
-class _Letter:
-    """As much of a Message as strategies write and read."""
-
-    content: RecordDict
-    metadata: _Metadata
-    error: Error | None = None
-
-    @classmethod
-    def to(cls, content: RecordDict, **address: Any) -> _Letter:
-        return cls(content, _Metadata(**address))
-
-    def has_error(self) -> bool:
-        return self.error is not None
+def _message(content: RecordDict, *, source: int = 0, error: Error | None = None, **address: Any) -> Message:
+    """Return a message without the task that Flower makes others in: the old API has none."""
+    about: dict[str, Any] = {"dst_node_id": 0, "message_type": "train", "group_id": "", **address}
+    about |= {"run_id": 0, "message_id": "", "reply_to_message_id": "", "created_at": 0.0, "ttl": 0.0}
+    metadata = Metadata(src_node_id=source, **about)
+    return make_message(metadata, content=None if error else content, error=error)
 
 
 def _contents(message: Message) -> tuple[Parameters, _Metrics]:
@@ -240,14 +218,14 @@ def _replies(
     failures: Sequence[tuple[ClientProxy, Any] | BaseException],
 ) -> list[Message]:
     """Return the replies as a strategy reads them; a client whose call raised is none of them, and counts as silent."""
-    letters = [_Letter(_content(result), _Metadata(src_node_id=node_of(client))) for client, result in results]
+    replies = [_message(_content(result), source=node_of(client)) for client, result in results]
     for failure in failures:
         if isinstance(failure, BaseException):
             log(WARN, "a client gave no reply: %s", type(failure).__name__)  # its text may hold private values
             continue
         crashed = Error(code=0, reason=f"status {failure[1].status.code}")
-        letters.append(_Letter(RecordDict(), _Metadata(src_node_id=node_of(failure[0])), crashed))
-    return cast(list[Message], letters)
+        replies.append(_message(RecordDict(), source=node_of(failure[0]), error=crashed))
+    return replies
 
 
 def _content(result: FitRes | EvaluateRes) -> RecordDict:

@@ -8,10 +8,16 @@ here. In a simulation the exchange runs in another thread meanwhile; it finds th
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from logging import ERROR, INFO, WARN, LogRecord, getLogger
 from pathlib import Path
 from typing import Self
@@ -20,11 +26,12 @@ from flwr.common import log
 
 from fedkd_flwr.app.tracking import Tracking
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.processes.alive import exists
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import Doing, RunRecord
 from fedkd_flwr.stores.record_file import RecordFile
 
-__all__ = ["LiveRun"]
+__all__ = ["LiveRun", "captured_log", "end_with_parent", "installed_versions"]
 
 _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
@@ -45,10 +52,7 @@ class LiveRun:
         self._closed = False
 
     def __enter__(self) -> Self:
-        """Write the record as it stands: a folder that cannot be written is said before anybody trains.
-
-        Raises `ConfigError` then, or where a tool for tracking cannot begin, `MissingExtraError` where it is missing.
-        """
+        """Write the record as it stands: a folder that cannot be written is said before anybody trains."""
         try:
             self._file.write(self.record)
         except OSError as error:
@@ -69,11 +73,7 @@ class LiveRun:
         self._end()
 
     def on_round(self, record: RunRecord) -> None:
-        """Write down how far the run is; see `ExchangeStrategy`.
-
-        Raises `SystemExit` if the run was stopped meanwhile: nothing may leave after its record says so. Raises
-        `OSError` if the record cannot be written.
-        """
+        """Write down how far the run is; `SystemExit` if it was stopped: nothing may leave after its record says so."""
         if record.status == "completed":  # the exchange is over, the run is not
             record.status, record.doing = "running", Doing.AFTER
         with self._lock:
@@ -164,3 +164,68 @@ def _stop_all() -> None:
         status, reason = "failed", "Flower ended its process after an error of its own: see flwr log"
     for run in list(_open_runs):
         run.stop(status, reason)
+
+
+_GRACE_S = 60.0
+
+
+def end_with_parent(
+    arguments: Sequence[str] | None = None, *, grace_s: float = _GRACE_S, end: Callable[[int], object] = os._exit
+) -> threading.Thread | None:
+    """End this process if it still runs so long after the process that Flower has it watch is gone.
+
+    Flower interrupts an app's process when its ``--parent-pid`` is gone; at the wrong moment that was seen to wait for
+    ever, in locks of Flower's exit. Returns the thread that watches; None where there is nobody to watch, or the system
+    cannot say (Windows).
+    """
+    words = list(sys.argv if arguments is None else arguments)
+    given = words[words.index("--parent-pid") + 1 :] if "--parent-pid" in words else []
+    if not given or not given[0].isdecimal() or os.name != "posix":
+        return None
+    parent = int(given[0])
+
+    def watch() -> None:
+        while exists(parent):
+            time.sleep(min(grace_s, 1.0))
+        time.sleep(grace_s)
+        end(1)
+
+    thread = threading.Thread(target=watch, name="end-with-parent", daemon=True)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def captured_log() -> Iterator[list[str]]:
+    """Collect messages of Flower's log and the parties' in the yielded list, which grows; print none meanwhile."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
+    before = [(one.handlers, one.propagate) for one in loggers]
+    for one in loggers:
+        one.handlers, one.propagate = [Listener()], False
+    try:
+        yield said
+    finally:
+        for one, (handlers, propagate) in zip(loggers, before, strict=True):
+            one.handlers, one.propagate = handlers, propagate
+
+
+_NAMES = ("fedkd-flwr", "flwr", "ray", "numpy", "scikit-learn", "torch", "transformers", "xgboost")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of this package and of what computes for it, as far as it is installed."""
+    return {name: found for name in _NAMES if (found := _version(name))}
+
+
+@cache  # a package's metadata is a long text, which is parsed anew at each look
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

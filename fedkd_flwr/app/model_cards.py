@@ -6,22 +6,28 @@ claims (the figures under *Evaluation*, a party's numbers of rows) is marked as 
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
-from logging import WARN
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flwr.common import log
 
-from fedkd_flwr.data.public import Encoder
+from fedkd_flwr.clients.answer import Finished
+from fedkd_flwr.data.public import Encoder, PublicSet
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.models.serialize import describe, encoder_of
-from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.settings.config import RunConfig
 
-__all__ = ["model_card", "write_card", "write_server_card"]
+__all__ = ["model_card", "owners_word", "write_card", "write_server_card"]
+
+logger = logging.getLogger("flwr.party")
 
 _SENT = {
     "weights": "the parties' weights, averaged",
@@ -34,10 +40,7 @@ _SENT = {
 def write_card(
     path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
 ) -> Path:
-    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
-
-    Parameters are those of `model_card`. Raises `ModelBytesError` if the file is no model, or one without a schema.
-    """
+    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``."""
     card = model_card(path, record, party=party, kind=kind, at_silo=at_silo)
     return write_atomic(path.with_suffix(".card.md"), card.encode())
 
@@ -52,17 +55,60 @@ def write_server_card(record: RunRecord, folder: Path) -> None:
         if path.is_file():
             write_card(path, record)
     except Exception as error:  # the run's own outcome matters more
-        log(WARN, "no model card for %s: %s", path, error)
+        log(logging.WARN, "no model card for %s: %s", path, error)
+
+
+def owners_word(
+    config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray
+) -> Callable[[Finished, Mapping[str, Path]], None]:
+    """Return the function that shows the owner what a run left; `fedkd_flwr.clients.party.Party` calls it at its end.
+
+    ``y`` of shape (num_rows,), integers, are the classes of all private rows, own test rows among them.
+    """
+
+    def show(finished: Finished, models: Mapping[str, Path]) -> None:
+        from fedkd_flwr.report import results
+        from fedkd_flwr.report.recommendation import recommendation
+
+        record = RunRecord(
+            run_id=run_id,
+            algorithm=config.card.name,
+            sends=config.card.sends,
+            returns=config.card.returns,
+            one_shot=config.card.one_shot,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            status="completed",
+            seed=config.seed,
+            config=config.as_scalars(),
+            num_public=public.num_rows,
+            num_classes=public.num_classes,
+            classes=list(public.schema.classes),
+            fingerprint=public.fingerprint,
+        )
+        record.parties.append(
+            PartyRecord(
+                name=party,
+                model=model_name,
+                solo=dict(finished.solo),
+                federated=dict(finished.federated or {}),
+                class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
+            )
+        )
+        advice = recommendation(record.parties[0], classes=record.classes, figure=results.figure_used(record, "own"))
+        if advice is not None:
+            logger.info("%s: recommended: %s. %s", party, advice.verdict, advice.why)
+        for kind, file in models.items():
+            card = write_card(file, record, party=party, kind=kind, at_silo=True)
+            logger.info("%s: your model, %s, and its card: %s", party, kind, card)
+
+    return show
 
 
 def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool) -> str:
-    """Return the card of the model in a file.
+    """Return the card of the model in a file; ``party``: whose it is, "" for the server's.
 
-    ``record``: the run's record; at a silo, what the silo knows of the run. ``party``: whose model it is; "" for the
-    server's. ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too.
-    ``at_silo``: whether the card is written at a silo.
-
-    Raises `ModelBytesError` if the file is no model, or one without a schema.
+    ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too. ``record``:
+    the run's; at a silo, what the silo knows of it.
     """
     from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
     from fedkd_flwr.report.formatting import share

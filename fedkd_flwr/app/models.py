@@ -21,10 +21,7 @@ logger = logging.getLogger("flwr.party")
 
 
 def model_factory(spec: str, public: PublicSet, *, of_run: bool = False) -> ModelFactory:
-    """Return a maker of fresh models for the public set's features and classes.
-
-    ``of_run`` as in `make_model`.
-    """
+    """Return a maker of fresh models for the public set's features and classes; ``of_run`` as in `make_model`."""
     return partial(
         make_model,
         spec,
@@ -74,8 +71,7 @@ def global_model(config: RunConfig, public: PublicSet) -> ModelFactory:
 def own_model(config: RunConfig, node: NodeConfig) -> str:
     """Return the model of a node, with its parameters: the node's own, or that of the run.
 
-    A silo that demands privacy takes none from a run. Without a model of its own it has the zoo's
-    ``random-forest``, whatever the run names. Where all parties need one net (PrivateKT), its owner has to name it.
+    A silo that demands privacy takes none from a run: it has its own, else ``random-forest``.
     """
     if node.takes_models:
         return config.model
@@ -94,10 +90,7 @@ def own_model(config: RunConfig, node: NodeConfig) -> str:
 
 
 def party_roles(config: RunConfig, node: NodeConfig, party: Party, index: int) -> dict[str, ModelFactory]:
-    """Return what makes a party's teachers and students, where the algorithm has any and the run names them.
-
-    ``index`` is the party's number in the cycle of mixed models.
-    """
+    """Return what makes a party's teachers and students; ``index`` is its number in the cycle of mixed models."""
     made: dict[str, ModelFactory] = {}
     for role in {"teacher", "student"}.intersection(config.card.roles):
         # a silo's own choice of model stands for its teachers and students too

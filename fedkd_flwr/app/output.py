@@ -21,10 +21,7 @@ __all__ = ["continued", "first_run", "output_root", "require_writable"]
 
 
 def output_root(text: str, key: str = "output-dir") -> Path:
-    """Return the absolute folder for results that setting ``key`` names; ``~/.fedkd`` where it is empty.
-
-    Raises `ConfigError` if the path is relative: a SuperLink's working directory is not the user's.
-    """
+    """Return the folder for results that ``key`` names: absolute, for a SuperLink's directory is not the user's."""
     root = Path(text or OUTPUT).expanduser()
     if not root.is_absolute():
         raise ConfigError(explain(key, "be an absolute path", text, f"Write {root.absolute()} if you mean that."))
@@ -32,10 +29,7 @@ def output_root(text: str, key: str = "output-dir") -> Path:
 
 
 def require_writable(root: Path) -> None:
-    """Refuse a state folder in which this process may not write; a full disk is another matter, and passes.
-
-    Raises `DataError` if so (code ``state-read-only``): no private row decides that, so the server may hear it.
-    """
+    """Refuse a state folder in which this process may not write; a full disk is another matter, and passes."""
     folder = root
     try:
         make_folder(root)
@@ -51,11 +45,7 @@ def require_writable(root: Path) -> None:
 
 
 def continued(config: RunConfig) -> Path | None:
-    """Return the folder with the checkpoint of the run that this one continues; None where it continues none.
-
-    Raises `ConfigError` or `DataError` if there is no such run or checkpoint, it still goes on, or a simulation's
-    parties keep their state in another ``output-dir``.
-    """
+    """Return the folder with the checkpoint of the run that this one continues; None where it continues none."""
     return _checkpoint(config.resume_from, config.output_dir, not config.public_path) if config.resume_from else None
 
 

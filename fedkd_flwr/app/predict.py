@@ -24,13 +24,8 @@ __all__ = ["find_models", "notes", "predictions", "read_class_shares", "read_row
 def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") -> list[Path]:
     """Return the files of the models that are meant: the one of a path, or of a run its server's, else its parties'.
 
-    ``text``: a model's file; a folder with models; or a run, as `fedkd_flwr.app.find_run.find_run` takes it.
-    ``output_dir``: the folder of results whose ``runs`` are searched. ``party``: the party whose model is meant; "" for
+    ``text``: a model's file; a folder with models; or a run, as for `find_run`. ``party``: whose model is meant; "" for
     the server's.
-
-    Returns one file; or, where the run's server has no model, one of each party, learnt with the federation.
-
-    Raises `DataError` if there is none; the message lists those that are there.
     """
     path = Path(text).expanduser()
     if path.is_file() and path.suffix != ".json":
@@ -56,10 +51,7 @@ def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") 
 
 
 def read_rows(source: str, model: SavedModel) -> pd.DataFrame:
-    """Return the raw rows of a file in any format that `read_table` reads; ``-`` is CSV on stdin.
-
-    Raises `DataError` or `MissingExtraError` as `read_table`.
-    """
+    """Return the raw rows of a file in any format that `read_table` reads; ``-`` is CSV on stdin."""
     schema = model.encoder.schema
     if source != "-":
         return read_table(source, schema)
@@ -77,18 +69,11 @@ def predictions(
     probabilities: bool = True,
     threshold: float | None = None,
 ) -> pd.DataFrame:
-    """Return a table of answers, one row for each raw row.
+    """Return a table of answers: the id column, if any; ``prediction``, class names or numbers; the probabilities.
 
-    ``models``: one, or several of one run, whose probabilities are averaged. ``table``: raw rows. ``id_column``: a
-    column to carry through, as it stands in the table. "" takes the schema's id column, where the table has it.
-    ``probabilities``: whether ``probability_<class>`` stands there for each class. ``threshold``: with two classes: the
-    second one is the answer from this probability on; None: the more probable one.
-
-    Returns columns: the id column, if any; ``prediction``, class names or numbers; the probabilities, float64.
-
-    Raises `DataError` if a column is missing, a value is no number where the schema says so, the label column holds a
-    class that the model does not know, or the id column has the name of an answer; the message names it. With a
-    threshold and other than two classes.
+    ``models``: one, or several of one run, whose probabilities are averaged. ``id_column``: a column to carry through;
+    "" takes the schema's, where the table has it. ``threshold``: with two classes: the second one is the answer from
+    this probability on.
     """
     model, *others = models
     schema = model.encoder.schema

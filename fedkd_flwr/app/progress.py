@@ -56,11 +56,7 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """Shows one line on stderr: rewritten in a terminal, elsewhere a new line where it changes its beginning.
-
-    ``stream``: where to write. ``every_s``: outside a terminal: seconds after which a line is written although only
-    numbers have changed.
-    """
+    """Shows one line on stderr: rewritten in a terminal, else anew when it begins otherwise or is ``every_s`` old."""
 
     def __init__(self, stream: TextIO | None = None, *, every_s: float = 10.0) -> None:
         self.stream = stream or sys.stderr

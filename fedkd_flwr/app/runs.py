@@ -1,22 +1,26 @@
-"""Runs on this disk: listing them, reading their logs, stopping them."""
+"""Runs on this disk: listing them, reading their logs, stopping them, deleting what they kept to go on."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.app.find_run import LOG, OUTPUT, all_runs, find_run, way_to_continue
+from fedkd_flwr.app.find_run import LOG, OUTPUT, all_runs, find_run, find_runs, way_to_continue
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import run_line
 from fedkd_flwr.report.status import run_status
+from fedkd_flwr.stores.checkpoints import Lineage
+from fedkd_flwr.stores.files import file_name
+from fedkd_flwr.stores.party_state import runs_gone_on_from
 
-__all__ = ["list_runs", "log_of", "stop_run"]
+__all__ = ["forget_run", "list_runs", "log_of", "stop_run"]
 
 _POLL_S = 0.2
 
@@ -24,8 +28,7 @@ _POLL_S = 0.2
 def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[dict[str, Any]], int]:
     """Return a line about each run, the newest first, and how many runs there are; ``limit`` lines, 0: all.
 
-    A run whose record cannot be read has the status ``unreadable``, and ``problem`` says why. ``resume`` is the command
-    that continues a run; "" where it cannot be continued.
+    An unreadable record is a line too. ``resume`` is the command that continues a run; "" where it cannot be continued.
     """
     found = all_runs(output_dir)
     lines = []
@@ -42,11 +45,7 @@ def list_runs(output_dir: str | Path = OUTPUT, *, limit: int = 0) -> tuple[list[
 
 
 def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = False) -> Iterator[str]:
-    """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended.
-
-    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run is one of a SuperLink; the
-    message names Flower's command.
-    """
+    """Yield what a run of `fedkd simulate` logged, piece by piece; with ``follow`` until it has ended."""
     path = find_run(run, output_dir)
     _require_simulated(path, "log")
     with path.with_name(LOG).open(encoding="utf-8", errors="replace") as file:
@@ -60,13 +59,7 @@ def log_of(run: str | Path, output_dir: str | Path = OUTPUT, *, follow: bool = F
 
 
 def stop_run(run: str | Path, output_dir: str | Path = OUTPUT, *, wait_s: float = 40.0) -> dict[str, str]:
-    """Interrupt a run of `fedkd simulate`, and say how it then stands: ``run_id``, ``status`` and a ``sentence``.
-
-    ``wait_s`` are the seconds that it may take to write how it ended.
-
-    Raises `DataError` if no run is meant, or several. Raises `ConfigError` if the run has ended, or is one of another
-    machine or of a SuperLink.
-    """
+    """Interrupt a run of `fedkd simulate`; say how it stands after at most ``wait_s`` seconds."""
     path = find_run(run, output_dir)
     record = RunRecord.load(path)
     stands = run_status(record)
@@ -92,3 +85,53 @@ def _require_simulated(path: Path, verb: str) -> None:
         run = path.parent.name
         way_out = f"Flower's own command: flwr {verb} {run} [SUPERLINK]"
         raise ConfigError(explain(f"run {run}", "be one of fedkd simulate", "a run at a SuperLink", way_out))
+
+
+_OF_MODELS = (".model", ".card.md", ".html", ".continues.json")
+
+
+def forget_run(run: str, root: str | Path = OUTPUT, *, party: str = "", models: bool = False) -> list[Path]:
+    """Delete the state of a run and of those that it continues, and return what was deleted.
+
+    That is the server's checkpoint, and what each party kept between rounds; with ``models`` the parties' final models
+    too. Ledgers, with the replies that were charged, and records stay for ever. ``root``: a silo's ``state-dir`` or a
+    server's ``output-dir``. ``party``: delete this party's alone; "" for all.
+    """
+    folder = _folder(run, Path(root or OUTPUT).expanduser().absolute())
+    record = folder / "record.json"
+    if record.is_file() and run_status(RunRecord.load(record)).word == "running":
+        way_out = f"Stop it first: fedkd runs stop {folder.name}"
+        raise ConfigError(explain(f"run {folder.name}", "have ended before it is forgotten", "running", way_out))
+    kinds = (".npz", *(_OF_MODELS if models else ()))
+    folders = [folder, *_continued(folder, party)]
+    found = [
+        path
+        for one in folders
+        for path in sorted((one / "parties").glob(f"{file_name(party) if party else '*'}.*"))  # no name holds a dot
+        if path.name.endswith(kinds)
+    ]
+    for path in found:
+        path.unlink()
+    for checkpoint in (one / "checkpoint" for one in folders if not party):
+        if checkpoint.is_dir():
+            shutil.rmtree(checkpoint)
+            found.append(checkpoint)
+    return found
+
+
+def _continued(folder: Path, party: str) -> list[Path]:
+    """Return the folders of the runs that a run continues: parties keep their state and models in the first one's."""
+    try:
+        known = Lineage.load(folder / "checkpoint").earlier
+    except DataError:  # a silo has no lineage; what it went on from is written down there
+        known = ()
+    runs = dict.fromkeys([*known, *runs_gone_on_from(folder, party)])
+    return [path for run in runs if (path := folder.parent / file_name(run)) != folder]
+
+
+def _folder(run: str, root: Path) -> Path:
+    """Return the folder of the run that is meant: of one name the newest, where it continues all the others."""
+    first, *others = (record.parent for record in find_runs(run, root))
+    if any(one not in _continued(first, "") for one in others):
+        find_run(run, root)  # which says that several are meant
+    return first

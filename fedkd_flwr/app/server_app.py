@@ -18,14 +18,12 @@ from flwr.serverapp import Grid, ServerApp
 # Not on use: in a simulation the thread that serves would import it while another thread loads the ClientApp, and two
 # threads that enter the same packages from two sides find them half made.
 from fedkd_flwr.app.assembly import make_strategy
-from fedkd_flwr.app.live_run import LiveRun
+from fedkd_flwr.app.live_run import LiveRun, end_with_parent, installed_versions
 from fedkd_flwr.app.model_cards import write_server_card
 from fedkd_flwr.app.output import continued, output_root
-from fedkd_flwr.app.parent_watch import end_with_parent
 from fedkd_flwr.app.public_rows import cost_of
 from fedkd_flwr.app.tracking import parse_tools
 from fedkd_flwr.app.try_models import try_final_model, try_models
-from fedkd_flwr.app.versions import installed_versions
 from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, ModelBytesError, TooFewPartiesError, cause, explain

@@ -1,25 +1,42 @@
-"""Runs at a SuperLink: submitted, followed and judged through Flower's own command ``flwr``."""
+"""Runs at a SuperLink, submitted, followed and judged through Flower's own command ``flwr``; the app that is sent."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.request import getproxies, proxy_bypass
 
-from fedkd_flwr.app.app_folder import app_folder, toml
-from fedkd_flwr.app.proxies import direct, proxy_of
+from fedkd_flwr.algorithms import Card, cards
+from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.registry import BUNDLE, load
-from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.settings.config import RunConfig, parse_run_config
 
-__all__ = ["FlowerError", "Submitted", "flower", "flower_env", "follow", "status", "submit"]
+__all__ = [
+    "FlowerError",
+    "Submitted",
+    "app_folder",
+    "direct",
+    "flower",
+    "flower_env",
+    "follow",
+    "proxy_of",
+    "run_config_toml",
+    "settings_of",
+    "status",
+    "submit",
+    "toml",
+]
 
 _LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on this machine, for simulations
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -39,8 +56,7 @@ class FlowerError(FedkdError, RuntimeError):
     """Flower refused a command, or its SuperLink cannot be reached."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Submitted:
+class Submitted(NamedTuple):
     """A run that a SuperLink has accepted."""
 
     run_id: str
@@ -48,14 +64,7 @@ class Submitted:
 
 
 def submit(values: Mapping[str, Any], *, superlink: str = "", app: Path | None = None) -> Submitted:
-    """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink.
-
-    ``values``: settings, by key; they are checked first. ``superlink``: the connection's name in Flower's
-    configuration; "" for its default.
-
-    Raises `ConfigError` if a setting is wrong, or the run would be a simulation. Raises `FlowerError` if the SuperLink
-    refuses the run or cannot be reached.
-    """
+    """Submit a run of this app, or of the app in the folder ``app``, to a SuperLink; its settings are checked first."""
     config = parse_run_config(values)
     if not config.public_path:
         way_out = "Give the path that it has at the server: public-path=/srv/public.csv. Without silos: fedkd simulate"
@@ -138,3 +147,88 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
 
 def _named(superlink: str) -> list[str]:
     return [superlink] if superlink else []
+
+
+_PACKAGE = Path(__file__).parents[1]
+_PROJECT = """[project]
+name = "fedkd-flwr"
+version = {version}
+description = {description}
+license = "Apache-2.0"
+
+[tool.flwr.app]
+publisher = "fedkd"
+
+[tool.flwr.app.components]
+serverapp = "fedkd_flwr.app.server_app:app"
+clientapp = "fedkd_flwr.app.client_app:app"
+
+[tool.flwr.app.config]
+"""
+
+
+def app_folder(scratch: Path) -> Path:
+    """Return the folder of this app: the checkout that this package is imported from, else one made in ``scratch``.
+
+    Equal releases make equal folders, and so equal bundles.
+    """
+    checkout = _PACKAGE.parent / "pyproject.toml"
+    if checkout.is_file() and "flwr" in tomllib.loads(checkout.read_text(encoding="utf-8")).get("tool", {}):
+        return checkout.parent
+    made = scratch / "app"
+    shutil.copytree(_PACKAGE, made / _PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    about = metadata("fedkd-flwr")
+    head = _PROJECT.format(version=json.dumps(about["Version"]), description=json.dumps(about["Summary"]))
+    (made / "pyproject.toml").write_text(head + run_config_toml(cards().values()) + "\n", encoding="utf-8")
+    return made
+
+
+def settings_of(chosen: Iterable[Card]) -> dict[str, tuple[type[Config], str, list[Card]]]:
+    """Return each algorithm's setting once: key -> (a class that has it, field name, the algorithms that read it)."""
+    found: dict[str, tuple[type[Config], str, list[Card]]] = {}
+    for card in chosen:
+        for name, key in card.config.keys().items():
+            found.setdefault(key, (card.config, name, []))[2].append(card)
+    return dict(sorted(found.items(), key=lambda item: ("." in item[0], item[0])))
+
+
+def run_config_toml(chosen: Iterable[Card], *, general: bool = True) -> str:
+    """Return the run config's defaults as TOML, sections last."""
+    lines: list[str] = []
+    sections: dict[str, list[str]] = {}
+    every: list[tuple[str, type[Config], str]] = []
+    if general:
+        every += [(key, RunConfig, name) for name, key in RunConfig.keys().items()]
+    every += [(key, config, name) for key, (config, name, _) in settings_of(chosen).items()]
+    for key, config, name in every:
+        section, _, last = key.rpartition(".")
+        line = f"{last} = {toml(config.default(name))}"
+        (sections.setdefault(section, []) if section else lines).append(line)
+    for section, entries in sections.items():
+        lines += ["", f"[tool.flwr.app.config.{section}]", *entries]
+    return "\n".join(lines)
+
+
+def toml(value: Any) -> str:
+    """Return a plain value as TOML."""
+    if isinstance(value, str) or value is True or value is False:
+        return json.dumps(value)
+    return "inf" if value == float("inf") else repr(value)
+
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def direct() -> dict[str, str]:
+    """Return the variables by which addresses of this machine are reached without a proxy."""
+    known = os.environ.get("NO_PROXY") or os.environ.get("no_proxy", "")
+    hosts = ",".join([*filter(None, [known]), *(one for one in _LOOPBACK if one not in known.split(","))])
+    return {"NO_PROXY": hosts, "no_proxy": hosts}
+
+
+def proxy_of(host: str) -> str:
+    """Return the variable, and the proxy in it, through which a host is reached with TLS; "" for none."""
+    scheme = next((one for one in ("https", "all") if one in getproxies()), "")
+    if not scheme or host in _LOOPBACK or proxy_bypass(host):
+        return ""
+    return f"{scheme.upper()}_PROXY={re.sub(r'//[^/@]*@', '//', getproxies()[scheme])}"  # without its password

@@ -15,47 +15,31 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from logging import getLogger
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fedkd_flwr.errors import ConfigError, MissingExtraError, explain
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord, now_text
 
-__all__ = ["TOOLS", "Tracker", "Tracking", "final_figures", "parse_tools", "round_figures"]
+__all__ = ["TOOLS", "Tracking", "parse_tools"]
 
 Figures = dict[str, float]
 
 
-class Tracker(Protocol):
-    """One tool: made before any party is contacted, told of each round that ended, and of the end."""
-
-    def round(self, number: int, figures: Figures) -> None:
-        """Write a round's figures."""
-
-    def end(self, record: RunRecord, figures: Figures) -> None:
-        """Write the final figures and how the run ended."""
+_OF_ROUNDS = "agreement labelled_share changed_share kept_share consensus_accuracy server_accuracy asked bytes_up"
+_OF_ROUNDS += " bytes_down seconds"
 
 
-def round_figures(this: RoundRecord) -> Figures:
+def _round_figures(this: RoundRecord) -> Figures:
     """Return what a round's record says in numbers, by names with a slash as the tools group them."""
-    known = {
-        "agreement": this.agreement,
-        "labelled-share": this.labelled_share,
-        "changed-share": this.changed_share,
-        "kept-share": this.kept_share,
-        "consensus-accuracy": this.consensus_accuracy,
-        "server-accuracy": this.server_accuracy,
-        "parties-accuracy": statistics.fmean(this.accuracy.values()) if this.accuracy else None,
-        "asked": this.asked,
-        "answered": len(this.answered),
-        "bytes-up": this.bytes_up,
-        "bytes-down": this.bytes_down,
-        "seconds": this.seconds,
+    known = {name.replace("_", "-"): getattr(this, name) for name in _OF_ROUNDS.split()} | {
+        "answered": len(this.answered)
     }
+    known["parties-accuracy"] = statistics.fmean(this.accuracy.values()) if this.accuracy else None
     return {f"round/{name}": float(value) for name, value in known.items() if value is not None}
 
 
-def final_figures(record: RunRecord) -> Figures:
+def _final_figures(record: RunRecord) -> Figures:
     """Return what a run's record says in numbers when it has ended: mean accuracies, the server's, bytes and time."""
     rounds = [one for one in record.rounds if one.ended]
     known = {
@@ -145,14 +129,10 @@ def parse_tools(text: str) -> list[str]:
 
 
 class Tracking:
-    """All tools of a run, made before its first round; ``names`` as `parse_tools` returns them.
-
-    Raises `MissingExtraError` if a tool is not installed. Raises `ConfigError` if it cannot begin, for example because
-    its server does not answer.
-    """
+    """All tools of a run, made before its first round; ``names`` as `parse_tools` returns them."""
 
     def __init__(self, names: Iterable[str], record: RunRecord, folder: Path) -> None:
-        self.trackers: dict[str, Tracker] = {}
+        self.trackers: dict[str, Any] = {}
         self._told = 0
         for name in names:
             tool, module, packages = TOOLS[name]
@@ -160,27 +140,28 @@ class Tracking:
             try:
                 import_module(module)
             except ImportError as error:
-                way_out = f"Install it where the server runs: pip install {packages}"
-                message = explain("tracking", f"name an installed tool ({error})", name, way_out)
-                raise MissingExtraError(message) from error
+                rule, way_out = (
+                    f"name an installed tool ({error})",
+                    f"Install it where the server runs: pip install {packages}",
+                )
+                raise MissingExtraError(explain("tracking", rule, name, way_out)) from error
             try:
                 self.trackers[name] = tool(record, folder)
             except Exception as error:
-                way_out = f"Correct its settings, or leave {name} out of tracking."
-                message = explain("tracking", "name a tool that can begin", f"{name}: {error}", way_out)
-                raise ConfigError(message) from error
+                seen, way_out = f"{name}: {error}", f"Correct its settings, or leave {name} out of tracking."
+                raise ConfigError(explain("tracking", "name a tool that can begin", seen, way_out)) from error
 
     def on_round(self, record: RunRecord) -> None:
         """Tell the tools of the rounds that ended since the last call."""
         while self._told < len(record.rounds) and record.rounds[self._told].ended:
             this = record.rounds[self._told]
             self._told += 1
-            self._each(record, lambda tracker, this=this: tracker.round(this.server_round, round_figures(this)))
+            self._each(record, lambda tracker, this=this: tracker.round(this.server_round, _round_figures(this)))
 
     def end(self, record: RunRecord) -> None:
         """Tell the tools of the last rounds, and how the run ended."""
         self.on_round(record)
-        self._each(record, lambda tracker: tracker.end(record, final_figures(record)))
+        self._each(record, lambda tracker: tracker.end(record, _final_figures(record)))
         self.trackers.clear()
 
     def _each(self, record: RunRecord, tell: Any) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.app.models import model_factory
@@ -40,13 +41,8 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\S+)')
 def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
 
-    Nothing of the module is imported in this process.
-
-    Returns ``notes``: what works, and may surprise: a model that writes into its rows, cannot repeat itself, or cannot
-    be stored.
-
-    Raises `ConfigError` if a model fails, does not end within two minutes, or takes too much memory; the message
-    names file and line where they are known.
+    Returns notes on what works and may surprise: a model that writes into its rows, cannot repeat itself, or cannot be
+    stored. Nothing of the module is imported in this process.
     """
     if not hasattr(os, "fork"):
         return []
@@ -160,8 +156,5 @@ def _not_stored(model: Classifier) -> str:
 
 def _few(y: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return a few rows with as many classes as fit: the first of each class, then the second, and so on."""
-    order = np.argsort(y, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(y))])[:-1]
-    rank = np.empty(len(y), dtype=np.int64)
-    rank[order] = np.arange(len(y)) - starts[y[order]]
+    rank = pd.Series(y).groupby(y).cumcount()
     return np.sort(np.lexsort((y, rank))[:_ROWS])

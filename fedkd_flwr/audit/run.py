@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.assembly import make_client
-from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon, tree_odds
 from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points

@@ -153,4 +153,4 @@ def export(
         )
         if cells:
             told = "; ".join(f"{name}: {how}" for name, how in cells.items())
-            typer.echo(f"The graph takes numbers, and does not read cells as the schema says. It expects {told}.")
+            typer.echo(f"The graph takes numbers, and does not read cells as the schema says: {told}.")

@@ -219,7 +219,7 @@ def forget(
     fedkd runs forget 1874 --output-dir /srv/st-mary/state
     fedkd runs forget last-monday --models
     """
-    from fedkd_flwr.app.forget import forget_run
+    from fedkd_flwr.app.runs import forget_run
 
     deleted = forget_run(run, output_dir, party=party, models=models)
     if as_json:

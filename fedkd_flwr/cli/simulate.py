@@ -233,9 +233,8 @@ def choose(
     fedkd choose table=patients.csv label=outcome epsilon=1.0 --for server --thorough
     fedkd choose dataset=digits --candidate fedct:majority --candidate fedkt:majority --seeds 3
     """
-    from fedkd_flwr.app.choose import WHOSE
     from fedkd_flwr.app.choose import choose as compare_candidates
-    from fedkd_flwr.app.choose_text import comparison_text
+    from fedkd_flwr.app.choose_text import WHOSE, comparison_text
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 

@@ -29,8 +29,7 @@ __all__ = [
     "read_npz",
     "read_parquet",
     "require_file",
-    "require_openpyxl",
-    "require_pyarrow",
+    "require_library",
     "require_readable",
     "table_of_npz",
 ]
@@ -133,16 +132,18 @@ def read_libsvm_lines(
     return X, y
 
 
-def require_pyarrow(path: Path) -> Any:
-    """Return pyarrow; raise `MissingExtraError` where it is not installed."""
-    for module in ("pyarrow.parquet", "pyarrow"):
-        found = import_extra(module, "parquet", what=f"reading {path.name}", instead=", or save the table as CSV.")
+def require_library(path: Path) -> Any:
+    """Return what reads a Parquet or Excel file; raise `MissingExtraError` where it is not installed."""
+    excel = path.suffix.lower() == ".xlsx"
+    for module in ("openpyxl",) if excel else ("pyarrow.parquet", "pyarrow"):
+        extra, instead = ("excel", "sheet") if excel else ("parquet", "table")
+        found = import_extra(module, extra, what=f"reading {path.name}", instead=f", or save the {instead} as CSV.")
     return found
 
 
 def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
     """Return the table of a Parquet file, as `fedkd_flwr.data.tables.read_table` does."""
-    pyarrow = require_pyarrow(path)
+    pyarrow = require_library(path)
     try:
         require_distinct(f"columns of {path}", [column_name(name) for name in pyarrow.parquet.read_schema(path).names])
         read = pyarrow.parquet.read_table(path, partitioning=None)
@@ -159,17 +160,12 @@ def read_parquet(path: Path, *, lenient: bool) -> pd.DataFrame:
         raise DataError(explain(f"file {path}", "be a Parquet file", f"this: {error}")) from error
 
 
-def require_openpyxl(path: Path) -> Any:
-    """Return openpyxl; raise `MissingExtraError` where it is not installed."""
-    return import_extra("openpyxl", "excel", what=f"reading {path.name}", instead=", or save the sheet as CSV.")
-
-
 def read_excel(path: Path, *, notes: list[str]) -> pd.DataFrame:
     """Return the first sheet of an Excel file: names in its first line, and each cell's value, None where it is empty.
 
     A formula is what Excel last found for it. ``notes`` is told of further sheets.
     """
-    openpyxl = require_openpyxl(path)
+    openpyxl = require_library(path)
     book = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True, keep_links=False)
     try:
         sheet, *others = book.worksheets

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ __all__ = [
     "Source",
     "read_embedded",
     "read_user_table",
-    "source_of_table",
     "synthetic",
     "with_public",
     "with_test",
@@ -152,84 +152,51 @@ def read_user_table(
         frame, parties = read_tables(party_files(tables), schema, notes=said, **how)
     else:
         frame = read_table(table, schema, notes=said, **how)
-    place = {"tables": tables} if tables else {"table": table}
+    name = tables or table
+    given = {"dataset": "table", "tables" if tables else "table": name, "label": label}
 
-    def next_command(words: Mapping[str, str]) -> str:
-        if command is None:
-            keywords = [f"{key.replace('-', '_')}={value!r}" for key, value in words.items()]
-            return f"the same call with {', '.join(keywords)}"
-        given = {"dataset": "table", **place, "label": label, **words}
-        return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in given.items()), *command])
-
-    return source_of_table(
-        frame,
-        label,
-        name=tables or table,
-        parties=parties,
-        partition_column=column_name(partition_column),
-        schema=schema,
-        rules=rules,
-        said=said,
-        next_command=next_command,
-        rare=max(rare, 10),
-    )
-
-
-def source_of_table(
-    frame: pd.DataFrame,
-    label: str,
-    *,
-    name: str,
-    parties: NDArray[np.object_] | None = None,
-    partition_column: str = "",
-    schema: Schema | None = None,
-    rules: Rules = NO_RULES,
-    said: Sequence[str] = (),
-    next_command: Callable[[Mapping[str, str]], str] | None = None,
-    rare: int = 10,
-) -> Source:
-    """Return a labelled table of raw values, which loses its label column, as a data set, as `read_user_table` does.
-
-    ``name`` is what errors call it; ``parties`` (n,), or the values of ``partition_column``, say whose each row is.
-    Without a schema the columns are looked at, with ``rules, said, next_command, rare`` as for `look_at_table`. Raises
-    `DataError` if a column is missing, has too few classes or parties, or a value does not fit.
-    """
-    looked, left_out, lacks = None, 0, frame.attrs.get("lacks", {})
-    own_rules = rules.of_column(label, frame.columns)
+    notes: tuple[ColumnNote, ...] = ()
     if partition_column:
+        partition_column = column_name(partition_column)
         parties = _parties_of(frame, partition_column, label, name)
-        note = ColumnNote(name=partition_column, read_as="left out: it says whose row it is")
-    if schema is not None:
-        classes, shape = schema.classes, schema.shape
-        if label not in frame.columns:
-            way_out = label_way_out(label, list(frame.columns))
-            raise DataError(explain("label", f"be a column of {name}", label, way_out))
-    else:
-        looked = look_at_table(frame, name, label, rules, said=said, command=next_command, rare=rare)
-        if partition_column:
-            looked = replace(looked, notes=(*looked.notes, note))
-        classes, shape = looked.classes, looked.shape
+        notes = (ColumnNote(name=partition_column, read_as="left out: it says whose row it is"),)
+    if label not in frame.columns:
+        raise DataError(explain("label", f"be a column of {name}", label, label_way_out(label, list(frame.columns))))
+    looked, labelled, own_rules = None, np.ones(len(frame), dtype=bool), rules.of_column(label, frame.columns)
+    if schema is None:
+        looked = look_at_table(
+            frame, label, rules, said=said, command=partial(_command, given, command), rare=max(rare, 10)
+        )
+        looked = replace(looked, notes=(*looked.notes, *notes))
         labelled = np.array([text is not None for text in column_texts(frame[label], own_rules.missing)])
-        left_out = int((~labelled).sum())
-        frame = frame[labelled].reset_index(drop=True) if left_out else frame
-        parties = parties[labelled] if parties is not None else None
-    if len(classes) < 2:
-        raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(classes)}"))
-    values, target = frame.pop(label), (schema or looked).target  # type: ignore[union-attr]  # one of the two is there
+    found: Schema | Look = schema or looked  # type: ignore[assignment]  # one of the two is there
+    if len(found.classes) < 2:
+        raise DataError(explain(f"label column {label!r}", "hold at least two classes", f"C = {len(found.classes)}"))
+    lacks = frame.attrs.get("lacks", {})
+    frame = frame if labelled.all() else frame[labelled].reset_index(drop=True)
+    values, target = frame.pop(label), found.target
     numbers = label_numbers(values, label, own_rules) if target is not None and target.is_number else None
     return Source(
         table=frame,
-        y=labels_of(values if numbers is None else numbers, classes, label, target),
-        classes=classes,
+        y=labels_of(values if numbers is None else numbers, found.classes, label, target),
+        classes=found.classes,
         label=label,
-        shape=shape,
+        shape=found.shape,
         schema=schema,
         looked=looked,
-        rows_left_out=left_out,
-        parties=parties,
+        rows_left_out=int((~labelled).sum()),
+        parties=parties[labelled] if parties is not None else None,
         lacks=lacks,
         numbers=numbers,
     )
+
+
+def _command(given: dict[str, str], further: Sequence[str] | None, words: Mapping[str, str]) -> str:
+    """Return the complete command that adds some words to what was given, or what to add to a call."""
+    if further is None:
+        keywords = [f"{key.replace('-', '_')}={value!r}" for key, value in words.items()]
+        return f"the same call with {', '.join(keywords)}"
+    return shlex.join(["fedkd", "simulate", *(f"{key}={value}" for key, value in {**given, **words}.items()), *further])
 
 
 def _parties_of(frame: pd.DataFrame, column: str, label: str, name: str) -> NDArray[np.object_]:

@@ -242,11 +242,8 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     missing or locked file, an unknown suffix or missing pyarrow is an error: nothing that is in it.
     """
     schema = public.schema
-    kind = _kind(formats.require_file(path), schema.column_names)
-    if kind == "parquet":
-        formats.require_pyarrow(Path(path))
-    if kind == "excel":
-        formats.require_openpyxl(Path(path))
+    if _kind(formats.require_file(path), schema.column_names) in ("parquet", "excel"):
+        formats.require_library(Path(path))
     try:
         X, y, *numbers = load_party_table(path, schema, public.preprocessor)
         return UsableRows(X=X, y=y, numbers=tuple(numbers))

@@ -16,7 +16,7 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import label_way_out, read_table
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["infer_schema", "look_at_file", "look_at_table", "read_and_look", "schema_of"]
+__all__ = ["infer_schema", "look_at_file", "look_at_table", "schema_of"]
 
 
 def infer_schema(
@@ -55,40 +55,22 @@ def look_at_file(
     def spell(key: str, value: str) -> str:
         return shlex.join([f"--{key}", value])
 
-    table, found = read_and_look(path, label, rules, command=next_command, spell=spell, needs_label=False)
+    said: list[str] = []
+    table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
+    found = look_at_table(table, label, rules, said=said, command=next_command, spell=spell, needs_label=False)
     return found, schema_of(found, table, label=label, classes=classes)
 
 
-def read_and_look(
-    path: str | Path, label: str, rules: Rules, *, needs_label: bool = True, **how: Any
-) -> tuple[pd.DataFrame, Look]:
-    """Read a file without a schema, and look at its columns or images; ``how`` is told to `look`."""
-    said: list[str] = []
-    table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
-    return table, look_at_table(table, str(path), label, rules, said=said, needs_label=needs_label, **how)
-
-
-def look_at_table(
-    table: pd.DataFrame,
-    name: str,
-    label: str,
-    rules: Rules,
-    *,
-    said: Sequence[str] = (),
-    needs_label: bool = True,
-    **how: Any,
-) -> Look:
+def look_at_table(table: pd.DataFrame, label: str, rules: Rules, *, said: Sequence[str], **how: Any) -> Look:
     """Look at the columns or images of a table that was read without a schema.
 
-    ``name`` is what errors call it, ``said`` what is known of its file, in sentences; ``how`` is told to `look`.
+    ``said`` is what is known of its file, in sentences; ``how`` is told to `look`.
     """
-    if needs_label and label not in table.columns:
-        raise DataError(explain("label", f"be a column of {name}", label, label_way_out(label, list(table.columns))))
     if shape := table.attrs.get("shape"):
         labels = table[label] if label in table.columns else None
-        rare = {"rare": how["rare"]} if "rare" in how else {}
-        return look_at_images(labels, shape, label=label, rules=rules, needs_label=needs_label, **rare)
-    found = look(table, label=label, rules=rules, needs_label=needs_label, **how)
+        of_label = {key: how[key] for key in ("rare", "needs_label") if key in how}
+        return look_at_images(labels, shape, label=label, rules=rules, **of_label)
+    found = look(table, label=label, rules=rules, **how)
     notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
     return replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)
 

@@ -1,10 +1,13 @@
-"""The papers' nets as torch modules, from flat rows to one output per class."""
+"""The papers' nets as torch modules, from flat rows to one output per class.
+
+``net`` is a `fedkd_flwr.models.networks.TorchNet`, which holds the parameters of an architecture.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 
@@ -18,24 +21,12 @@ MAX_LAYERS = 64
 KNOWN_SHAPES = {28 * 28: (1, 28, 28), 3 * 32 * 32: (3, 32, 32)}
 
 
-class Params(Protocol):
-    """The parameters of an architecture; see `fedkd_flwr.models.networks.TorchNet`."""
-
-    net: str
-    num_classes: int
-    num_features: int
-    shape: tuple[int, ...] | None
-    hidden: Any
-    channels: Any
-    dropout: float
-
-
-def _widths(net: Params) -> tuple[Any, ...]:
+def _widths(net: Any) -> tuple[Any, ...]:
     """Return the widths of the MLP's hidden layers; a single number is one layer."""
     return tuple(net.hidden) if isinstance(net.hidden, list | tuple) else (net.hidden,)
 
 
-def _image_shape(net: Params) -> tuple[int, int, int]:
+def _image_shape(net: Any) -> tuple[int, int, int]:
     """Return (channels, height, width) of one row; raise ConfigError if they are unknown or do not fit the columns."""
     shape = net.shape or KNOWN_SHAPES.get(net.num_features)
     if shape is not None and len(shape) == 2:
@@ -46,7 +37,7 @@ def _image_shape(net: Params) -> tuple[int, int, int]:
     return (int(shape[0]), int(shape[1]), int(shape[2]))
 
 
-def _dense(inputs: int, widths: tuple[int, ...], net: Params) -> nn.Sequential:
+def _dense(inputs: int, widths: tuple[int, ...], net: Any) -> nn.Sequential:
     layers: list[nn.Module] = []
     for width in widths:
         layers += [nn.Linear(inputs, width), nn.ReLU(), *_dropout(net)]
@@ -54,12 +45,12 @@ def _dense(inputs: int, widths: tuple[int, ...], net: Params) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(inputs, net.num_classes))
 
 
-def _dropout(net: Params) -> list[nn.Module]:
+def _dropout(net: Any) -> list[nn.Module]:
     return [nn.Dropout(net.dropout)] if net.dropout > 0 else []
 
 
 def _two_convolutions(
-    net: Params, channels: tuple[int, int], widths: tuple[int, ...], after: Callable[[], list[nn.Module]]
+    net: Any, channels: tuple[int, int], widths: tuple[int, ...], after: Callable[[], list[nn.Module]]
 ) -> nn.Sequential:
     """Return 5 x 5 convolutions, each followed by the layers of ``after``, and dense layers of these widths."""
     depth, height, width = _image_shape(net)
@@ -75,11 +66,11 @@ def _two_convolutions(
     )
 
 
-def _cnn_fedkt(net: Params) -> nn.Module:
+def _cnn_fedkt(net: Any) -> nn.Module:
     return _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)])
 
 
-def _cnn_privatekt(net: Params) -> nn.Module:
+def _cnn_privatekt(net: Any) -> nn.Module:
     # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
     # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
     # takes few and large SGD steps
@@ -91,7 +82,7 @@ def _cnn_privatekt(net: Params) -> nn.Module:
     return module
 
 
-def _cnn_fedmd(net: Params) -> nn.Module:
+def _cnn_fedmd(net: Any) -> nn.Module:
     depth, height, width = _image_shape(net)
     first, *others = net.channels
     # averages over 2 x 2 pixels at every pixel; repeating the edge gives the average of the pixels inside
@@ -106,7 +97,7 @@ def _cnn_fedmd(net: Params) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(others[-1] * pixels, net.num_classes, bias=False))
 
 
-def _block(inputs: int, outputs: int, size: int, stride: int, net: Params, *, padding: int = 0) -> list[nn.Module]:
+def _block(inputs: int, outputs: int, size: int, stride: int, net: Any, *, padding: int = 0) -> list[nn.Module]:
     convolution = nn.Conv2d(inputs, outputs, size, stride=stride, padding=padding)
     return [convolution, nn.BatchNorm2d(outputs), nn.ReLU(), *_dropout(net)]
 

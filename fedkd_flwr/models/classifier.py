@@ -115,22 +115,24 @@ class Classifier(SoftTraining):
     @property
     def continues(self) -> bool:
         """Whether `update` continues from the present state instead of refitting."""
-        return _takes_steps(self.template) or callable(getattr(self.template, "partial_fit", None))
+        return self.takes_steps or callable(getattr(self.template, "partial_fit", None))
 
     @property
     def takes_steps(self) -> bool:
         """Whether `update` takes a number of minibatch steps, as nets do."""
-        return _takes_steps(self.template)
+        return callable(getattr(self.template, "update_steps", None))
 
     @property
     def is_skorch(self) -> bool:
         """Whether the estimator is a user's own skorch net."""
-        return _is_skorch(self.template)
+        return any(base.__module__.partition(".")[0] == "skorch" for base in type(self.template).__mro__)
 
     @property
     def keeps_label_space(self) -> bool:
         """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
-        return _keeps_label_space(self.template)
+        # skorch nets predict the index of an output, whatever labels they were fitted on
+        # what takes steps may meet a class later that its first rows lack
+        return self.is_skorch or self.takes_steps or bool(getattr(self.template, "keeps_label_space", False))
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -200,7 +202,7 @@ class Classifier(SoftTraining):
             return self
         estimator = _fresh(self.template)
         present = np.flatnonzero(weights.any(axis=0))
-        classes = np.arange(self.num_classes) if _keeps_label_space(estimator) else present
+        classes = np.arange(self.num_classes) if self.keeps_label_space else present
         fit_soft_estimator(estimator, self._lent(X), weights[:, classes])
         self.estimator, self._classes, self.num_features = estimator, classes, X.shape[1]
         return self
@@ -249,7 +251,7 @@ class Classifier(SoftTraining):
         else:
             X_public = y_public = None
 
-        if _takes_steps(self.template) and (self.estimator is not None or len(present) > 1):
+        if self.takes_steps and (self.estimator is not None or len(present) > 1):
             if self.estimator is None:
                 self.estimator, self._classes = _fresh(self.template), np.arange(self.num_classes)
             if X_public is None or y_public is None:
@@ -342,7 +344,7 @@ class Classifier(SoftTraining):
         classes = present
         if len(present) > 1:
             estimator = _fresh(self.template)
-            if _keeps_label_space(estimator):
+            if self.keeps_label_space:
                 classes = np.arange(self.num_classes)
             estimator.fit(self._lent(X), self._lent(self._encode(y, classes)), **weights)
         # set only now, so that a fit that raises leaves the classifier unchanged
@@ -369,20 +371,6 @@ class Classifier(SoftTraining):
 def _only_labelled(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     labelled = np.asarray(y) != ABSTAIN
     return (X, y) if labelled.all() or len(labelled) != len(X) else (X[labelled], y[labelled])
-
-
-def _takes_steps(estimator: Any) -> bool:
-    return callable(getattr(estimator, "update_steps", None))
-
-
-def _keeps_label_space(estimator: Any) -> bool:
-    # skorch nets predict the index of an output, whatever labels they were fitted on
-    # what takes steps may meet a class later that its first rows lack
-    return _is_skorch(estimator) or _takes_steps(estimator) or bool(getattr(estimator, "keeps_label_space", False))
-
-
-def _is_skorch(estimator: Any) -> bool:
-    return any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__)
 
 
 def _fresh(template: Any) -> Any:

@@ -258,8 +258,8 @@ class TorchNet(NetEstimator):
             raise DataError(explain("arrays", rule, f"{len(arrays)} arrays", way_out))
         for name, array in zip(names, arrays, strict=True):
             title, shape = f"Array {name} of {self.net}", tuple(state[name].shape)
-            if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-                seen = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
+            seen = str(array.dtype) if isinstance(array, np.ndarray) else type(array).__name__
+            if seen != "float32":
                 raise DataError(explain(title, "be float32", seen))
             if array.shape != shape:
                 raise DataError(explain(title, f"have shape {shape}", str(array.shape), way_out))

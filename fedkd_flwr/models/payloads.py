@@ -12,6 +12,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -24,9 +25,10 @@ from fedkd_flwr.registry import load as load_registered
 
 __all__ = ["KINDS", "dump_payload", "import_skops", "kind_of", "read_payload"]
 
+_NET = "fedkd_flwr.models.networks:TorchNet"
 _KIND_OF = {
     "xgboost.sklearn.XGBClassifier": "xgboost",
-    "fedkd_flwr.models.networks.TorchNet": "torch",
+    _NET.replace(":", "."): "torch",
     TEXT_MODEL.replace(":", "."): "transformer",
 }  # any other estimator is of the kind sklearn
 KINDS = ("sklearn", "skorch", *_KIND_OF.values())
@@ -62,11 +64,27 @@ def dump_payload(classifier: Classifier, *, training_state: bool) -> tuple[dict[
     """Return the parameters and the payload of a classifier, in the format of its kind."""
     kind, fitted = kind_of(classifier), classifier.estimator is not None
     estimator = classifier.estimator if fitted else classifier.template
-    if kind == "skorch":
-        return _dump_skorch(classifier, training_state=training_state)
-    if kind in ("torch", "transformer"):
-        return _dump_torch(estimator, fitted=fitted, training_state=training_state)
-    return _dump_xgboost(estimator, fitted=fitted) if kind == "xgboost" else ({}, _dump_skops(estimator))
+    if kind == "sklearn":
+        return {}, _dump_skops(estimator)
+    if kind == "xgboost":
+        defaults = type(estimator)().get_params()
+        params = {k: v for k, v in estimator.get_params().items() if v is not None and v is not defaults.get(k)}
+        params = {k: v for k, v in params.items() if v == v and v != defaults.get(k)}  # `missing` is NaN
+        return params, zlib.compress(bytes(estimator.get_booster().save_raw("json")), 1) if fitted else b""
+    from safetensors.torch import save as save_tensors
+
+    from fedkd_flwr.models._net_state import skorch_tensors
+
+    if kind == "skorch" and classifier.origin is None:
+        way_out = 'Name it by import string, model="package.module:factory".'
+        raise ModelBytesError(explain("A skorch net", "be made by a factory that a file can name", "none", way_out))
+    given: Mapping[str, Any] = (classifier.origin or {}) if kind == "skorch" else estimator.get_params()
+    tensors: dict[str, Any] = {}
+    if fitted:
+        read = partial(skorch_tensors, estimator) if kind == "skorch" else estimator.state_tensors
+        tensors = read(training_state=training_state)
+    params = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    return params, save_tensors(tensors)
 
 
 def kind_of(classifier: Classifier) -> str:
@@ -79,42 +97,38 @@ def kind_of(classifier: Classifier) -> str:
 
 def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool) -> tuple[Any, Any]:
     """Return the template and, if there is one, the fitted estimator."""
-    fitted, params = meta["fitted"], meta["params"]
-    if meta["kind"] in ("torch", "transformer"):
-        cls = _net_class(meta["kind"])
-        if ":" in str(params.get("net", "")):
-            _require_trust(str(params["net"]), _RUNS, trust=trust)
-        from safetensors.torch import load as load_tensors
+    kind, fitted, params = meta["kind"], meta["fitted"], meta["params"]
+    if kind == "sklearn":
+        estimator = _load_skops(payload, trust=trust)
+        return estimator, estimator if fitted else None
+    if kind == "xgboost":
+        _require_trust("XGBoost", _FOLLOWS, trust=trust)
+        xgboost = import_extra("xgboost", "xgboost")
+        template, estimator = (xgboost.XGBClassifier(**params) for _ in range(2))
+        if fitted:
+            estimator.load_model(bytearray(zlib.decompress(payload)))
+        return template, estimator if fitted else None
+    own = str(params.get("spec" if kind == "skorch" else "net", ""))
+    if kind == "skorch" or ":" in own:
+        _require_trust(own, _RUNS, trust=trust)
+    require_extra("text" if kind == "transformer" else "torch")
+    from safetensors.torch import load as load_tensors
 
-        template = cls(**params)
-        check = template.check_settings if meta["kind"] == "transformer" else template.validate
-        check()
-        if not fitted:
-            return template, None
-        if (template.num_classes, getattr(template, "num_features", 1)) != (meta["num_classes"], meta["num_features"]):
-            raise ValueError("the net's inputs or outputs are not those of the classifier")
-        return template, cls(**params).load_state_tensors(load_tensors(payload))
-    if meta["kind"] == "skorch":
-        _require_trust(str(params.get("spec")), _RUNS, trust=trust)
-        require_extra("torch")
-        from safetensors.torch import load as load_tensors
-
+    if kind == "skorch":
         from fedkd_flwr.models._net_state import restored_skorch
         from fedkd_flwr.models.zoo import make_model
 
         template = make_model(**params).template
         return template, restored_skorch(template, load_tensors(payload)) if fitted else None
-    if meta["kind"] == "xgboost":
-        _require_trust("XGBoost", _FOLLOWS, trust=trust)
-        xgboost = import_extra("xgboost", "xgboost")
-        template = xgboost.XGBClassifier(**params)
-        if not fitted:
-            return template, None
-        estimator = xgboost.XGBClassifier(**params)
-        estimator.load_model(bytearray(zlib.decompress(payload)))
-        return template, estimator
-    estimator = _load_skops(payload, trust=trust)
-    return estimator, estimator if fitted else None
+    cls = load_registered(TEXT_MODEL if kind == "transformer" else _NET)
+    template = cls(**params)
+    check = template.check_settings if kind == "transformer" else template.validate
+    check()
+    if not fitted:
+        return template, None
+    if (template.num_classes, getattr(template, "num_features", 1)) != (meta["num_classes"], meta["num_features"]):
+        raise ValueError("the net's inputs or outputs are not those of the classifier")
+    return template, cls(**params).load_state_tensors(load_tensors(payload))
 
 
 _RUNS = "reading it runs that code"
@@ -127,44 +141,6 @@ def _require_trust(what: str, why: str, *, trust: bool) -> None:
         way_out = f"{why[0].upper()}{why[1:]}. If you trust whoever wrote it: load(path, trust=True), or --trust."
         rule = "be written by a run of this user and unchanged, or be trusted"
         raise ModelBytesError(explain(f"A model file with {what}", rule, "a file of somebody else", way_out))
-
-
-def _net_class(kind: str) -> Any:
-    if kind == "transformer":
-        require_extra("text")
-        return load_registered(TEXT_MODEL)
-    require_extra("torch")
-    from fedkd_flwr.models.networks import TorchNet
-
-    return TorchNet
-
-
-def _dump_skorch(classifier: Classifier, *, training_state: bool) -> tuple[dict[str, Any], bytes]:
-    if classifier.origin is None:
-        way_out = 'Name it by import string, model="package.module:factory".'
-        raise ModelBytesError(explain("A skorch net", "be made by a factory that a file can name", "none", way_out))
-    from safetensors.torch import save as save_tensors
-
-    from fedkd_flwr.models._net_state import skorch_tensors
-
-    net = classifier.estimator
-    params = {key: list(value) if isinstance(value, tuple) else value for key, value in classifier.origin.items()}
-    return params, save_tensors({} if net is None else skorch_tensors(net, training_state=training_state))
-
-
-def _dump_torch(net: Any, *, fitted: bool, training_state: bool) -> tuple[dict[str, Any], bytes]:
-    from safetensors.torch import save as save_tensors
-
-    params = {k: list(v) if isinstance(v, tuple) else v for k, v in net.get_params().items()}
-    tensors = net.state_tensors(training_state=training_state) if fitted else {}
-    return params, save_tensors(tensors)
-
-
-def _dump_xgboost(estimator: Any, *, fitted: bool) -> tuple[dict[str, Any], bytes]:
-    defaults = type(estimator)().get_params()
-    params = {k: v for k, v in estimator.get_params().items() if v is not None and v is not defaults.get(k)}
-    params = {k: v for k, v in params.items() if v == v and v != defaults.get(k)}  # `missing` is NaN
-    return params, zlib.compress(bytes(estimator.get_booster().save_raw("json")), 1) if fitted else b""
 
 
 def import_skops() -> ModuleType:

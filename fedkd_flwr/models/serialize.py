@@ -37,8 +37,6 @@ __all__ = ["MAX_BYTES", "describe", "dumps", "encoder_of", "load", "loads", "sav
 FORMAT, VERSION = "fedkd-model", 1
 # limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
 MAX_BYTES = 2**31
-MAX_META_BYTES = 2**16
-MAX_ENCODER_BYTES = 2**28  # a text column of 2,000 terms takes 60 kB, a category less than its text twice
 
 
 def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
@@ -70,7 +68,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
         "params": params,
         "sha256": hashlib.sha256(payload).hexdigest(),
     }
-    if not len(payload) + MAX_META_BYTES <= MAX_BYTES:
+    if not len(payload) <= MAX_BYTES:
         way_out = 'Take a smaller one; a transformer with train = "head" keeps no optimiser\'s state of the rest.'
         raise ModelBytesError(explain("A model", f"fit into {MAX_BYTES} bytes", f"{len(payload)} bytes", way_out))
     return _pack(meta, {"payload": payload}, own=True)
@@ -79,11 +77,9 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
 def with_encoder(data: bytes, encoder: bytes) -> bytes:
     """Return the bytes of a model with what encodes raw rows for it, as `fedkd_flwr.data.encoder` writes it.
 
-    Raises `ModelBytesError` if they are no such model, or the encoder is larger than `MAX_ENCODER_BYTES`.
+    Raises `ModelBytesError` if they are no such model.
     """
     meta, members = _open(data)
-    if not len(encoder) <= MAX_ENCODER_BYTES:
-        raise ModelBytesError(explain("An encoder", f"be at most {MAX_ENCODER_BYTES} bytes", len(encoder)))
     own = own_files.is_own(meta)  # nobody else's file becomes one of this user's by this
     meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
     return _pack(meta, {"payload": members["payload"], "encoder.json": encoder}, own=own)

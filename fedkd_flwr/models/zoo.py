@@ -33,7 +33,7 @@ class _Entry:
     """One name of the zoo: its class, which parameters a run may name, the extra it needs, and defaults of its own."""
 
     path: str
-    asked: tuple[str, ...]  # parameters that a run may name at a silo
+    asked: str  # parameters that a run may name at a silo
     defaults: Mapping[str, Any] = field(default_factory=dict)
     extra: str = ""
     scaled: bool = False  # whether a NumberScaler comes first
@@ -64,15 +64,21 @@ _NET = "dropout optimizer lr weight_decay momentum batch_size epochs max_steps d
 _TEXT = "train max_length lr weight_decay batch_size epochs device"  # not path: the silo would read it
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+def _tree(name: str, asked: str, **defaults: Any) -> _Entry:
+    path = f"sklearn.{name}"
+    return _Entry(path=f"{path}Classifier", regressor=f"{path}Regressor", asked=asked, defaults=defaults)
+
+
+def _xgboost(**defaults: Any) -> _Entry:
+    # the library's 1.0 forbids leaves of fewer than four rows, with which small silos learn almost nothing
+    common = {"min_child_weight": 0.3, "tree_method": "hist", "n_jobs": 1}
+    return _Entry(path="xgboost:XGBClassifier", asked=_XGBOOST, extra="xgboost", defaults=common | defaults)
 
 
 def _net(*hidden: str, asked: str = _NET, net: str = "", **defaults: Any) -> _Entry:
     fixed = ("net", "net_params", "num_classes", "num_features", "shape", "seed")
     path = "fedkd_flwr.models.networks:TorchNet"
-    asks = _names(asked)
-    return _Entry(path=path, asked=asks, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
+    return _Entry(path=path, asked=asked, extra="torch", hidden=(*fixed, *hidden), net=net, defaults=defaults)
 
 
 # channels and dropout of the ten parties' nets in FedMD's published configuration for MNIST and EMNIST
@@ -91,73 +97,33 @@ _FEDMD: tuple[tuple[tuple[int, ...], float], ...] = (
     ((128, 128, 192), 0.3),
 )
 _ZOO: dict[str, _Entry] = {
-    "decision-tree": _Entry(
-        path="sklearn.tree:DecisionTreeClassifier",
-        regressor="sklearn.tree:DecisionTreeRegressor",
-        asked=_names(f"{_TREE} splitter"),
-    ),
-    "random-forest": _Entry(
-        path="sklearn.ensemble:RandomForestClassifier",
-        regressor="sklearn.ensemble:RandomForestRegressor",
-        asked=_names(_FOREST),
-        defaults={"n_jobs": 1},
-    ),
-    "extra-trees": _Entry(
-        path="sklearn.ensemble:ExtraTreesClassifier",
-        regressor="sklearn.ensemble:ExtraTreesRegressor",
-        asked=_names(_FOREST),
-        defaults={"n_jobs": 1},
-    ),
-    "hist-gradient-boosting": _Entry(
-        path="sklearn.ensemble:HistGradientBoostingClassifier",
-        regressor="sklearn.ensemble:HistGradientBoostingRegressor",
-        asked=_names(_BOOSTING),
-        defaults={"early_stopping": False},
-    ),
+    "decision-tree": _tree("tree:DecisionTree", f"{_TREE} splitter"),
+    "random-forest": _tree("ensemble:RandomForest", _FOREST, n_jobs=1),
+    "extra-trees": _tree("ensemble:ExtraTrees", _FOREST, n_jobs=1),
+    "hist-gradient-boosting": _tree("ensemble:HistGradientBoosting", _BOOSTING, early_stopping=False),
     "logistic-regression": _Entry(
         path="sklearn.linear_model:LogisticRegression",
-        asked=_names(_LOGISTIC),
+        asked=_LOGISTIC,
         defaults={"max_iter": 1000},
         scaled=True,
     ),
-    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", asked=("n_neighbors", "weights", "p")),
-    "xgboost": _Entry(
-        path="xgboost:XGBClassifier",
-        asked=_names(_XGBOOST),
-        defaults={
-            "n_estimators": 50,
-            "max_depth": 6,
-            "learning_rate": 0.3,
-            # the library's 1.0 forbids leaves of fewer than four rows, with which small silos learn almost nothing
-            "min_child_weight": 0.3,
-            "tree_method": "hist",
-            "n_jobs": 1,
-        },
-        extra="xgboost",
-    ),
+    "knn": _Entry(path="fedkd_flwr.models.estimators:NearestNeighbours", asked="n_neighbors weights p"),
+    "xgboost": _xgboost(n_estimators=50, max_depth=6, learning_rate=0.3),
     # a random forest by XGBoost: of two classes 3 to 10 times as fast to fit as scikit-learn's, which takes some
     # milliseconds of Python for each tree; of ten classes it is no faster, because each class has trees of its own
-    "fast-forest": _Entry(
-        path="xgboost:XGBClassifier",
-        asked=_names(_XGBOOST),
-        defaults={
-            "n_estimators": 1,
-            "num_parallel_tree": 100,
-            "learning_rate": 1.0,
-            "max_depth": 10,
-            "subsample": 0.63,  # as many rows as a bootstrap sample holds different ones
-            "colsample_bynode": 0.3,
-            "min_child_weight": 0.3,
-            "reg_lambda": 0.1,
-            "max_bin": 64,
-            "tree_method": "hist",
-            "n_jobs": 1,
-        },
-        extra="xgboost",
+    "fast-forest": _xgboost(
+        n_estimators=1,
+        num_parallel_tree=100,
+        learning_rate=1.0,
+        max_depth=10,
+        subsample=0.63,  # as many rows as a bootstrap sample holds different ones
+        colsample_bynode=0.3,
+        reg_lambda=0.1,
+        max_bin=64,
     ),
     "rulefit": _Entry(
         path="fedkd_flwr.models.estimators:RuleFit",
-        asked=_names("tree_size max_rules n_estimators memory_par include_linear alpha"),
+        asked="tree_size max_rules n_estimators memory_par include_linear alpha",
         extra="rulefit",
     ),
     "mlp": _net("channels", asked=f"{_NET} hidden"),
@@ -168,7 +134,7 @@ _ZOO: dict[str, _Entry] = {
         f"cnn-fedmd-{number}": _net("hidden", "channels", net="cnn-fedmd", channels=channels, dropout=dropout)
         for number, (channels, dropout) in enumerate(_FEDMD)
     },
-    "transformer": _Entry(path=TEXT_MODEL, asked=_names(_TEXT), extra="text", hidden=("num_classes", "seed")),
+    "transformer": _Entry(path=TEXT_MODEL, asked=_TEXT, extra="text", hidden=("num_classes", "seed")),
 }
 NAMES: tuple[str, ...] = tuple(_ZOO)
 _OWN_NET = _net("hidden", "channels", "dropout")
@@ -310,8 +276,8 @@ def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping
     if of_run:
         way_out = "The owner of this node can name it in the node's own model."
         for one in params:
-            if one not in entry.asked:
-                rule = f"be among {', '.join(sorted(entry.asked))}"
+            if one not in (asked := entry.asked.split()):
+                rule = f"be among {', '.join(sorted(asked))}"
                 raise RefusalError(explain(f"A parameter of {name} that a run names", rule, one, way_out))
             value = params[one]
             sizes = value if isinstance(value, list) else [value]

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -19,10 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts
-from fedkd_flwr.data.dates import in_words
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
 from fedkd_flwr.data.public import Encoder, raw_matrix
-from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
+from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.onnx_graphs.graph import ML, Graph
 
@@ -90,40 +88,10 @@ def _categories(graph: Graph, name: str, categories: tuple[str, ...]) -> str:
 
 
 def expected_cells(schema: Schema) -> dict[str, str]:
-    """Return, by column, what a graph expects where a schema says how raw cells are read; plain numbers are left out.
-
-    >>> from fedkd_flwr.data.schema import Column
-    >>> reading = Reading(dates="day-first", missing=("k.A.",))
-    >>> columns = (
-    ...     Column(name="admission", kind="numeric", reading=reading),
-    ...     Column(name="lactate", kind="numeric", reading=Reading(decimal=",", limits="number")),
-    ...     Column(name="age", kind="numeric"),
-    ... )
-    >>> for name, cells in expected_cells(Schema(columns=columns, classes=("no", "yes"))).items():
-    ...     print(f"{name}: {cells}")
-    admission: days since 1970-01-01, 'k.A.' as NaN
-    lactate: '1,5' as 1.5, '<0.5' as 0.5
-    """
+    """Return, by column, how a schema reads raw cells that are no plain numbers: the graph takes what they become."""
     return {
-        column.name: ", ".join(_expected(column.reading))
-        for column in schema.columns
-        if column.kind == "numeric" and column.reading != PLAIN
+        column.name: words for column in schema.columns if column.kind == "numeric" and (words := column.reading.words)
     }
-
-
-def _expected(reading: Reading) -> Iterator[str]:
-    if reading.dates:
-        yield in_words(reading.dates).partition(" as ")[2]
-    if reading.decimal == ",":
-        yield "'1,5' as 1.5"
-    if reading.thousands:
-        yield f"'1{reading.thousands}000' as 1000"
-    if reading.unit:
-        yield f"numbers without {reading.unit!r}"
-    if reading.limits:
-        yield f"'<0.5' as { {'number': '0.5', 'middle': '0.25', 'missing': 'NaN'}[reading.limits] }"
-    if reading.missing:
-        yield f"{', '.join(map(repr, reading.missing))} as NaN"
 
 
 def feed(encoder: Encoder, table: pd.DataFrame) -> dict[str, NDArray[Any]]:

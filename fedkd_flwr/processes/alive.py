@@ -37,10 +37,7 @@ def still_runs(process: ProcessRecord | None) -> bool | None:
 
 
 def exists(pid: int) -> bool:
-    """Tell whether a process has this number, also one that ended and is not yet collected.
-
-    For POSIX systems alone: on Windows the question would end it.
-    """
+    """Tell whether a process has this number (POSIX alone), also one that ended and is not yet collected."""
     try:
         os.kill(pid, 0)  # asks, and sends nothing
     except ProcessLookupError:

@@ -15,7 +15,6 @@ import gc
 import json
 import logging
 import os
-import select
 import selectors
 import signal
 import sys
@@ -46,12 +45,9 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 def limits_of(seconds: float, gigabytes: float) -> Limits | None:
-    """Return the limits that a node's ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
+    """Return the limits that ``round-limit-s`` and ``memory-limit-gb`` ask for; None where there are none.
 
-    ``seconds``: 0: no deadline. ``gigabytes``: 0: three quarters of the memory of the machine, or of its container,
-    where Linux says how much there is.
-
-    Raises `ConfigError` if this system cannot keep them.
+    0 gigabytes: three quarters of the memory of the machine, or of its container, where Linux says how much there is.
     """
     if not hasattr(os, "fork"):
         if seconds or gigabytes:
@@ -81,10 +77,7 @@ class Limits:
     way_out: str = "The owner of this node can raise {limit}, or name a smaller model."
 
     def __call__(self, work: Callable[[], bytes], *, parts: int = 1) -> bytes:
-        """Do the work in a child process; return the bytes it made.
-
-        ``work``: runs in a copy of this process: what it changes in memory is lost. ``parts``: the work may take one of
-        so many equal parts of the seconds.
+        """Do the work in a copy of this process, within one of ``parts`` equal parts of the seconds; return its bytes.
 
         Raises `LimitError` if the child was ended. Raises `FedkdError`: the work's own, with its class, code and text;
         another exception becomes one of code ``internal``, as does a child that died.
@@ -215,8 +208,7 @@ def _read(read: int) -> bytes | None:
 def leaving_nothing() -> Iterator[Callable[[int], None]]:
     """Yield what ends a child of this process, by its number, with all that was started in the block.
 
-    The child leads a process group. On Linux processes that left it are found too, also where their parents have died;
-    elsewhere the group alone is ended. It needs a system with ``fork``.
+    On Linux processes that left the child's group are found too, also where their parents have died.
     """
     before = _children(os.getpid())
     with _adopting():
@@ -259,7 +251,7 @@ def _end(child: int, before: set[int]) -> None:
         os.killpg(child, signal.SIGKILL)
     pause = 0.001  # a process that held much memory takes a moment to end, and each look costs
     while found := _tree((_children(os.getpid()) - before) | {child}):
-        _pause(child, pause)
+        time.sleep(pause)
         for one in found:
             _kill(one, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):  # of a child of a child, which comes here when that one ends
@@ -268,21 +260,6 @@ def _end(child: int, before: set[int]) -> None:
             logger.error("processes %s could not be ended: look at them on this machine", sorted(found))
             break
         pause = min(2 * pause, 0.05)
-
-
-def _pause(child: int, seconds: float) -> None:
-    """Wait so long, or until a child has ended where this system tells."""
-    try:
-        told = os.pidfd_open(child)
-    except (AttributeError, OSError):  # not Linux, or it has ended
-        time.sleep(seconds)
-        return
-    try:
-        poll = select.poll()
-        poll.register(told, select.POLLIN)
-        poll.poll(1000 * seconds)
-    finally:
-        os.close(told)
 
 
 def _kill(process: int, what: signal.Signals) -> None:

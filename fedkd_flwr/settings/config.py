@@ -8,7 +8,7 @@ combinations and settings that nobody reads are refused before any party is cont
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,7 +21,6 @@ from fedkd_flwr.checks import check_parameters, nearest, read_word, split_words
 from fedkd_flwr.data.choices import PARTITIONERS, read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
-from fedkd_flwr.settings.unread import not_read, unknown, unread_by
 
 __all__ = ["TABLE_RULES", "RunConfig", "parse_node_config", "parse_run_config", "reads"]
 
@@ -298,11 +297,6 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
     """Return the checked run config; keys not given take their defaults.
 
     Settings of other algorithms are passed over where they have their defaults, as ``pyproject.toml`` gives them all.
-
-    Raises
-    ------
-    ConfigError
-        If a key is unknown, a value of the wrong type or out of range, a combination impossible, or a setting not read.
     """
     card = find_card(str(values.get("algorithm", RunConfig.default("algorithm"))))
     general = {key: name for name, key in RunConfig.keys().items()}
@@ -335,13 +329,7 @@ def parse_run_config(values: Mapping[str, Any]) -> RunConfig:
 
 
 def parse_node_config(values: Mapping[str, Any]) -> NodeConfig:
-    """Return the checked node config.
-
-    Raises
-    ------
-    ConfigError
-        As for `parse_run_config`.
-    """
+    """Return the checked node config."""
     known = {key: name for name, key in NodeConfig.keys().items()}
     for key in values:
         if key not in known:
@@ -357,3 +345,35 @@ def reads(name: str, card: Card) -> bool:
         **{f"{role}_model": role in card.roles for role in ("teacher", "student", "final")},
     }
     return some.get(name, True)
+
+
+def unknown(what: str, key: str, values: Mapping[str, Any], known: Iterable[str]) -> str:
+    """Return a sentence with the key that was meant: one of that name in a section, or out of it; else one alike."""
+    keys, name = sorted(known), key.rpartition(".")[2]
+    near = [one for one in keys if one.rpartition(".")[2] == name]
+    near = near or nearest(key, [one for one in keys if one not in values]) or nearest(key, keys)
+    hint = f"Did you mean {' or '.join(near)}?" if near else f"Known keys: {', '.join(keys)}."
+    if what == "run config key" and key in NodeConfig.keys().values():
+        hint = "It is a party's own setting: give it in the node config."
+    return explain(f"{what} {key}", "be a known key", values[key], hint)
+
+
+def not_read(key: str, value: Any, card: Card) -> Iterator[str]:
+    """Yield a sentence where a setting of other algorithms has another value than its default."""
+    readers = {
+        name: one.config.default(field)
+        for name, one in cards().items()
+        for field, its_key in one.config.keys().items()
+        if its_key == key
+    }
+    default = next(iter(readers.values()))
+    if isinstance(value, bool) is not isinstance(default, bool) or value != default:
+        own = [one for one in card.config.keys().values() if re.split(r"[.-]", one)[-1] == key]
+        yield unread_by(key, value, card.name, list(readers), own)
+
+
+def unread_by(key: str, value: Any, algorithm: str, readers: list[str], own: Sequence[str] = ()) -> str:
+    """Return a sentence with the settings alike that the algorithm has, else with the algorithms that have this one."""
+    instead = f"; {algorithm} has {' and '.join(own)}" if own else f", or use {' or '.join(readers)}"
+    way_out = f"It would be ignored: drop it{instead}."
+    return explain(key, f"not be set for {algorithm}", value, way_out)

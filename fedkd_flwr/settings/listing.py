@@ -16,15 +16,7 @@ _BY_COMMANDS = {"rehearsal", "partition-id", "num-partitions"}
 
 
 class SettingRow(NamedTuple):
-    """One setting.
-
-    Parameters
-    ----------
-    key, default, rule, meaning : str
-        The default is written as in a TOML file.
-    first : bool
-        Whether it is one of the few to know first.
-    """
+    """One setting; its default is written as in a TOML file. ``first``: whether it is one of the few to know first."""
 
     key: str
     default: str
@@ -34,13 +26,7 @@ class SettingRow(NamedTuple):
 
 
 def run_settings(algorithm: str = "") -> list[SettingRow]:
-    """Return the settings of a run: of one algorithm, or of all.
-
-    Raises
-    ------
-    ConfigError
-        If there is no algorithm of this name.
-    """
+    """Return the settings of a run: of one algorithm, or of all."""
     chosen = [find_card(algorithm)] if algorithm else list(cards().values())
     rows = _rows(RunConfig, [name for name in dict(RunConfig.keys()) if any(reads(name, card) for card in chosen)])
     for card in chosen:
@@ -55,7 +41,7 @@ def node_settings() -> list[SettingRow]:
 
 
 def _rows(config: type[Config], names: list[str]) -> dict[str, SettingRow]:
-    from fedkd_flwr.app.app_folder import toml
+    from fedkd_flwr.app.submit import toml
 
     found, keys, first = {}, config.keys(), config.shown_first()
     for name in names:

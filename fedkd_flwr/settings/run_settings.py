@@ -19,28 +19,11 @@ __all__ = ["read_settings", "read_toml", "read_words", "resumed_settings"]
 
 
 def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given: Any) -> dict[str, Any]:
-    """Return the settings of a run, by key; what stands later wins.
+    """Return the unchecked settings of a run, or of a node, by key; what stands later wins.
 
-    Parameters
-    ----------
-    of : type
-        Whose settings they are: `RunConfig`, or `NodeConfig` for those of a node.
-    words : sequence of str
-        At most one ``FILE.toml``, and ``key=value`` words. A value is read as TOML where that fits the setting, and as
-        text where it does not: ``model=knn``, ``fedct.quorum=0.8``, ``label=1``.
-    **given
-        Settings that options gave, by field name; None and "" are passed over.
-
-    Returns
-    -------
-    dict
-        Unchecked values; with ``table`` or ``tables``, ``dataset`` is "table" unless it is given. Paths are absolute:
-        those of the file start from its folder, others from the current one.
-
-    Raises
-    ------
-    ConfigError, DataError
-        If a word is neither, or the file is missing or no TOML.
+    ``words``: at most one ``FILE.toml``, and ``key=value`` words. A value is read as TOML where that fits the setting,
+    and as text where it does not. ``given``: settings that options gave, by field name; None and "" are passed over.
+    Paths of the file start from its folder, others from the current one.
     """
     files = [word for word in words if "=" not in word]
     if wrong := [word for word in files if not word.endswith(".toml")]:
@@ -62,20 +45,7 @@ def read_settings(words: Sequence[str], *, of: type[Config] = RunConfig, **given
 
 
 def resumed_settings(run: str, output_dir: str | Path = "") -> dict[str, Any]:
-    """Return the settings of a run that continues another: those it began with, as its record says.
-
-    Parameters
-    ----------
-    run : str
-        The run to continue, as for `fedkd_flwr.app.find_run.find_run`.
-    output_dir : path
-        The folder for results whose ``runs`` are searched; ``~/.fedkd`` by default.
-
-    Raises
-    ------
-    DataError
-        If there is no such run, or it has no checkpoint or no readable record.
-    """
+    """Return the settings of a run that continues another: those it began with, as its record says."""
     folder = find_checkpoint(run, output_dir or OUTPUT)
     record, root = RunRecord.load(folder.with_name("record.json")), folder.parents[2]
     values = {key: value for key, value in record.config.items() if value is not None}
@@ -115,13 +85,7 @@ def _kinds(algorithm: str, of: type[Config]) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the settings of a file by dotted key, as they are written.
-
-    Raises
-    ------
-    ConfigError, DataError
-        If the file is missing or no TOML.
-    """
+    """Return the settings of a file by dotted key, as they are written."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -47,10 +47,7 @@ class Bundle:
 
     @classmethod
     def from_bytes(cls, content: bytes, *, source: str) -> Bundle:
-        """Read a bundle.
-
-        Raises `DataError` if the bytes are no app bundle, or more than 100 MB unpacked.
-        """
+        """Read a bundle; raise `DataError` if the bytes are none, or more than 100 MB unpacked."""
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 unpacked = sum(item.file_size for item in archive.infolist())
@@ -77,10 +74,7 @@ class Bundle:
 
 
 def build_bundle(app: Path) -> Bundle:
-    """Build the bundle of an app's folder, as ``flwr run`` does.
-
-    Equal files give an equal bundle and hash, wherever the folder is.
-    """
+    """Build the bundle of an app's folder, as ``flwr run`` does: equal files give an equal hash, wherever they are."""
     from flwr.cli.build import build_fab_from_disk
 
     if not (app / "pyproject.toml").is_file():
@@ -90,20 +84,13 @@ def build_bundle(app: Path) -> Bundle:
 
 
 class Approvals:
-    """The bundles that the owner of a node has approved: one file each in a folder that only he can write to.
-
-    ``folder``: the folder; it is created by the first approval.
-    """
+    """The bundles that the owner of a node has approved: one file each in a folder that only he can write to."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser()
 
     def files(self) -> dict[Path, Bundle]:
-        """Return the approved bundles by their files, the oldest approval first.
-
-        Raises `DataError` if somebody else may write to the folder or to a file in it, or a file cannot be read or
-        holds no bundle.
-        """
+        """Return the approved bundles by their files, the oldest first; refuse what somebody else may write to."""
         if not self.folder.is_dir():
             return {}
         try:
@@ -138,10 +125,7 @@ class Approvals:
         return path
 
     def remove(self, digest: str) -> Bundle:
-        """Revoke the approval of the bundle whose hash starts with ``digest``, at least 8 digits.
-
-        Raises `DataError` if this names no bundle, or several.
-        """
+        """Revoke the approval of the one bundle whose hash starts with ``digest``, at least 8 digits."""
         wanted = digest.lower() if len(digest) >= 8 else "-"
         found = {path: bundle for path, bundle in self.files().items() if bundle.sha256.startswith(wanted)}
         if len(found) != 1:
@@ -180,13 +164,7 @@ def text_diff(old: Bundle, new: Bundle) -> Iterator[str]:
 
 
 def installed_differences(bundle: Bundle) -> list[str]:
-    """Return the Python files of a bundle's ClientApp package that differ from the ones installed here.
-
-    The installed ones are those that run (`fedkd_flwr.silo.node`), so this says whether the submitter of a run has
-    the code in mind that will answer it.
-
-    Raises `DataError` if the package of the ClientApp is not in the bundle, or not installed here.
-    """
+    """Return the Python files of a bundle's ClientApp package that differ from those installed here, which will run."""
     package = bundle.client_app.partition(":")[0].partition(".")[0]
     names = [
         name for name in bundle.files if name.startswith((f"{package}/", f"{package}.py")) and name.endswith(".py")

@@ -11,9 +11,11 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.stores.files import require_locks
@@ -28,6 +30,7 @@ __all__ = [
     "fault",
     "finding_of",
     "ready",
+    "size_of",
     "warning",
 ]
 
@@ -40,39 +43,31 @@ class Level(IntEnum):
     FAULT = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One thing that was looked at."""
 
-    subject: str
     level: Level
+    subject: str
     what: str  # what was found, in one line
     way_out: str = ""  # what to do: a complete command where there is one; "" where nothing needs to be done
     # whether private rows decided it. Beside a privacy claim such a finding must not show outside of the silo.
     private: bool = False
 
 
-def ready(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
-    """Return what is as it should be."""
-    return Finding(subject=subject, level=Level.READY, what=what, way_out=way_out, private=private)
+ready, warning, fault = (partial(Finding, level) for level in Level)
 
 
-def warning(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
-    """Return what may go wrong."""
-    return Finding(subject=subject, level=Level.WARNING, what=what, way_out=way_out, private=private)
-
-
-def fault(subject: str, what: str, way_out: str = "", *, private: bool = False) -> Finding:
-    """Return what is wrong."""
-    return Finding(subject=subject, level=Level.FAULT, what=what, way_out=way_out, private=private)
-
-
-def finding_of(subject: str, error: Exception, *, way_out: str = "", private: bool = False) -> Finding:
+def finding_of(subject: str, error: Exception, way_out: str = "", *, private: bool = False) -> Finding:
     """Return an error as a fault. An error of this package says its way out itself, at its end."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if not isinstance(error, FedkdError):
-        text = f"{type(error).__name__}: {text}"
-    return fault(subject, text, way_out=way_out, private=private)
+    known = isinstance(error, FedkdError)
+    return fault(subject, text if known else f"{type(error).__name__}: {text}", way_out, private)
+
+
+def size_of(public: PublicSet) -> str:
+    """Return the size of a public set in words."""
+    return f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -107,8 +102,10 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the findings as plain values, with the exit code."""
-    known = [asdict(one) | {"level": one.level.name.lower()} for one in findings]
-    return {"exit_code": exit_code(findings), "findings": known}
+    return {
+        "exit_code": exit_code(findings),
+        "findings": [asdict(one) | {"level": one.level.name.lower()} for one in findings],
+    }
 
 
 _PROBE_BYTES = 2**20
@@ -116,10 +113,7 @@ _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 
 
 def check_disk(folder: Path, key: str) -> Finding:
-    """Write a megabyte into a folder of results, or into the nearest that exists; try locks; look at what is free.
-
-    ``folder``: need not exist yet. ``key``: the setting that names it.
-    """
+    """Write a megabyte into the folder that ``key`` names, or the nearest there is; try locks; look at what is free."""
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     probe = place / f".fedkd-check-{os.getpid()}"
     try:
@@ -142,5 +136,5 @@ def check_disk(folder: Path, key: str) -> Finding:
         full = free < _LEAST_BYTES
         what = f"{free / 1e6:,.0f} MB free for {folder}{', which is next to nothing' if full else ''}"
         way_out = f"Make room (`du -xh {place} | sort -h | tail` shows what is large), or set {key} to another disk."
-        return Finding(subject="disk", level=Level.FAULT if full else Level.WARNING, what=what, way_out=way_out)
+        return Finding(Level.FAULT if full else Level.WARNING, "disk", what, way_out)
     return ready("disk", what)

@@ -10,18 +10,20 @@ import contextlib
 import http.client
 import socket
 import ssl
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from fedkd_flwr.app.proxies import proxy_of
+from fedkd_flwr.app.submit import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
 
-__all__ = ["Link", "check_link", "read_supernode_options"]
+__all__ = ["Link", "certificate_fault", "check_link", "read_supernode_options"]
 
 _TIMEOUT_S = 8.0
 _EXPIRES_SOON_DAYS = 14
@@ -40,23 +42,18 @@ class Link:
     signed: bool = False  # whether a node's key signs each request
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(explain("options of flower-supernode", "be such options", message))
-
-
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
-    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over.
-
-    Raises `ConfigError` if an option lacks its value, or the node config cannot be read.
-    """
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--superlink", default="")
     parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--root-certificates", type=Path)
     parser.add_argument("--auth-supernode-private-key")
     parser.add_argument("--node-config", default="")
-    given, _ = parser.parse_known_args(list(words))
+    try:
+        given, _ = parser.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        raise ConfigError(explain("options of flower-supernode", "be such options", str(error))) from error
     link = Link(
         address=given.superlink,
         insecure=given.insecure,
@@ -70,10 +67,8 @@ def _node_config(text: str) -> dict[str, Any]:
     """Return a node config as Flower reads it: ``key="value"`` words, or the path of a TOML file."""
     from flwr.common.config import parse_config_args
 
-    if not text:
-        return {}
     try:
-        return dict(parse_config_args([text]))
+        return dict(parse_config_args([text])) if text else {}
     except Exception as error:  # a file that is not there, or no TOML
         way_out = 'Write --node-config \'party="st-mary" data-path="/srv/own.csv" public-path="/srv/public.csv"\'.'
         raise ConfigError(
@@ -131,12 +126,14 @@ def _connection(host: str, port: str, context: ssl.SSLContext | None) -> http.cl
 
 
 def _why(error: Exception) -> str:
-    known = {
-        socket.gaierror: "nobody knows this host",
-        ConnectionRefusedError: "nothing listens there",
-        TimeoutError: f"no answer in {_TIMEOUT_S:g} s",
-    }
-    return next((text for kind, text in known.items() if isinstance(error, kind)), str(error) or type(error).__name__)
+    match error:
+        case socket.gaierror():
+            return "nobody knows this host"
+        case ConnectionRefusedError():
+            return "nothing listens there"
+        case TimeoutError():
+            return f"no answer in {_TIMEOUT_S:g} s"
+    return str(error) or type(error).__name__
 
 
 def _lasting(sock: Any) -> Finding:
@@ -180,4 +177,18 @@ def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
         what += ", and the server refuses what is signed with such a time"
     level = Level.FAULT if refused and (signed or abs(ahead) > _BEHIND_S) else Level.WARNING
     way_out = "Have it set by a time server: timedatectl set-ntp true. If it is right, tell the server's operator."
-    return Finding(subject="clock", level=level, what=what, way_out=way_out)
+    return Finding(level, "clock", what, way_out)
+
+
+def certificate_fault(arguments: Sequence[str] | None = None) -> str:
+    """Return why no node can connect to the SuperLink of this ServerApp, and what to do; "" where nothing is wrong.
+
+    Nodes that were connected before its certificate expired may stay for a while: their silence is the only other sign.
+    """
+    given = dict(pairwise(sys.argv if arguments is None else arguments))
+    address, roots = (given.get(name, "") for name in ("--runtime-api-address", "--root-certificates"))
+    if not address or not roots:  # a simulation, or no TLS
+        return ""
+    found = check_link(Link(address=address, root_certificates=Path(roots)))
+    faults = (one for one in found if one.level == Level.FAULT and one.subject in ("certificate", "clock"))
+    return next((f"No node can connect: {one.what}. {one.way_out}" for one in faults), "")

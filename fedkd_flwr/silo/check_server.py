@@ -21,7 +21,7 @@ from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.silo.check import Finding, Level, check_disk, fault, finding_of, ready, warning
+from fedkd_flwr.silo.check import Finding, Level, check_disk, fault, finding_of, ready, size_of, warning
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.stores.ledger import LedgerStore
 
@@ -33,8 +33,8 @@ def check_server(
 ) -> list[Finding]:
     """Look at what a run with real silos needs at the server.
 
-    ``values``: the run's settings, by key. ``superlink``: the SuperLink's name in Flower's configuration, "" for its
-    default; None: it is not asked. ``show``: gets a word at each step, for a progress line.
+    ``superlink``: its name in Flower's configuration, "" for the default; None: it is not asked. ``show``: gets a word
+    at each step.
     """
     try:
         config = parse_run_config(values)
@@ -44,19 +44,18 @@ def check_server(
             raise ConfigError(explain("public-path", "be given for a check", "", way_out))
     except FedkdError as error:
         return [finding_of("settings", error)]
-    what = f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}"
-    return [ready("settings", what), *_silos(config, superlink, root, show), check_disk(root, "output-dir")]
+    return [*_look(config, superlink, root, show), check_disk(root, "output-dir")]
 
 
-def _silos(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
+def _look(config: RunConfig, superlink: str | None, root: Path, show: Callable[[str], None]) -> Iterator[Finding]:
+    yield ready("settings", f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}")
     show("the public file")
     try:
         public = load_public(config.public_path, config.schema_path or None, labels=config.public_label_column)
     except (FedkdError, OSError) as error:
         yield finding_of("public file", error)
     else:
-        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield ready("public file", f"{config.public_path}: {size}")
+        yield ready("public file", f"{config.public_path}: {size_of(public)}")
         if count := config.setting("known_rows", 0):
             yield _known_rows(public, count)
         short = short_fingerprint(public.fingerprint)

@@ -23,15 +23,15 @@ from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.shift import FEWEST_ROWS, column_differences, find_shift
 from fedkd_flwr.data.tables import load_public, read_table
-from fedkd_flwr.errors import Code, FedkdError, LimitError, cause
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
+from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, size_of, warning
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.silo.egress import door_of
+from fedkd_flwr.silo.door import door_of
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
@@ -61,13 +61,7 @@ def check_silo(
     run: Mapping[str, Any] | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
-    """Look at a silo.
-
-    ``values``: its node config, by key.
-    ``link``: the way to its SuperLink.
-    ``run``: the settings of a run that it is to take part in, by key.
-    ``show``: gets a word at each step, for a progress line.
-    """
+    """Look at a silo, by its node config; at its way to a SuperLink, and at a run that it is to take part in."""
     findings = list(_look(values, run, show))
     return findings + (list(check_link(link)) if link is not None else [])
 
@@ -79,9 +73,7 @@ def _look(
     try:
         node = parse_node_config(values)
         if node.simulated:
-            what = "This node config has no data-path: it is that of a simulated party, and no silo's."
-            yield fault("settings", what)
-            return
+            raise ConfigError("This node config has no data-path: it is that of a simulated party, and no silo's.")
         root = output_root(node.state_dir, "state-dir")
         limits_of(node.round_limit_s, node.memory_limit_gb)
         subject = "run"
@@ -94,11 +86,10 @@ def _look(
     show("the public file")
     try:
         public = load_public(node.public_path, node.schema_path or None, labels=run.public_label_column)
-        size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
-        yield ready("public file", f"{node.public_path}: {size}")
+        yield ready("public file", f"{node.public_path}: {size_of(public)}")
     except (FedkdError, OSError) as error:
         way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
-        yield finding_of("public file", error, way_out=way_out)
+        yield finding_of("public file", error, way_out)
         return
     show("the private file and the model")
     client: PartyClient | None = None
@@ -150,7 +141,7 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
     elif len(party.y) < _FEW_ROWS or len(held) == 1:
         level = Level.FAULT if len(party.y) < FEWEST_ROWS and party.fault is None else Level.WARNING
         way_out = f"Export more rows, of other classes too: {FEWEST_ROWS} at the least, some hundreds to be of use."
-    yield Finding(subject="rows", level=level, what=what, way_out=way_out, private=True)
+    yield Finding(level, "rows", what, way_out, private=True)
     if min(len(party.X), public.num_rows) >= FEWEST_ROWS and public.num_features and party.X.dtype.kind in "fiu":
         yield from _as_in_public(node, party, public)
 
@@ -181,7 +172,7 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
         foreign = "Windows-1252" in note or "UTF-16" in note
         way_out = "If names with umlauts or accents look wrong, save the file as UTF-8." if foreign else ""
         level = Level.WARNING if foreign else Level.READY
-        yield Finding(subject="encoding", level=level, what=note, way_out=way_out, private=True)
+        yield Finding(level, "encoding", note, way_out, private=True)
     shift = find_shift(party.X, public.X, rng=np.random.default_rng(0))
     apart = [f"{name!r} {distance:.2f}" for name, distance in columns[:3] if distance > 0.2]
     what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
@@ -194,7 +185,7 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
             "elsewhere: agree on public rows like yours. A party that holds few of the classes is told apart too, "
             "which does no harm."
         )
-    yield Finding(subject="shift", level=level, what=what, way_out=way_out, private=True)
+    yield Finding(level, "shift", what, way_out, private=True)
 
 
 def _model(client: PartyClient) -> Iterator[Finding]:
@@ -205,7 +196,7 @@ def _model(client: PartyClient) -> Iterator[Finding]:
     except Exception as error:
         way_out = 'Name another in the node config, such as model="random-forest", or correct its code.'
         if isinstance(error, LimitError) or (isinstance(error, FedkdError) and error.code == Code.MISSING_EXTRA):
-            yield finding_of(_subject(error, "model"), error, way_out=way_out)
+            yield finding_of(_subject(error, "model"), error, way_out)
         else:
             yield fault("model", f"{name} fails: {cause(error)}", way_out)
     else:
@@ -221,7 +212,7 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
             read = read_ledger(folder)
         except (FedkdError, OSError) as error:
             restore = f"Restore {folder} from a backup, and have a look: fedkd node ledger {shlex.quote(str(root))}"
-            yield finding_of("ledger", error, way_out=restore)
+            yield finding_of("ledger", error, restore)
             return
         spent = spent_text(read.ledger.spent(node.delta_budget, read.rows), 4)
         replies = sum(entry.server_round > 0 for entry in read.ledger.entries)

@@ -22,9 +22,13 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import numpy as np
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
 
-from fedkd_flwr.app.app_folder import app_folder, toml
-from fedkd_flwr.app.submit import FlowerError, flower, flower_env
+from fedkd_flwr.app.submit import FlowerError, app_folder, flower, flower_env, toml
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
@@ -47,12 +51,8 @@ class Devnet:
 def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
     """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
 
-    Rows of the table that have no label are left out, as in a simulation.
-
-    ``folder``: gets one folder for each silo, with ``private.csv``, ``public.csv`` and ``schema.toml``, and one for the
-    server. ``table``, ``label``: a file and its label column; scikit-learn's digits if there is none.
-
-    Raises `DataError` if the table cannot be read, has no such column, or too few rows.
+    Rows without a label are left out. Each silo and the server get a folder in ``folder``. Without a table
+    scikit-learn's digits are dealt.
     """
     import pandas as pd
 
@@ -96,70 +96,37 @@ def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = ""
 
 
 def make_tls(folder: Path) -> dict[str, Path]:
-    """Make a certificate authority and a certificate of this machine's loopback; return their files by kind."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    now = datetime.now(UTC)
-    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("ca", "server")}
-    names = {
-        name: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-        for name, text in (("ca", "fedkd dev net"), ("server", "localhost"))
-    }
-    about = {
-        "ca": [
-            (x509.BasicConstraints(ca=True, path_length=None), True),
-            (x509.KeyUsage(False, False, False, False, False, True, True, False, False), True),
-        ],
-        "server": [
-            (x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]), False),
-            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-            (x509.AuthorityKeyIdentifier.from_issuer_public_key(keys["ca"].public_key()), False),
-        ],
-    }
-    files = {}
-    for name, extensions in about.items():
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(names[name])
-            .issuer_name(names["ca"])
-            .public_key(keys[name].public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(minutes=5))
-            .not_valid_after(now + timedelta(days=30))
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(keys[name].public_key()), critical=False)
-        )
-        for extension, critical in extensions:
-            made = made.add_extension(extension, critical=critical)
-        files[name] = folder / f"{name}.crt"
-        files[name].write_bytes(made.sign(keys["ca"], hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    files["key"] = folder / "server.key"
-    _write_key(files["key"], keys["server"])
+    """Make a certificate of this machine's loopback that vouches for itself, and its key; return the files by kind."""
+    now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    hosts = [x509.DNSName("localhost"), x509.IPAddress(IPv4Address("127.0.0.1"))]
+    builder = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(True, False, False, False, False, True, True, False, False), critical=True)
+    )
+    files = {"ca": folder / "server.crt", "server": folder / "server.crt", "key": folder / "server.key"}
+    files["ca"].write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    _write_key(files["key"], key, PrivateFormat.PKCS8)
     return files
 
 
 def make_key(path: Path) -> Path:
     """Make a silo's key pair as Flower wants it; return the file of the public half."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP384R1())
-    _write_key(path, key)
+    _write_key(path, key, PrivateFormat.OpenSSH)
     public = path.with_suffix(".pub")
-    public.write_bytes(
-        key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    )
+    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
     return public
 
 
-def _write_key(path: Path, key: object) -> None:
-    from cryptography.hazmat.primitives import serialization
-
-    how = serialization.PrivateFormat.OpenSSH if path.suffix != ".key" else serialization.PrivateFormat.PKCS8
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey, how: PrivateFormat) -> None:
     path.touch(mode=0o600)
-    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, how, serialization.NoEncryption()))  # type: ignore[attr-defined]
+    path.write_bytes(key.private_bytes(Encoding.PEM, how, NoEncryption()))
 
 
 @contextmanager
@@ -174,13 +141,8 @@ def devnet(
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    ``table``, ``label``: as in `deal`.
-    ``node_settings``: settings of every node's config, beside its party and its paths.
-    ``name``: what the SuperLink is called in Flower's configuration.
-    ``show``: gets a line at each step.
-
-    Raises `ConfigError` or `DataError` if settings or table do not fit, or the name is taken, and `FlowerError` if the
-    SuperLink or a node does not start.
+    ``node_settings``: settings of every node's config, beside its party and its paths. ``name``: what the SuperLink is
+    called in Flower's configuration.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))
@@ -197,7 +159,9 @@ def devnet(
             parse_node_config(configs[silo])
         app = app_folder(folder)
         Approvals(folder / "approved").add(build_bundle(app))
-        tls, port = make_tls(folder), _free_port()
+        tls = make_tls(folder)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = int(free.getsockname()[1])
         undo.enter_context(_known_as(name, f"127.0.0.1:{port}", tls["ca"]))
         show("starting the SuperLink")
         processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -246,12 +210,6 @@ def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
         except (OSError, AttributeError):
             process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

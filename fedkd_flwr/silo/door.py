@@ -19,25 +19,38 @@ anybody is asked at all never depends on private rows.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from fedkd_flwr.clients.door import Ask, Leaving, Shown
+from fedkd_flwr.app.live_run import installed_versions
+from fedkd_flwr.app.output import output_root
+from fedkd_flwr.checks import read_word
+from fedkd_flwr.clients.answer import MAX_PUBLIC_COLUMNS
+from fedkd_flwr.clients.door import OPEN, Ask, Door, Leaving, Shown
+from fedkd_flwr.data.schema import Schema
+from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, RefusalError, explain
+from fedkd_flwr.models.zoo import pick_model
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.processes.watchdog import paused
+from fedkd_flwr.seeds import derive_seed
+from fedkd_flwr.settings.config import RunConfig
+from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo import receipts
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
+from fedkd_flwr.simulation.rows import party_name, simulated_pool
 from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["Approve", "NotYetApprovedError", "SiloDoor"]
+__all__ = ["Approve", "NotYetApprovedError", "SiloDoor", "door_of"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -53,44 +66,29 @@ class NotYetApprovedError(BaseException):
 _ENDED = "the run was stopped, or the node ended"
 
 
+@dataclass(eq=False)
 class SiloDoor:
-    """Decides whether one party's replies leave in one run, and writes down what leaves.
+    """Decides whether one party's replies leave in one run, and writes down what leaves."""
 
-    ``log``: the party's log; replies that wait lie beside it.
-    ``settings``, ``models``: what the run config says, by key, and the models that it names: what the rules are about.
-    ``approve`` (one of "never", "first-round", "always"): which replies a steward has to approve: none; the first of a
-        run, which then speaks for later ones of its kind; or each that discloses anything.
-    ``within_s``: seconds after which a reply that nobody has decided about is held back for good.
-    ``until``: the same as a time on the monotonic clock, where the server gives up then; infinite where nobody knows.
-    ``versions``: versions of what made the reply, for the log.
-    ``public_columns``: returns the names of the public columns and the public rows' values as people know them, for the
-        table.
-    """
+    log: EgressLog
+    _: KW_ONLY
+    run_id: str
+    run_name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the run, by key: what rules are about
+    models: Sequence[str] = ()  # those that the run names: what rules are about
+    rules: SiteRules = field(default_factory=SiteRules)
+    # which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind; or
+    # each that discloses anything
+    approve: Approve = "never"
+    within_s: float = 3000.0  # seconds after which a reply that nobody has decided about is held back for good
+    until: float = math.inf  # the same on the monotonic clock, where the server gives up
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what made the reply, for the log
+    public_columns: Callable[[], Shown] = lambda: ((), ())  # names and values as people know them, for the table
+    waits: bool = True  # False: a reply that nobody has approved yet ends the visit, and is asked for once more
+    _visit: dict[str, Any] = field(default_factory=dict)  # what the log's next line will say
 
-    def __init__(
-        self,
-        log: EgressLog,
-        *,
-        run_id: str,
-        run_name: str = "",
-        settings: Mapping[str, Any] | None = None,
-        models: Sequence[str] = (),
-        rules: SiteRules | None = None,
-        approve: Approve = "never",
-        within_s: float = 3000.0,
-        until: float = float("inf"),
-        versions: Mapping[str, str] | None = None,
-        public_columns: Callable[[], Shown] = lambda: ((), ()),
-    ) -> None:
-        self.log, self.run_id, self.run_name = log, run_id, run_name
-        self.settings, self.models = dict(settings or {}), tuple(models)
-        self.rules = rules if rules is not None else SiteRules()
-        self.approve, self.within_s, self.until = approve, within_s, until
-        self.versions = dict(versions or {})
-        self.public_columns = public_columns
-        self.waits = True  # False: a reply that nobody has approved yet ends the visit, and is asked for once more
-        self.held = HeldReplies(log.directory / "held")
-        self._visit: dict[str, Any] = {}  # what the log's next line will say
+    def __post_init__(self) -> None:
+        self.held = HeldReplies(self.log.directory / "held")
 
     # ---------------------------------------------------------------- rules
 
@@ -101,10 +99,7 @@ class SiloDoor:
         refuse_broken(results)
 
     def before_rows(self, ask: Ask) -> None:
-        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet.
-
-        Raises `RefusalError`. In the final visit nothing is left to refuse.
-        """
+        """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet."""
         at, claim = ask.server_round, ask.claim
         known = None
         if claim is not None:
@@ -131,16 +126,12 @@ class SiloDoor:
         return all(one.kept for one in results)
 
     def _note(self, results: Iterable[RuleResult]) -> None:
-        self._visit.setdefault("rules", []).extend(asdict(one) for one in results)
+        self._visit.setdefault("rules", []).extend(one._asdict() for one in results)
 
     # ---------------------------------------------------------------- leaving
 
     def let_out(self, leaving: Leaving) -> None:
-        """Return when the reply may leave: approved where the site asks for that, and written down.
-
-        Raises `RefusalError` if it was rejected, or nobody approved it in time (code ``held-back``). Raises
-        `DataError` or `OSError` if it cannot be written down.
-        """
+        """Return when the reply may leave: approved where the site asks for that, and written down; else raise."""
         reply = leaving.reply
         output = output_of(reply, num_examples=leaving.num_examples)
         self._visit["output"] = {**output, "sender": dict(leaving.sender)}
@@ -312,3 +303,42 @@ def _said(policy: Approve, decision: Decision) -> dict[str, str]:
     """Return a decision as the log has it."""
     said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
     return {"policy": policy, **said}
+
+
+def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:
+    """Return the door through which this node's replies leave; an open one for a simulated party that asks for none.
+
+    A steward's time ends with nine tenths of the run's ``round-timeout-s``, counted from now: a visit's start.
+    """
+    if not node.guards:
+        return OPEN
+    name = node.party or party_name(node.partition_id or 0, config)
+    root = output_root(node.state_dir, "state-dir") if node.state_dir or not node.simulated else None
+    index = node.partition_id if node.simulated else derive_seed(0, name)
+    roles = ("model", *config.card.roles) if node.takes_models else ()
+    specs = filter(None, (config.model_of(role) for role in roles if role != "final"))
+    return SiloDoor(
+        EgressLog(root or output_root(config.output_dir), party=name),
+        run_id=run_id,
+        run_name=config.name,
+        settings={**config.as_scalars(), "num-rounds": config.rounds},
+        models=[read_word("model", pick_model(spec, index or 0))[0] for spec in specs],
+        rules=node.rules,
+        approve=node.approve,
+        within_s=node.approve_within_s,
+        until=time.monotonic() + 0.9 * config.round_timeout_s,
+        versions=installed_versions(),
+        public_columns=lambda: _public_columns(config, node),
+    )
+
+
+def _public_columns(config: RunConfig, node: NodeConfig) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+    """Return the names of the public columns, and the first of them as they stand in the public file."""
+    if node.simulated:
+        X = simulated_pool(config).public.X
+        return [f"x{i}" for i in range(X.shape[1])], X[:, :MAX_PUBLIC_COLUMNS].tolist()
+    path = Path(node.public_path).expanduser()
+    schema = Schema.read(node.schema_path or path.parent / "schema.toml")
+    names = [column.name for column in schema.columns]
+    table = read_table(path, schema)[names[:MAX_PUBLIC_COLUMNS]]
+    return names, table.astype(object).where(table.notna(), "").to_numpy().tolist()

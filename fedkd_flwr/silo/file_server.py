@@ -23,7 +23,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 
-from fedkd_flwr.app.captured_log import captured_log
+from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, DataError, WaitingError, explain
@@ -122,14 +122,7 @@ class FileRun(InProcessGrid):
 
 
 def ask(values: Mapping[str, Any], key: Path, parties: Sequence[Path], out: Path) -> FileRun:
-    """Begin a run by file: write its first question to ``out``.
-
-    ``values``: the run's settings, by key. ``key``: the server's private key. ``parties``: the parties' public keys;
-    the one of ``north`` is ``north.pub``.
-
-    Raises `ConfigError` if a setting is wrong, the run cannot be made by file, or ``out`` is another file. Raises
-    `DataError` if the public rows cannot be read, or ``out`` cannot be written.
-    """
+    """Begin a run by file: write its first question to ``out``; the public key of ``north`` is ``north.pub``."""
     keys = {path.stem: public_key(path).public_bytes_raw().hex() for path in parties}
     if len({*keys.values()}) < len(parties):
         seen = ", ".join(map(str, parties))
@@ -168,12 +161,8 @@ def _checked(values: Mapping[str, Any], num_parties: int) -> RunConfig:
 def count(paths: Sequence[Path], out: Path, *, output_dir: str = "", without: Sequence[str] = ()) -> FileRun:
     """Count the answers of the round that is open; write the next question, or the result for the parties, to ``out``.
 
-    ``paths``: the answers' files. ``output_dir``: the run's folder of results; ``~/.fedkd`` if empty. ``without``:
-    parties whose answers are not waited for.
-
-    Raises `ConfigError` if ``out`` is another file. Raises `DataError` if one file is not a known party's answer to the
-    open question, by name; if an answer is missing; or if a party to leave out has answered, or is unknown. Nothing is
-    counted then. Raises `DataError`, too, if ``out`` cannot be written.
+    ``without``: parties whose answers are not waited for. Raises `DataError`, and counts nothing, if one file is not a
+    known party's answer to the open question, an answer is missing, or a party to leave out has answered.
     """
     runs = {read_letter(path, None).run: path for path in paths}
     if len(runs) != 1:

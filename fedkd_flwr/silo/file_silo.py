@@ -34,15 +34,9 @@ _MONTH_S = 30 * 24 * 3600.0
 def answer(question: Path, values: Mapping[str, Any], key: Path, server: Path, out: Path) -> tuple[Letter, bool]:
     """Answer a question's file: write the answer to ``out``, the same bytes whenever the same question comes.
 
-    The result is taken in, and no file of it is written: the server has ended its run.
-
-    ``values``: the node config, by key. ``key``, ``server``: this silo's private key, and the server's public key.
-
-    Returns the question, and whether it was answered before.
-
-    Raises `ConfigError` or `DataError` if the file is not the server's question to this party, or something here is
-    wrong: nothing is charged then, unless ``out`` alone cannot be written. Raises `RefusalError` if the party refuses;
-    the log says why. Raises `NotYetApprovedError` if the answer waits for an approval here.
+    The result is taken in, and no file of it is written. Returns the question, and whether it was answered before.
+    Where the file is not the server's question to this party, or the party refuses, nothing is charged. Raises
+    `NotYetApprovedError` if the answer waits for an approval here.
     """
     node, own = parse_node_config(values), private_key(key)
     letter = read_letter(question, {SERVER: public_key(server)})

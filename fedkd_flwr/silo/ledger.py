@@ -27,6 +27,17 @@ from fedkd_flwr.stores.ledger import NO_NOISE
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
 
 Json = dict[str, Any]
+_SHOWN = [
+    "when",
+    "run_id",
+    "data",
+    "reply_digest",
+    "algorithm",
+    "mechanism",
+    "unit",
+    "adversary",
+    "neighbouring_relation",
+]
 
 
 def event_words(event: Mapping[str, Any]) -> str:
@@ -70,10 +81,7 @@ class Read(NamedTuple):
 
 
 def read_ledger(path: Path) -> Read:
-    """Read the ledger in a folder, or a file ``ledger.sqlite3`` with its head beside it, without changing anything.
-
-    Raises `DataError` if it cannot be believed (code ``ledger-lost``).
-    """
+    """Read the ledger in a folder, or a file ``ledger.sqlite3`` with its head beside it, without changing anything."""
     if path.is_file() and path.name != FILE:
         raise lost(f"file {path}", f"be a ledger, {FILE}", "another file", "Give a party's state-dir.")
     ledger, rows = ledger_in(path if path.is_dir() else path.parent)
@@ -81,11 +89,9 @@ def read_ledger(path: Path) -> Read:
 
 
 def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> str:
-    """Return a ledger as text.
+    """Return a ledger as text: its entries, what they cost at ``delta``, and what is left of a finite ``budget``.
 
-    ``delta``: where epsilon is measured, within [0, 1). ``budget``: an epsilon; where finite, what its filter has
-    counted and what is left are printed. ``rows``: the pasts of its rows; without them one row is taken that has paid
-    for everything.
+    ``rows``: the pasts of its rows; without them one row is taken that has paid for everything.
     """
     lines = [f"party        {one_line(ledger.party)}", ""]
     table = [("when", "run", "round", "data", "algorithm", "mechanism", "charged")]
@@ -170,16 +176,8 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
         "party": ledger.party,
         "entries": [
             {
-                "when": entry.when,
-                "run_id": entry.run_id,
+                **{name: getattr(entry, name) for name in _SHOWN},
                 "round": entry.server_round,
-                "data": entry.data,
-                "reply_digest": entry.reply_digest,
-                "algorithm": entry.algorithm,
-                "mechanism": entry.mechanism,
-                "unit": entry.unit,
-                "adversary": entry.adversary,
-                "neighbouring_relation": entry.neighbouring_relation,
                 "charged": [
                     {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
                 ],
@@ -224,12 +222,7 @@ def _or_none(value: float) -> float | None:
 
 
 def ledgers_in(path: Path) -> list[Path]:
-    """Return the folders or files that hold a ledger, or what is left of one.
-
-    ``path``: a ``ledger.sqlite3``, its folder, a party's ``state-dir``, or a run's folder.
-
-    Raises `DataError` if there is none.
-    """
+    """Return the folders or files with a ledger in a party's ``state-dir`` or a run's folder; or ``path`` itself."""
     if path.is_file() or _holds_ledger(path):
         return [path]
     found = sorted(p for pattern in ("ledgers/*", "*") for p in path.glob(pattern) if _holds_ledger(p))

@@ -89,11 +89,9 @@ def packed(records: Mapping[str, RecordDict]) -> dict[str, Any]:
 
 
 def read_letter(path: Path, keys: Mapping[str, Ed25519PublicKey] | None) -> Letter:
-    """Return what a file says, once it is known to be whole and of whom it says.
+    """Return what a file says, once it is known to be whole and of whom it says; else raise `DataError`.
 
     ``keys``: the public keys by their owners' names. None: the signature is not looked at; believe nothing of it then.
-
-    Raises `DataError` if it is no such file, was cut or changed, is signed by nobody known, or forged.
     """
     rule, seen, way_out = "be a file of `fedkd file`", "another kind of file, or of another release", ""
     try:

@@ -37,7 +37,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.cli.flower_supernode import _parse_supernode_lifespan_config
 from flwr.supernode.fleet_http_connection import http_request_response
 
-from fedkd_flwr.app.proxies import direct
+from fedkd_flwr.app.submit import direct
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals
@@ -62,13 +62,10 @@ _NOT_HERE |= {"--allow-runtime-dependency-installation"}
 
 
 def run_node(options: Sequence[str], *, approvals: Approvals, sandbox: Sequence[str] = ()) -> int:
-    """Serve approved bundles until this process is told to end, or the SuperLink refuses it.
+    """Serve approved bundles until this process is told to end, or the SuperLink refuses it: exit status 1.
 
-    ``options`` are those of ``flower-supernode``, without those for its local port and its own ClientApp. The approved
-    bundles are read again for each instruction. ``sandbox`` is a command that runs the command appended to it, with its
-    stdin and stdout: where the ClientApp's process is put. The exit status is 1, because only a signal ends a node that
-    works. Raises `ConfigError` if an option has no meaning here, and `DataError` if somebody else may change what is
-    approved.
+    ``options`` are those of ``flower-supernode``, without those for its local port and its own ClientApp. ``sandbox``
+    is a command that runs the command appended to it, with its stdin and stdout: where the ClientApp's process is put.
     """
     for option in options:
         if option.partition("=")[0] in _NOT_HERE:
@@ -129,8 +126,7 @@ class Node:
     """Pulls instructions and answers them, one after the other.
 
     ``calls``: what `flwr.supernode.fleet_http_connection.http_request_response` yields: the node's number, and Flower's
-    functions that receive, send, get a run, get a bundle, pull an object, push one, and confirm. ``node_config``: what
-    the owner has set. ``command``: runs a ClientApp (`node_client`).
+    functions. ``command``: runs a ClientApp (`node_client`).
     """
 
     def __init__(

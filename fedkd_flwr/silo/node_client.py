@@ -8,55 +8,39 @@ from __future__ import annotations
 import json
 import os
 import signal
-import struct
 import sys
+from base64 import b64decode, b64encode
 from importlib import import_module
 from typing import IO
 
 from fedkd_flwr.processes.limits import end_with_parent
 from fedkd_flwr.silo.receipts import settle, taken
 
-__all__ = ["main", "read_frames", "serve", "write_frames"]
-
-LENGTH = struct.Struct(">Q")
+__all__ = ["main", "pack", "serve", "unpack"]
 
 
-def write_frames(*frames: bytes) -> bytes:
-    """Return byte strings as one, each behind its length.
+def pack(**parts: bytes) -> bytes:
+    """Return named byte strings as one.
 
-    >>> read_frames(write_frames(b"ab", b""), 2)
-    [b'ab', b'']
+    >>> unpack(pack(reply=b"ab", receipt=b""))
+    {'reply': b'ab', 'receipt': b''}
     """
-    return b"".join(part for frame in frames for part in (LENGTH.pack(len(frame)), frame))
+    return json.dumps({name: b64encode(part).decode() for name, part in parts.items()}).encode()
 
 
-def read_frames(data: bytes, count: int) -> list[bytes]:
-    """Return the ``count`` byte strings that `write_frames` has joined; raise `ValueError` if there are others."""
-    frames: list[bytes] = []
-    start = 0
-    for _ in range(count):
-        if len(data) < start + LENGTH.size:
-            raise ValueError(f"{count} parts expected, got {len(frames)}")
-        (size,) = LENGTH.unpack_from(data, start)
-        start += LENGTH.size
-        frames.append(data[start : start + size])
-        start += size
-    if start != len(data):
-        raise ValueError(f"{count} parts of together {start} bytes expected, got {len(data)} bytes")
-    return frames
+def unpack(data: bytes) -> dict[str, bytes]:
+    """Return the byte strings that `pack` has joined; raise `ValueError` where it was something else."""
+    parts = json.loads(data)
+    if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):
+        raise ValueError(f"named byte strings expected, got {type(parts).__name__}")
+    return {name: b64decode(part, validate=True) for name, part in parts.items()}
 
 
 def serve(source: IO[bytes]) -> bytes:
-    """Read an instruction, run its ClientApp and return the answer, as `node_work.ask_client_app` reads it.
-
-    Or read receipts and what became of their reply, and write that down (`fedkd_flwr.silo.receipts`).
-
-    Raises `TypeError` if the object named is no ClientApp, or its answer no message.
-    """
-    header, context_bytes, message_bytes = read_frames(source.read(), 3)
-    task = json.loads(header)
+    """Read an instruction, run its ClientApp and return the answer; or write down what became of a reply."""
+    task = unpack(source.read())
     if "outcome" in task:
-        settle(context_bytes, task["outcome"])
+        settle(task["receipt"], task["outcome"].decode())
         return b""
     from flwr.app import Message
     from flwr.clientapp import ClientApp
@@ -65,18 +49,18 @@ def serve(source: IO[bytes]) -> bytes:
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.supercore.task_identity import TaskIdentity
 
-    context = context_from_proto(ProtoContext.FromString(context_bytes))
-    message = message_from_proto(ProtoMessage.FromString(message_bytes))
+    context = context_from_proto(ProtoContext.FromString(task["context"]))
+    message = message_from_proto(ProtoMessage.FromString(task["message"]))
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, context.run_id, context.node_id
-    module, _, name = task["client-app"].partition(":")
+    module, _, name = task["app"].decode().partition(":")
     app = getattr(import_module(module), name)
     if not isinstance(app, ClientApp):
         raise TypeError(f"{module}:{name} is no ClientApp")
     reply = app(message, context)
     if not isinstance(reply, Message):
         raise TypeError(f"the ClientApp returned {type(reply).__name__}, which is no message")
-    protos = message_to_proto(reply), context_to_proto(context)
-    return write_frames(*(proto.SerializeToString() for proto in protos), taken())
+    made, after = message_to_proto(reply), context_to_proto(context)
+    return pack(reply=made.SerializeToString(), context=after.SerializeToString(), receipt=taken())
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import subprocess
@@ -28,7 +27,7 @@ from fedkd_flwr.errors import Code, FedkdError, RefusalError, explain
 from fedkd_flwr.processes.limits import leaving_nothing
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
-from fedkd_flwr.silo.node_client import read_frames, write_frames
+from fedkd_flwr.silo.node_client import pack, unpack
 
 __all__ = [
     "CLIENT",
@@ -80,11 +79,7 @@ class Answer(NamedTuple):
 
 
 def check_bundle(work: Work, approvals: Approvals) -> Bundle:
-    """Return the owner's copy of the bundle that an instruction belongs to.
-
-    Raises `RefusalError` if it is no ClientApp's, or its bundle is not approved. The text is for the owner's log.
-    Raises `DataError` if somebody else may change what is approved.
-    """
+    """Return the owner's copy of an instruction's bundle; else raise, with a text for the owner's log."""
     run = f"run {work.run.run_id} of {one_line(work.run.fab_id)} {one_line(work.run.fab_version)}"
     if work.run.primary_task_type == TaskType.AGENT_APP:
         raise RefusalError(explain(run, "ask a ClientApp", "an AgentApp", "This node runs nothing else."))
@@ -103,10 +98,7 @@ def check_bundle(work: Work, approvals: Approvals) -> Bundle:
 def answer(
     work: Work, approvals: Approvals, command: Sequence[str], *, goes_on: Callable[[], bool] = lambda: True
 ) -> Answer:
-    """Return the answer to one instruction: the ClientApp's, or an error with one word for the server.
-
-    Raises `RunEndedError` if ``goes_on`` says that nobody waits for it any more.
-    """
+    """Return the answer to one instruction: the ClientApp's, or an error with one word for the server."""
     metadata = work.message.metadata
     try:
         bundle = check_bundle(work, approvals)
@@ -128,38 +120,26 @@ def answer(
 def ask_client_app(
     work: Work, client_app: str, command: Sequence[str], *, goes_on: Callable[[], bool] = lambda: True
 ) -> Answer:
-    """Run a ClientApp in a process of its own and return its answer.
+    """Run a ClientApp of the installed code, ``"package.module:object"``, in a process of its own; return its answer.
 
-    ``client_app``: ``"package.module:object"``, as the owner's copy of the bundle names it; imported from what is
-    installed. ``command``: the program that reads the instruction and writes the answer (`node_client`), perhaps inside
-    a sandbox. ``goes_on``: tells now and then whether the run goes on.
-
-    Raises `RuntimeError` if the process ends with an error, or replies to something else. Raises `TimeoutError` if it
-    has no answer when its instruction expires, or after 12 hours. Raises `RunEndedError` if the run does not go on.
-
-    Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the
-    child in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process
-    alone is ended.
+    Whatever it started is ended with it, however it ends: on Linux also what left its process group, such as the child
+    in which a party learns and what a model started there (`fedkd_flwr.processes.limits`). On Windows the process alone
+    is ended. Raises `RunEndedError` if ``goes_on`` says that the run does not go on.
     """
     metadata = work.message.metadata
     seconds = seconds_left(metadata.created_at, metadata.ttl)
-    header = json.dumps({"client-app": client_app}).encode()
-    protos = context_to_proto(work.context), message_to_proto(work.message)
-    output = _output(command, write_frames(header, *(one.SerializeToString() for one in protos)), seconds, goes_on)
-    reply, context, receipt = read_frames(output, 3)
-    made = message_from_proto(ProtoMessage.FromString(reply))
+    context, message = context_to_proto(work.context), message_to_proto(work.message)
+    task = pack(app=client_app.encode(), context=context.SerializeToString(), message=message.SerializeToString())
+    parts = unpack(_output(command, task, seconds, goes_on))
+    made = message_from_proto(ProtoMessage.FromString(parts["reply"]))
     told = made.metadata
     if (told.reply_to_message_id, told.run_id) != (metadata.message_id, metadata.run_id):
         raise RuntimeError("its reply is to another instruction")
-    return Answer(made, context_from_proto(ProtoContext.FromString(context)), receipt)
+    return Answer(made, context_from_proto(ProtoContext.FromString(parts["context"])), parts["receipt"])
 
 
 def seconds_left(created_at: float, ttl: float) -> float:
-    """Return how long the server waits for a reply, by its clock and this node's.
-
-    Raises `RefusalError` (code ``wrong-clock``) where the two differ so much that a reply would have expired already,
-    or that the instruction comes from the future.
-    """
+    """Return how long the server waits for a reply, by its clock and this node's; refuse where the two cannot agree."""
     left = created_at + ttl - time.time()
     if not 0 < left <= ttl + CLOCK_S:
         here, there = (datetime.fromtimestamp(one, UTC).isoformat(" ", "minutes") for one in (time.time(), created_at))
@@ -206,8 +186,7 @@ def _output(command: Sequence[str], given: bytes, seconds: float, goes_on: Calla
 
 def settle(receipt: bytes, outcome: str, command: Sequence[str] = CLIENT) -> None:
     """Have this silo's egress log say whether a reply was sent, by the same command that wrote its line."""
-    header = json.dumps({"outcome": outcome}).encode()
     try:
-        _output(command, write_frames(header, receipt, b""), SETTLE_S, lambda: True)
+        _output(command, pack(outcome=outcome.encode(), receipt=receipt), SETTLE_S, lambda: True)
     except Exception as error:
         logger.error("The egress log could not be told that a reply was %s: %s", outcome, error)

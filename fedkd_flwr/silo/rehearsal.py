@@ -9,6 +9,7 @@ charged, neither a party's nor the server's. Private rows decide nothing but, wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from logging import INFO, WARN
 from typing import Any
 
@@ -43,20 +44,14 @@ def rehearse(
     record: RunRecord,
     minimum: int,
     timeout: float,
-    on_round: Callable[[RunRecord], None] = lambda _: None,
+    on_round: Callable[[RunRecord], None],
 ) -> None:
-    """Rehearse a run, and write it down in ``record`` as its first round.
+    """Rehearse a run, with the settings of its first round; write it down as the first round of ``record``.
 
-    ``settings``: the settings of the first round, as parties are told them.
-    ``public``: the server's public set.
-    ``record``: gets one round, a note and no claim.
-    ``minimum``, ``timeout``: fewest answers that a round of the run needs; seconds to wait for them.
-    ``on_round``: as in `fedkd_flwr.strategies.loop.ExchangeStrategy`.
-
-    Raises `TooFewPartiesError` if fewer answered than a round needs: so would the run fail.
+    Raises `TooFewPartiesError` if fewer than ``minimum`` answered within ``timeout`` seconds: so would the run fail.
     """
     spec = PublicSpec(num_public=public.num_rows, num_classes=public.num_classes, fingerprint=public.fingerprint)
-    reception, read = Reception(), _reader(spec)
+    reception = Reception()
     reception.registered = registered_names(WatchedGrid(grid).get_nodes())
     record.num_rounds = 1
     record.notes.append(Note(NoteCode.REHEARSAL))
@@ -67,7 +62,7 @@ def rehearse(
     replies = [open_reply(m, "fit", room) for m in WatchedGrid(grid).send_and_receive(messages, timeout=timeout)]
     for reply in sorted(replies, key=lambda one: (one.party, one.node_id)):
         this.bytes_up += reply.num_bytes
-        answer = accepted(reception, reply, read, server_round=1)
+        answer = accepted(reception, reply, partial(_read, spec), server_round=1)
         if isinstance(answer, Rejection):
             this.rejected.append(answer)
         else:
@@ -87,13 +82,10 @@ def rehearse(
         raise TooFewPartiesError(explain("answers to the rehearsal", f"be >= {minimum}", len(this.answered), way_out))
 
 
-def _reader(spec: PublicSpec) -> Callable[[Reply, int], PartyAnswer]:
-    def read(reply: Reply, server_round: int) -> PartyAnswer:
-        if "labels" not in reply.arrays:
-            raise PayloadError("no labels in the reply")
-        labels = decode_labels(reply.arrays["labels"], public=spec, server_round=server_round, num_arrays=1)
-        if (labels != 0).any():
-            raise PayloadError(explain("labels of a rehearsal", "all be the lowest class", "others"))
-        return PartyAnswer(party=reply.party)
-
-    return read
+def _read(spec: PublicSpec, reply: Reply, server_round: int) -> PartyAnswer:
+    if "labels" not in reply.arrays:
+        raise PayloadError("no labels in the reply")
+    labels = decode_labels(reply.arrays["labels"], public=spec, server_round=server_round, num_arrays=1)
+    if (labels != 0).any():
+        raise PayloadError(explain("labels of a rehearsal", "all be the lowest class", "others"))
+    return PartyAnswer(party=reply.party)

@@ -16,7 +16,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.files import for_spreadsheets
 from fedkd_flwr.report.formatting import columns, one_line
 from fedkd_flwr.stores.egress_log import IN_FULL
-from fedkd_flwr.stores.held_replies import Decision, Held, held_in
+from fedkd_flwr.stores.held_replies import Decision, Held, Verdict, held_in
 
 __all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
 
@@ -37,48 +37,33 @@ def decide(
     party: str = "",
     digest: str | None = None,
 ) -> tuple[Held, Decision]:
-    """Approve or reject a reply that waits, and return it with the decision that holds.
+    """Approve or reject a reply that waits, and return it with the decision that holds; a rejection needs a reason.
 
-    ``run``: a run's id or the start of it, or its name; ``last``: the one that waits since the latest.
-    ``state_dir``: the party's state directory.
-    ``approved``: whether it may leave.
-    ``reason``: why; a rejection needs one.
-    ``by``: who decides; by default whoever is logged in.
-    ``server_round``: the round, or ``final``, where several wait.
-    ``party``: the party, where several wait in one state directory.
-    ``digest``: the digest of the reply that was looked at, or the start of it: the node may hold another one by now.
-
-    Raises `ConfigError` if a rejection has no reason, not exactly one reply is meant, or another one waits than that of
-    ``digest``. Raises `DataError` if the reply was decided about before, or is not what the node described.
+    ``run``: a run's id or the start of it, its name, or ``last``; with ``server_round`` and ``party`` where several
+    wait. ``digest``: that of the reply that was looked at, or the start of it: the node may hold another one by now.
     """
+    where = shlex.quote(str(state_dir))
     if not approved and not reason.strip():
-        way_out = shlex.join(
-            ["fedkd", "node", "egress", "reject", run, "--state-dir", str(state_dir), "--reason", "WHY"]
-        )
+        way_out = f"fedkd node egress reject {shlex.quote(run)} --state-dir {where} --reason WHY"
         raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
     waits = pending(state_dir, party=party)
-    meant = (
-        waits[-1:]
-        if run == "last"
-        else [
-            held for held in waits if run and (str(held.facts["run"]).startswith(run) or held.facts["run_name"] == run)
-        ]
-    )
-    meant = [held for held in meant if server_round in ("", str(held.facts["round"]))]
+    named = [one for one in waits if run and (str(one.facts["run"]).startswith(run) or one.facts["run_name"] == run)]
+    meant = waits[-1:] if run == "last" else named
+    meant = [one for one in meant if server_round in ("", str(one.facts["round"]))]
     if meant and digest is not None:
         # every digest starts with "", as a shell gives a variable that is not set
         alike = [h for h in meant if digest and str(h.facts["output"]["sha256"]).startswith(digest.lower())]
         if not alike:
-            way_out = f"Look at it first: fedkd node egress pending {shlex.quote(str(state_dir))}"
+            way_out = f"Look at it first: fedkd node egress pending {where}"
             raise ConfigError(explain("--digest", "be that of the reply that waits", digest, way_out))
         meant = alike
     if len(meant) != 1:
         listed = "; ".join(f"run {one.facts['run']} round {one.facts['round']} ({one.facts['party']})" for one in waits)
-        way_out = f"Waiting: {listed or 'none'}. See them: fedkd node egress pending {shlex.quote(str(state_dir))}"
+        way_out = f"Waiting: {listed or 'none'}. See them: fedkd node egress pending {where}"
         raise ConfigError(explain(f"RUN {run}", "name one reply that waits", f"{len(meant)} of them", way_out))
     (held,) = meant
-    verdict = "approved" if approved else "rejected"
-    decision = held.decide("approved" if approved else "rejected", by=by or who_asks(), reason=reason)
+    verdict: Verdict = "approved" if approved else "rejected"
+    decision = held.decide(verdict, by=by or who_asks(), reason=reason)
     if decision.verdict != verdict:
         seen = f"{decision.verdict} {decision.when} by {decision.by or 'nobody'}"
         way_out = "A decision stays. The party is asked again in the run's next round, if there is one."
@@ -98,10 +83,7 @@ def who_asks() -> str:
 
 
 def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
-    """Return a reply as lines of text: what it is, its arrays with their digests, and its first rows.
-
-    ``facts``: as in `Held.facts`. ``table``: as in `Held.table`. ``rows``: how many rows to show.
-    """
+    """Return a reply as lines of text: what it is, its arrays with their digests, and the first rows of its table."""
     output, claim = facts["output"], facts["claim"]
     lines = [
         f"party      {one_line(facts['party'])}",
@@ -132,13 +114,11 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
         )
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]
-        if len(table) - 1 > rows:
-            lines.append(f"... {len(table) - 1 - rows:,} rows more")
+        lines += [f"... {more:,} rows more"] if (more := len(table) - 1 - rows) > 0 else []
     elif output["arrays"]:
-        lines += [
-            "",
-            "It cannot be shown as a table: no person can read a net's weights, nor changes to a lost answer.",
-        ]
+        lines.append(
+            "\nIt cannot be shown as a table: no person can read a net's weights, nor changes to a lost answer."
+        )
     return lines
 
 

@@ -14,7 +14,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
-from typing import Any
+from operator import eq, ge, le
+from typing import Any, NamedTuple
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
@@ -26,21 +27,19 @@ from fedkd_flwr.settings.node_config import NodeConfig
 __all__ = ["RuleResult", "SettingRule", "SiteRules", "parse_hours", "parse_setting_rules", "refuse_broken", "rules_of"]
 
 _RULE = re.compile(r"([a-z0-9.-]+)\s*(<=|>=|=)\s*(\S+)")
+_SIGNS = {"=": eq, "<=": le, ">=": ge}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleResult:
-    """One rule and what it found."""
+class RuleResult(NamedTuple):
+    """One rule, by its key in the node config: what it asks, what it met, and whether that keeps it."""
 
-    rule: str  # the key of the node config it comes from
-    # wanted, seen: What it asks, and what it met
+    rule: str
     wanted: str
     seen: str
-    kept: bool  # whether the run keeps it
+    kept: bool
 
 
-@dataclass(frozen=True)
-class SettingRule:
+class SettingRule(NamedTuple):
     """What one setting of a run may be: ``num-rounds<=10``, ``fedmd.answer-form=argmax``."""
 
     key: str
@@ -50,24 +49,16 @@ class SettingRule:
     def result(self, settings: Mapping[str, Any]) -> RuleResult:
         """Return whether the settings keep it; those of other algorithms do, because nothing reads them."""
         seen = settings.get(self.key)
-        kept = seen is None or self._holds(seen)
-        shown = "not a setting of this run" if seen is None else _text(seen)
-        return RuleResult(rule="run-rules", wanted=f"{self.key}{self.sign}{self.value}", seen=shown, kept=kept)
-
-    def _holds(self, seen: Any) -> bool:
-        if self.sign == "=" and _text(seen) == self.value:
-            return True
-        if isinstance(seen, bool) or not isinstance(seen, int | float):
-            return False
-        if self.sign == "=":  # 1 and 1.0 are one number, as are 1e-5 and 0.00001
-            return _is_number(self.value) and seen == float(self.value)
-        return seen <= float(self.value) if self.sign == "<=" else seen >= float(self.value)
+        shown = str(seen).lower() if isinstance(seen, bool) else str(seen)
+        kept = seen is None or (self.sign == "=" and shown == self.value)
+        if not kept and isinstance(seen, int | float) and not isinstance(seen, bool) and _is_number(self.value):
+            kept = _SIGNS[self.sign](seen, float(self.value))  # 1 and 1.0 are one number, as are 1e-5 and 0.00001
+        shown = "not a setting of this run" if seen is None else shown
+        return RuleResult("run-rules", f"{self.key}{self.sign}{self.value}", shown, kept)
 
 
 def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule, ...]:
     """Return the rules of a text, with commas between them; ``known`` are the keys of all settings.
-
-    Raises `ConfigError` if one is no rule, or of a setting that nobody knows.
 
     >>> [rule.key for rule in parse_setting_rules("num-rounds<=10, fedct.quorum>=0.8", {"num-rounds", "fedct.quorum"})]
     ['num-rounds', 'fedct.quorum']
@@ -83,15 +74,12 @@ def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule,
             near = sorted(key for key in known if key.rpartition(".")[2] == name)
             hint = f"Did you mean {' or '.join(near)}?" if near else "docs/reference/configuration.md lists them."
             raise ConfigError(explain("run-rules", "name settings of runs", found[1], hint))
-        rules.append(SettingRule(found[1], found[2], found[3]))
+        rules.append(SettingRule(*found.groups()))
     return tuple(rules)
 
 
 def parse_hours(text: str) -> tuple[time, time] | None:
-    """Return the first and the last minute of ``08:00-18:00``, None for no text; the second may be of the next day.
-
-    Raises `ConfigError` for any other text.
-    """
+    """Return the first and the last minute of ``08:00-18:00``, None for no text; the second may be of the next day."""
     if not text:
         return None
     try:
@@ -112,11 +100,8 @@ class SiteRules:
 
     models: frozenset[str] = frozenset()  # names of models that runs may bring; empty: any that the node takes
     settings: tuple[SettingRule, ...] = ()  # what settings of runs may be
-    # between which times of the day, on this machine's clock, rounds are answered
-    hours: tuple[time, time] | None = None
-    # reply_epsilon, delta: The most that one reply may cost, as an epsilon at ``delta``; replies without a claim cost
-    # infinitely much
-    reply_epsilon: float = math.inf
+    hours: tuple[time, time] | None = None  # between which times of the day, by this clock, rounds are answered
+    reply_epsilon: float = math.inf  # the most that one reply may cost, at ``delta``; without a claim infinitely much
     delta: float = 1e-5
     class_rows: int = 0  # the least number of rows of each class that the party holds any of
 
@@ -129,33 +114,27 @@ class SiteRules:
         """Return what the rules say of a run's settings, by key, and of the models that it names."""
         results = [rule.result(settings) for rule in self.settings]
         if self.models:
-            named = ", ".join(sorted(models)) or "none: the node's own"
-            kept = set(models) <= self.models
-            wanted = ", ".join(sorted(self.models))
-            results.append(RuleResult(rule="allow-models", wanted=wanted, seen=named, kept=kept))
+            named, wanted = (", ".join(sorted(one)) for one in (models, self.models))
+            named, kept = named or "none: the node's own", set(models) <= self.models
+            results.append(RuleResult("allow-models", wanted, named, kept))
         return results
 
     def of_round(self, events: Sequence[tuple[Any, int]] | None, now: datetime, *, unit: str = "") -> list[RuleResult]:
-        """Return what the rules say of a round.
-
-        ``events`` is what its reply releases, None without a claim; ``unit`` is whom the claim protects, "record" or
-        "party".
-        """
+        """Return what the rules say of what a round's reply releases (None: no claim) and whom its claim protects."""
         results = []
         if self.class_rows and unit == "record":
             wanted = "no claim for one record, which would decide about the whole answer"
-            results.append(RuleResult(rule="class-rows-at-least", wanted=wanted, seen="such a claim", kept=False))
+            results.append(RuleResult("class-rows-at-least", wanted, "such a claim", False))
         if self.hours is not None:
             first, last = self.hours
             at = now.time()
             kept = first <= at < last if first < last else at >= first or at < last
-            wanted = f"{first:%H:%M}-{last:%H:%M}"
-            results.append(RuleResult(rule="answer-hours", wanted=wanted, seen=f"{at:%H:%M}", kept=kept))
+            results.append(RuleResult("answer-hours", f"{first:%H:%M}-{last:%H:%M}", f"{at:%H:%M}", kept))
         if self.reply_epsilon < math.inf:
             cost = math.inf if events is None else epsilon_of(plain_events(events), self.delta)
             wanted = f"at most {self.reply_epsilon:g} at delta {self.delta:g}"
             seen, kept = spent_text(cost), cost <= self.reply_epsilon * (1 + ROUNDING)
-            results.append(RuleResult(rule="reply-epsilon", wanted=wanted, seen=seen, kept=kept))
+            results.append(RuleResult("reply-epsilon", wanted, seen, kept))
         return results
 
     def of_rows(self, counts: Sequence[int]) -> list[RuleResult]:
@@ -163,15 +142,12 @@ class SiteRules:
         if not self.class_rows:
             return []
         least = min((count for count in counts if count), default=0)
-        wanted = f"at least {self.class_rows}"
-        return [RuleResult(rule="class-rows-at-least", wanted=wanted, seen=str(least), kept=least >= self.class_rows)]
+        kept = least >= self.class_rows
+        return [RuleResult("class-rows-at-least", f"at least {self.class_rows}", str(least), kept)]
 
 
 def rules_of(node: NodeConfig) -> SiteRules:
-    """Return the rules that a node's config gives.
-
-    Raises `ConfigError` if one cannot be read.
-    """
+    """Return the rules that a node's config gives."""
     known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
     return SiteRules(
         models=frozenset(filter(None, map(str.strip, node.allow_models.split(",")))),
@@ -185,14 +161,14 @@ def rules_of(node: NodeConfig) -> SiteRules:
 
 def refuse_broken(results: Sequence[RuleResult]) -> None:
     """Raise `RefusalError` (code ``not-allowed``) with the rules that are broken, if any is."""
-    broken = [one for one in results if not one.kept]
-    if broken:
-        way_out = "The run has to change; or change the rule in this node's config, and restart the node."
-        raise RefusalError(
-            "\n".join(
-                explain(f"{one.rule} of this site", f"be kept ({one.wanted})", one.seen, way_out) for one in broken
-            )
-        )
+    way_out = "The run has to change; or change the rule in this node's config, and restart the node."
+    broken = (
+        explain(f"{rule} of this site", f"be kept ({wanted})", seen, way_out)
+        for rule, wanted, seen, kept in results
+        if not kept
+    )
+    if text := "\n".join(broken):
+        raise RefusalError(text)
 
 
 def _is_number(text: str) -> bool:
@@ -200,7 +176,3 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -31,9 +31,7 @@ def with_drawn_rows(
 ) -> dict[str, Any]:
     """Return a run's settings with the file of drawn rows, as many as the data set's own public part has.
 
-    Where no rows are to be drawn, or a run that is continued has its own, they are as they were.
-
-    ``config``, ``values``: the run that is to get them, checked and by key. ``make_grid``: ``make_grid(values,
+    Where no rows are to be drawn, or a run that is continued has its own, they are as they were. ``make_grid(values,
     run_id=...)`` makes the grid of a run; it is closed here. ``say``: gets a line that says what is done.
     """
     if not config.draw_public_epsilon or (config.resume_from and config.public_rows):

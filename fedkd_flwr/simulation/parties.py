@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from multiprocessing import context, get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -137,19 +138,14 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 class ProcessGrid(InProcessGrid):
-    """A grid of simulated parties in processes of their own.
+    """A grid of ``num_parties`` simulated parties in processes of their own.
 
     A round whose time is over is left behind when the next messages are pushed: parties that still compute are ended,
     and their replies never come. A process that ends by itself, or is killed for want of memory, is one lost reply;
     another process takes its place.
 
-    ``processes``: where the parties compute.
-    ``num_parties``: how many parties there are.
-    ``run_config``: what every context carries.
-    ``run_id``: the run's id, as Flower knows it.
-    ``log``: the file for what parties write to the terminal, "" for the terminal.
-    ``progress``: ``progress(kind, server_round, answered, asked)`` after each answer, from several threads; ``kind`` is
-        Flower's message type, ``query`` for the start of the parties.
+    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress(kind, server_round,
+    answered, asked)`` is called after each answer, from several threads; ``kind`` is Flower's message type.
     """
 
     def __init__(
@@ -165,35 +161,25 @@ class ProcessGrid(InProcessGrid):
         nodes = [{"partition-id": i, "num-partitions": num_parties} for i in range(num_parties)]
         super().__init__(_not_here, nodes, run_config, run_id=run_id)
         self.processes, self.log, self.progress = processes, log, progress
+        self._pool = ThreadPoolExecutor(min(processes.count, num_parties))
         self._lock = threading.Lock()
-        self._tasks: queue.SimpleQueue[tuple[int, Message] | None] = queue.SimpleQueue()
-        self._number = self._batch = self._asked = self._done = 0
-        self._busy: dict[_Process, int] = {}  # process -> the batch it works on
-        self._threads = [
-            threading.Thread(target=self._drive, daemon=True) for _ in range(min(processes.count, num_parties))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._asked: list[Future[None]] = []
+        self._number = self._done = 0
+        self._over = False  # whether the time of what was asked is over
+        self._idle: list[_Process] = []
+        self._busy: set[_Process] = set()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Queue the messages; give up what was asked before and has not been answered."""
-        messages = list(messages)
-        with self._lock:
-            self._batch += 1
-            self._asked, self._done = len(messages), 0
-            late = list(self._busy)
-            self._waiting.clear()
-        for process in late:
-            process.process.kill()
-        ids = []
-        for message in messages:
-            self._number += 1
-            message.metadata.__dict__["_message_id"] = str(self._number)
-            ids.append(str(self._number))
-            self._tasks.put((self._batch, message))
+        self._give_up()
+        messages, first = list(messages), self._number + 1
+        self._number += len(messages)
+        for number, message in enumerate(messages, first):
+            message.metadata.__dict__["_message_id"] = str(number)
         if messages:
-            self._say(messages[0])
-        return ids
+            self._say(messages[0], len(messages))
+        self._asked = [self._pool.submit(self._ask, message, len(messages)) for message in messages]
+        return [message.metadata.message_id for message in messages]
 
     def pull_messages(
         self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
@@ -204,57 +190,56 @@ class ProcessGrid(InProcessGrid):
 
     def close(self) -> None:
         """End all processes."""
-        with self._lock:
-            self._batch += 1
-            busy = list(self._busy)
-        for process in busy:
-            process.process.kill()
-        for _ in self._threads:
-            self._tasks.put(None)
-        for thread in self._threads:
-            thread.join(10.0)
-
-    def _drive(self) -> None:
-        """Give messages to one process, one by one."""
-        process: _Process | None = None
-        while (task := self._tasks.get()) is not None:
-            batch, message = task
-            process = process or self.processes.start(self.log)
-            with self._lock:
-                if batch != self._batch:  # its time is over
-                    continue
-                self._busy[process] = batch
-            node = message.metadata.dst_node_id
-            try:
-                about = context_to_proto(self.contexts[node]).SerializeToString()
-                received = process.answer(about, message_to_proto(message).SerializeToString())
-                reply = message_from_proto(MessageBytes.FromString(received))
-            except (EOFError, OSError):
-                process.end()
-                reply = None
-            with self._lock:
-                self._busy.pop(process, None)
-                if batch != self._batch:  # killed, or too late
-                    if reply is None:
-                        process = None
-                    continue
-                if reply is None:
-                    seen = process.process.exitcode
-                    logger.warning(
-                        "the process of party %d ended (exit code %s); another one takes its place", node, seen
-                    )
-                    reply = Message(Error(ErrorCode.CLIENT_APP_CRASHED, f"exit code {seen}"), reply_to=message)
-                    process = None
-                reply.metadata.__dict__["_src_node_id"] = node
-                self._waiting[message.metadata.message_id] = reply
-                self._done += 1
-            self._say(message)
-        if process is not None:
+        self._give_up()
+        self._pool.shutdown()
+        for process in self._idle:
             process.end()
 
-    def _say(self, message: Message) -> None:
+    def _give_up(self) -> None:
+        """End what still computes, and forget its replies."""
+        self._over = True
+        for future in self._asked:
+            future.cancel()
+        while wait_for(self._asked, timeout=0.0).not_done:
+            with self._lock:
+                late = [*self._busy]
+            for process in late:
+                process.process.kill()
+            wait_for(self._asked, timeout=0.05)
+        self._asked, self._done, self._over = [], 0, False
+        self._waiting.clear()
+
+    def _ask(self, message: Message, asked: int) -> None:
+        """Have a process answer one message, and keep the reply until it is pulled."""
+        with self._lock:
+            process = self._idle.pop() if self._idle else None
+        process = process or self.processes.start(self.log)
+        with self._lock:
+            self._busy.add(process)
+        node = message.metadata.dst_node_id
+        try:
+            about = context_to_proto(self.contexts[node]).SerializeToString()
+            received = process.answer(about, message_to_proto(message).SerializeToString())
+            reply = message_from_proto(MessageBytes.FromString(received))
+        except (EOFError, OSError):
+            process.end()
+            seen = process.process.exitcode
+            if not self._over:
+                logger.warning("the process of party %d ended (exit code %s); another one takes its place", node, seen)
+            reply = Message(Error(ErrorCode.CLIENT_APP_CRASHED, f"exit code {seen}"), reply_to=message)
+        reply.metadata.__dict__["_src_node_id"] = node
+        with self._lock:
+            self._busy.remove(process)
+            if process.process.exitcode is None:
+                self._idle.append(process)
+            self._waiting[message.metadata.message_id] = reply
+            self._done += 1
+        if not self._over:
+            self._say(message, asked)
+
+    def _say(self, message: Message, asked: int) -> None:
         group = message.metadata.group_id
-        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, self._asked)
+        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, asked)
 
 
 def _not_here(message: Message, context: Context) -> Message:

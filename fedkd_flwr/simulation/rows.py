@@ -162,6 +162,13 @@ def hold_out(seed: int, party: str, positions: NDArray[np.int64], fraction: floa
     return order[count:], order[:count]
 
 
+def _held_out(config: RunConfig, num_parties: int) -> list[tuple[Any, Any]]:
+    """Return the positions of each simulated party's training rows and of its own test rows."""
+    names = (party_name(i, config) for i in range(num_parties))
+    pairs = zip(names, dealt(config, num_parties), strict=True)
+    return [hold_out(config.seed, name, positions, config.party_test_fraction) for name, positions in pairs]
+
+
 def party_class_counts(config: RunConfig, num_parties: int) -> dict[str, list[int]]:
     """Return how many rows of each class each simulated party holds, its own test rows among them."""
     pool = simulated_pool(config)
@@ -187,33 +194,24 @@ def forget_rows() -> None:
 def central_rows(config: RunConfig, num_parties: int, pool: Pool, run_id: str = "") -> Rows:
     """Return the training rows of all simulated parties, pooled, as ``pool`` holds them.
 
-    Where parties learn from subsets (NFDP), those they drew in run ``run_id``, for comparison with what they reached;
-    a party that drew none has none here.
+    Where parties learn from subsets (NFDP), those they drew in run ``run_id``.
     """
-    all_positions = dealt(config, num_parties)
     if config.setting("subset_rows", 0):
         root, kept = output_root(config.output_dir) / "runs" / first_run(config, run_id), []
-        for i, positions in enumerate(all_positions):
+        for i, positions in enumerate(dealt(config, num_parties)):
             digest = simulated_digest(config, num_parties, i)
             drawn = SubsetStore(LedgerStore(root, party=party_name(i, config), data_digest=digest)).stored()
             kept.append(positions[[] if drawn is None else drawn[drawn < len(positions)]])
     else:
-        kept = [
-            hold_out(config.seed, party_name(i, config), positions, config.party_test_fraction)[0]
-            for i, positions in enumerate(all_positions)
-        ]
+        kept = [train for train, _ in _held_out(config, num_parties)]
     positions = np.concatenate(kept)
     return pool.X[positions], pool.y[positions]
 
 
 def held_out_rows(config: RunConfig, num_parties: int, pool: Pool) -> dict[str, Rows]:
     """Return the common test rows, and those that all simulated parties hold out, pooled, as ``pool`` holds them."""
-    own = [
-        hold_out(config.seed, party_name(i, config), positions, config.party_test_fraction)[1]
-        for i, positions in enumerate(dealt(config, num_parties))
-        if not config.setting("subset_rows", 0)  # a subset is of all rows
-    ]
-    positions = np.concatenate([*own, np.arange(0)])
+    own = [] if config.setting("subset_rows", 0) else [own for _, own in _held_out(config, num_parties)]
+    positions = np.concatenate([*own, np.arange(0)])  # a subset is of all rows
     return {"common": pool.common, "own": (pool.X[positions], pool.y[positions], *pool.numbers_of(positions))}
 
 
@@ -221,9 +219,6 @@ def check_simulation(config: RunConfig, num_parties: int) -> None:
     """Deal the parties and make each model once: what cannot work fails here with its text, not at every party.
 
     Nothing is written. A run that continues another is checked too: whether anything is left to do.
-
-    Raises `ConfigError`, `DataError` or `MissingExtraError` if the run to continue has its result, parties cannot be
-    dealt or lack columns that they cannot, or a model cannot be made.
     """
     if (folder := continued(config)) is not None:
         check_goes_on(folder, config.card, config.rounds)

@@ -36,10 +36,7 @@ _STOP_S = 30.0  # after which a run that was asked to stop is killed
 
 
 def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
-    """Return the runs of a command: one for each seed, from that of ``values`` on; settings are checked.
-
-    Raises `ConfigError` if a setting is wrong, or names real silos.
-    """
+    """Return the runs of a command: one for each seed, from that of ``values`` on; settings are checked."""
     values, made = dict(values), []
     for _ in range(seeds):
         config = check_job(values)
@@ -56,13 +53,7 @@ def jobs(values: Mapping[str, Any], seeds: int = 1) -> list[dict[str, Any]]:
 
 
 def check_job(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
-    """Return the settings of a simulation; real parties are counted when the data are read, others are ``parties``.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is wrong, or names real silos.
-    """
+    """Return the settings of a simulation; real parties are counted when the data are read, others are ``parties``."""
     from fedkd_flwr.settings.config import parse_run_config
 
     config = parse_run_config(values)
@@ -210,12 +201,11 @@ class Simulation:
         may_stop: Callable[[], bool] = lambda: True,
         print_log: Callable[[str], None] | None = None,
     ) -> list[Ended]:
-        """Follow the runs until the process is gone.
+        """Follow the runs until the process is gone; ``show`` gets a line that says how far they are.
 
-        ``show``: gets a line that says how far the run is, whenever that changes. ``may_stop``: asked at the first
-        `KeyboardInterrupt`; at a second one the run is killed. ``print_log``: gets what the run logs, as it is written.
-
-        Raises `ConfigError` if settings or data are refused: nothing was written then.
+        ``may_stop``: asked at the first `KeyboardInterrupt`; at a second one the run is killed. ``print_log``: gets
+        what the run logs, as it is written. Raises `ConfigError` if settings or data are refused: nothing was written
+        then.
         """
         ended: list[Ended] = []
         current: Ended | None = None

@@ -160,7 +160,7 @@ class OneShotVote(LabelExchange):
             self.record.server["common"] = Answering(self.model, known).metrics(*self.test)
             log(INFO, "\tfinal model: accuracy %.4f on common test rows", self.record.server_accuracy)
         labels = self.model.predict(self.public.X)
-        if not by_votes:  # it makes fewer mistakes than the final model
+        if not by_votes or self.config.noise == "none":  # it makes fewer mistakes than the final model
             unlabelled = self.vote == ABSTAIN
             if self.probs is not None and unlabelled.any():
                 self.probs[unlabelled] = self.model.predict_proba(self.public.X[unlabelled])

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
-from fedkd_flwr.app.app_folder import toml
+from fedkd_flwr.app.submit import toml
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())

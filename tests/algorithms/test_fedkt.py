@@ -18,7 +18,7 @@ L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0}
 @pytest.mark.parametrize(
     ("settings", "privacy", "students", "teachers"),
     [
-        ({}, "none", 2, 5),
+        ({}, "none", 2, 1),
         (L1, "server", 1, 5),
         (L2, "party", 1, 25),
         ({"students_per_party": 3, "teachers_per_student": 4}, "none", 3, 4),
@@ -77,7 +77,7 @@ def test_at_level_l2_a_party_learns_of_two_classes_from_its_own_schema_and_plans
 
 def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     plain = FedKTConfig(seed=3).resolved(**SIZES)
-    assert plain == FedKTConfig(seed=3, students_per_party=2, teachers_per_student=5)
+    assert plain == FedKTConfig(seed=3, students_per_party=2, teachers_per_student=1)
     noisy = FedKTConfig(**L1, seed=3, num_queries=20, learn_from="counts", delta=1e-3).resolved(**SIZES)
     assert noisy == FedKTConfig(seed=3, students_per_party=1, teachers_per_student=5)
     assert noisy.privacy == "none"

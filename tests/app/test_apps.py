@@ -19,11 +19,13 @@ from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.client_app import client_of
 from fedkd_flwr.app.predict import read_rows
 from fedkd_flwr.app.server_app import app as server_app
+from fedkd_flwr.app.server_app import first_settings
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.stores.saved_model import load
 
 SYNTHETIC = {
@@ -158,11 +160,6 @@ def test_the_same_seed_gives_the_same_run(tmp_path):
     assert _comparable(first) == _comparable(second)
 
 
-def test_mixed_models_go_to_the_parties_in_turn(tmp_path):
-    record = _simulate(tmp_path, {**FAST, "model": "mixed:decision-tree,knn", "num-rounds": 1})
-    assert [p.model for p in record.parties] == ["decision-tree", "knn", "decision-tree", "knn"]
-
-
 def _people(rows, seed=0, label="income"):
     """Draw a table with numbers, texts and holes whose class can be learnt from both columns."""
     rng = np.random.default_rng(seed)
@@ -178,15 +175,6 @@ def _people(rows, seed=0, label="income"):
     frame.loc[rng.choice(rows, rows // 10, replace=False), "age"] = ""
     frame.loc[rng.choice(rows, rows // 10, replace=False), "job"] = "?"
     return frame
-
-
-def test_a_user_s_own_table_with_texts_and_missing_values_runs(tmp_path):
-    _people(300).to_csv(tmp_path / "people.csv", index=False)
-    table = {"dataset": "table", "table": str(tmp_path / "people.csv"), "label": "income"}
-    record = _simulate(tmp_path, {**LEARN, **table})
-    assert record.classes == ["<=50K", ">50K"]
-    assert record.status == "completed"
-    assert all(p.federated["common"].accuracy > 0.9 for p in record.parties)
 
 
 # --------------------------------------------------------------------------------------------------- failed runs
@@ -241,17 +229,6 @@ def test_a_model_nobody_can_make_fails_with_its_reason_before_any_party_trains(t
 def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
     record = _failed(tmp_path, ConfigError, match, {**FEDKT, **settings})
     assert record.rounds == []
-
-
-def test_more_parties_than_the_rows_allow_fail_the_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet(min_rows=500)"}
-    _failed(tmp_path, DataError, "500", config)
-
-
-def test_an_output_folder_that_cannot_be_written_is_said_before_anybody_trains(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match="output-dir must be writable"):
-        _start(tmp_path / "file" / "out", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
 
 
 def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch):
@@ -338,6 +315,7 @@ def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_is_advised
             assert "No claim covers this file: it learnt from this silo's private rows." in card
             assert "What the run claims stands in the server's record" in card
         assert f"{name}: recommended: " in caplog.text
+    assert "on 8 own test rows: accuracy" in caplog.text  # which was not shared
     assert not list((tmp_path / "server").rglob("*.alone.model"))
 
 
@@ -345,7 +323,7 @@ def test_an_owner_who_cannot_be_told_changes_nothing_that_leaves(tmp_path, silos
     def broken(*_, **__):
         raise RuntimeError("no card")
 
-    monkeypatch.setattr("fedkd_flwr.silo.owner.write_card", broken)
+    monkeypatch.setattr("fedkd_flwr.app.model_cards.write_card", broken)
     record = _deploy(tmp_path, silos)
     assert record.status == "completed"
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
@@ -370,29 +348,11 @@ def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_deman
     assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
 
 
-@pytest.mark.parametrize("algorithm", ["fedkt", "pate"])
-def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_two_classes_alike(
-    tmp_path, silos, algorithm
-):
+def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_two_classes_alike(tmp_path, silos):
     for node in silos.values():
-        node |= {"allow-algorithms": algorithm, "allow-vote-rules": "density-ratio"}
-    record = _deploy_auto(tmp_path, silos, algorithm, "density-ratio")
+        node |= {"allow-algorithms": "fedkt", "allow-vote-rules": "density-ratio"}
+    record = _deploy_auto(tmp_path, silos, "fedkt", "density-ratio")
     assert record.consensus_rule == "density-ratio"
-
-
-def test_a_silo_s_own_log_says_what_it_did_not_share(tmp_path, silos, caplog):
-    silos["north"]["share-metrics"] = ""
-    with caplog.at_level(logging.INFO, logger="flwr.party"):
-        record = _deploy(tmp_path, silos)
-    assert "on 8 own test rows: accuracy" in caplog.text
-    assert record.party("north").federated == {}
-    assert record.party("south").federated
-
-
-def test_a_silo_chooses_its_own_model(tmp_path, silos):
-    silos["west"] |= {"model": "knn(n_neighbors=3)"}
-    record = _deploy(tmp_path, silos)
-    assert [record.party(name).model for name in NAMES] == ["decision-tree", "decision-tree", "knn"]
 
 
 def _edits(name, edit):
@@ -446,26 +406,32 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("case", PROBLEMS)
-def test_a_silo_with_a_problem_is_named_with_its_code_and_its_own_log_says_more(tmp_path, silos, caplog, case):
+def test_a_silo_with_a_problem_tells_the_server_its_code_and_its_own_log_more(tmp_path, silos, caplog, case):
     spoil, code, text = PROBLEMS[case]
-    nodes = {name: silos[name] for name in ("north", "south")}
-    spoil(tmp_path / "south", nodes["south"])
-    with caplog.at_level(logging.ERROR, logger="flwr.party"), pytest.raises(TooFewPartiesError, match=f"south: {code}"):
-        _deploy(tmp_path, nodes, {**FAST, "num-rounds": 1, "node-deadline-s": 0.05})
-    record = _record(tmp_path / "server")
-    assert record.rounds == []
-    # the silo's own log says what to do; the server learns the code only
-    assert text in caplog.text
-    assert text not in dataclasses.replace(record, config={}).to_json()
-
-
-def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos):
-    spoil, code, _ = PROBLEMS["class outside the schema"]
     spoil(tmp_path / "south", silos["south"])
-    record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
+    config = parse_run_config({**FAST, "public-path": str(tmp_path / "server" / "public.csv")})
+    public = load_public(config.public_path)
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        client = client_of(Context(1, 1, silos["south"], RecordDict(), config.as_scalars()))
+        said = client.ready(first_settings(config, public))
+    assert (said["party"], said["code"]) == ("south", code)
+    assert text in caplog.text
+    assert text not in str(said)
+
+
+def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos, caplog):
+    spoil, code, text = PROBLEMS["class outside the schema"]
+    spoil(tmp_path / "south", silos["south"])
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
     assert record.status == "completed"
     assert record.rounds[0].answered == ["north", "west"]
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", f"not ready: {code}")]
+    # the silo's own log says what to do; the server learns the code only
+    assert text in caplog.text
+    assert text not in dataclasses.replace(record, config={}).to_json()
+    with pytest.raises(TooFewPartiesError, match=f"south: {code}"):
+        _deploy(tmp_path, {name: silos[name] for name in ("north", "south")}, {**FAST, "node-deadline-s": 0.05})
 
 
 def test_a_silo_s_files_are_for_its_owner_alone(tmp_path, silos):

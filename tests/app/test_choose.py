@@ -1,15 +1,18 @@
 """The comparison of candidates: what it says of noise by hand, and one through whole runs."""
 
 import copy
+import os
 from dataclasses import replace
 
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.app import choose as module
-from fedkd_flwr.app import choose_runs
-from fedkd_flwr.app.choose import ALONE, candidates, choose
-from fedkd_flwr.app.choose_text import comparison_text
+from fedkd_flwr.app.choose import about_seconds, candidates, choose, kept_file
+from fedkd_flwr.app.choose_text import ALONE, comparison_text
 from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.models.given import name_of
+from fedkd_flwr.settings.config import parse_run_config
 
 SMALL = {"dataset": "synthetic(rows=300)", "num-parties": 2, "partitioner": "iid", "num-test": 60}
 SMALL |= {"num-public": 60, "model": "decision-tree"}
@@ -37,7 +40,7 @@ def run_once(monkeypatch, records):
 @pytest.fixture(autouse=True)
 def kept(monkeypatch, tmp_path):
     """Keep finished runs in a folder of this test alone."""
-    monkeypatch.setattr(choose_runs, "output_root", lambda folder: tmp_path / "kept")
+    monkeypatch.setattr(module, "output_root", lambda folder: tmp_path / "kept")
     return tmp_path / "kept" / "choose"
 
 
@@ -181,3 +184,34 @@ def test_an_epsilon_makes_candidates_that_claim_it_for_one_record():
     assert set(candidates(2, private=True)) == {"noisy-sums", "fedkt:L2"}
     with pytest.raises(ConfigError, match="candidate must be one of noisy-sums, fedkt:L2, got 'fedct:auto'"):
         choose({**SMALL, "epsilon": 8.0}, names=["fedct:auto"])
+
+
+def test_a_finished_run_is_found_again_until_a_setting_or_a_file_of_its_rows_changes(tmp_path, kept):
+    (tmp_path / "rows.csv").write_text("x,y\n1,a\n")
+    table = {**SMALL, "dataset": "table", "table": str(tmp_path / "rows.csv"), "label": "y"}
+
+    def file(**changes):
+        return kept_file(parse_run_config({**table, "output-dir": str(tmp_path), **changes}))
+
+    first = file()
+    assert file() == first
+    assert first.parent == kept
+    assert file(seed=2) != first
+    os.utime(tmp_path / "rows.csv", (1, 1))
+    assert file() != first
+
+
+def test_a_run_whose_model_is_an_object_is_not_kept_because_no_name_tells_its_code(tmp_path):
+    config = parse_run_config({**SMALL, "model": name_of(DecisionTreeClassifier()), "output-dir": str(tmp_path)})
+    assert kept_file(config) is None
+
+
+def test_a_run_takes_longer_with_more_rounds_and_fedkt_with_more_teachers(monkeypatch):
+    monkeypatch.setattr("time.monotonic", iter(range(99)).__next__)  # each fit takes a second
+    fedct = [about_seconds(parse_run_config({**SMALL, "num-rounds": rounds})) for rounds in (1, 3)]
+    fedkt = [
+        about_seconds(parse_run_config({**SMALL, "algorithm": "fedkt", "fedkt.teachers-per-student": teachers}))
+        for teachers in (2, 5)
+    ]
+    assert fedct == [8.0, 16.0]
+    assert fedkt == [16.0, 28.0]

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from fedkd_flwr.app.choose import ALONE, FIXED, Comparison, Outcome
-from fedkd_flwr.app.choose_text import TREES, comparison_text
+from fedkd_flwr.app.choose_text import ALONE, FIXED, TREES, Comparison, Outcome, comparison_text
 
 
 def _comparison(**accuracies):

@@ -8,15 +8,19 @@ import multiprocessing
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy
 import pytest
 from federation import fedct_grid, handler, parties, public_set
 from flwr.supercore.run import RunNotRunningException
 from pages import check_safe_and_alone
 
 from fedkd_flwr.app import live_run
-from fedkd_flwr.app.live_run import LiveRun
+from fedkd_flwr.app.live_run import LiveRun, captured_log, end_with_parent
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.privacy.claims.claim import label_privacy
@@ -284,3 +288,66 @@ def test_the_log_of_a_run_says_notes_in_sentences_because_strategies_know_codes_
         logging.getLogger("flwr").warning("%s", note)
     assert caplog.messages[0] == "2 nodes are connected; the run would wait for 3"
     assert str(note) == "few-nodes: nodes 2, wanted 3"  # what a project without our app reads
+
+
+HANGS = """
+import signal, sys, threading
+from fedkd_flwr.app.live_run import end_with_parent
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+end_with_parent(grace_s=0.2)
+print("waits", flush=True)
+threading.Lock().acquire(), threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def parent():
+    """A process that runs until it is told to end."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_process_that_hangs_ends_when_the_one_that_it_watches_has_ended_and_not_before(parent):
+    command = [sys.executable, "-c", HANGS, "--parent-pid", str(parent.pid)]
+    hanging = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert hanging.stdout.readline() == "waits\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            hanging.wait(0.8)  # several times the grace
+        parent.communicate()
+        assert hanging.wait(30) == 1
+    finally:
+        hanging.kill()
+        hanging.communicate()
+
+
+def test_an_orderly_end_has_its_time(parent):
+    ended = []
+    parent.communicate()
+    began = time.monotonic()
+    end_with_parent(["--parent-pid", str(parent.pid)], grace_s=0.3, end=ended.append).join(30)
+    assert ended == [1]
+    assert time.monotonic() - began >= 0.3
+
+
+@pytest.mark.parametrize("arguments", [[], ["--parent-pid"], ["--parent-pid", "none"], ["--run-id", "7"]])
+def test_without_a_process_to_watch_nothing_is_watched(arguments):
+    assert end_with_parent(arguments) is None
+
+
+def test_messages_are_collected_not_printed_and_loggers_are_afterwards_as_before(capsys):
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.party")]
+    before = [(one.handlers, one.propagate) for one in loggers]
+    with captured_log() as said:
+        loggers[1].error("lost")
+        loggers[0].warning("of Flower")
+    assert said == ["lost", "of Flower"]
+    assert capsys.readouterr() == ("", "")
+    assert [(one.handlers, one.propagate) for one in loggers] == before
+
+
+def test_what_is_installed_is_named_with_its_release_and_what_is_not_is_left_out(monkeypatch):
+    monkeypatch.setattr(live_run, "_NAMES", ("numpy", "no-such-package"))
+    assert live_run.installed_versions() == {"numpy": numpy.__version__}

@@ -1,12 +1,16 @@
 """A model's card says what its file and the run's record say, and no more."""
 
+import logging
+
 import numpy as np
 import pandas as pd
 import pytest
+from federation import SCHEMA, model, rows
 from sample_claims import AT_SERVER, RECORD
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.app.model_cards import model_card, write_server_card
+from fedkd_flwr.app.model_cards import model_card, owners_word, write_server_card
+from fedkd_flwr.clients.answer import DumpedModel, Finished
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
@@ -15,6 +19,7 @@ from fedkd_flwr.models import Classifier
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.claims import claim_meaning
+from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.stores.saved_model import save
 
 COLUMNS = (
@@ -130,3 +135,37 @@ def test_a_run_s_folder_gets_a_card_beside_the_server_s_model_alone(file, tmp_pa
         (tmp_path / name).write_bytes(file.read_bytes())
     write_server_card(_record(), tmp_path)
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.card.md")] == ["model.card.md"]
+
+
+# ------------------------------------------------------------------------------------------------- at a silo
+
+PUBLIC = make_public_set(pd.DataFrame(rows(60, seed=9)[0], columns=["a", "b"]), SCHEMA)
+
+
+@pytest.mark.parametrize(("alone", "federated"), [(0.5, 0.9), (0.9, 0.5)])
+def test_the_owner_is_told_which_model_is_better_on_own_rows_and_gets_a_card_of_each(
+    tmp_path, caplog, alone, federated
+):
+    show = owners_word(
+        parse_run_config({}),
+        run_id="7",
+        party="north",
+        model_name="knn",
+        public=PUBLIC,
+        y=np.repeat([0, 1, 2], 50),
+    )
+    measured = [
+        {"own": Metrics(n=150, accuracy=value, balanced_accuracy=value, support=[50] * 3)}
+        for value in (alone, federated)
+    ]
+    files = {kind: tmp_path / f"{kind}.model" for kind in ("federated", "alone")}
+    for file in files.values():
+        save(model(seed=0).fit(*rows(20, seed=1)), PUBLIC, file)
+    with caplog.at_level(logging.INFO, logger="flwr.party"):
+        show(Finished(model=DumpedModel(b""), solo=measured[0], federated=measured[1]), files)
+    better = "stay alone" if alone > federated else "recommended: federated"
+    (advice,) = [line for line in caplog.messages if "recommended" in line]
+    assert better in advice
+    cards = sorted(path.name for path in tmp_path.iterdir())
+    assert cards == ["alone.card.md", "alone.model", "federated.card.md", "federated.model"]
+    assert "it learnt from this silo's private rows" in (tmp_path / cards[0]).read_text()

@@ -94,12 +94,6 @@ def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_r
         assert {float(s["step"]) for s in model.estimator.optimizer_.state.values()} == {40.0}
 
 
-def test_classical_models_learn_the_same_texts_from_words(tmp_path, silos):
-    record = deploy(tmp_path, silos, {"model": "mixed:logistic-regression,random-forest,knn"})
-    assert record.status == "completed"
-    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
-
-
 def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
     silos[1] |= {"model": reading(bert)}
     record = deploy(tmp_path, silos, {"model": "random-forest(n_estimators=10)"})

@@ -18,10 +18,10 @@ def test_what_a_graph_expects_of_raw_cells_is_what_the_schema_makes_of_them():
         Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
     )
     assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
-        "admission": "days since 1970-01-01",
-        "seen": "hours since midnight",
-        "lactate": "'<0.5' as 0.5",
-        "crp": "'1'000' as 1000, numbers without 'mg/l', '<0.5' as NaN",
+        "admission": "dates (12.03.2021), the day first, as days since 1970-01-01",
+        "seen": "times (13:45), as hours since midnight",
+        "lactate": "a limit such as <0.5 is its number",
+        "crp": "apostrophe between thousands; with or without the unit mg/l; a limit such as <0.5 is no value",
     }
     table = pd.DataFrame({"admission": ["02.01.1970"], "seen": ["13:30"], "lactate": ["<0.5"], "crp": ["1'000 mg/l"]})
     read = [float(columns[i].reading.parse(table[name])[0][0]) for i, name in enumerate(table)]

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config, unknown
 from fedkd_flwr.settings.node_config import NodeConfig
 
 ROOT = Path(__file__).parents[2]
@@ -513,3 +513,22 @@ def test_a_wrong_node_config_is_refused_with_its_key_the_rule_and_the_value(sett
     with pytest.raises(ConfigError) as caught:
         parse_node_config(settings)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("seed2", "Did you mean seed?"),
+        ("quorum", "Did you mean fedct.quorum?"),  # in its section
+        ("fedkt.quorum", "Did you mean fedct.quorum?"),
+        ("data-path", "It is a party's own setting: give it in the node config."),
+        ("zzz", "Known keys: fedct.quorum, model, seed."),
+    ],
+)
+def test_an_unknown_key_is_met_with_the_one_that_was_meant(key, hint):
+    said = unknown("run config key", key, {key: 1}, ["seed", "model", "fedct.quorum"])
+    assert said == f"run config key {key} must be a known key, got 1. {hint}"
+
+
+def test_a_key_that_is_given_already_is_not_the_one_that_was_meant():
+    assert unknown("key", "seeds", {"seeds": 1, "seed": 2}, ["seed", "feed"]).endswith("Did you mean feed?")

@@ -9,6 +9,9 @@ from email.utils import format_datetime
 
 import pytest
 
+from fedkd_flwr.app import server_app
+from fedkd_flwr.errors import FedkdError, TooFewPartiesError
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo import check_link
 from fedkd_flwr.silo.check import Level
 from fedkd_flwr.silo.check_link import Link
@@ -88,3 +91,53 @@ def test_an_address_where_nobody_listens_is_named(tls):
     (found,) = check_link.check_link(Link(address=address, insecure=True))
     assert (found.subject, found.level) == ("address", Level.FAULT)
     assert "nothing listens there" in found.what
+
+
+@pytest.fixture
+def expired(tmp_path, monkeypatch):
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) - timedelta(days=400)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedkd_flwr.silo.devnet.datetime", Earlier)
+        return make_tls(tmp_path)
+
+
+def _arguments(address, tls):
+    """Return the command line of a ServerApp of the SuperLink at an address."""
+    return ["flwr-serverapp", "--runtime-api-address", address, "--token", "t", "--root-certificates", str(tls["ca"])]
+
+
+def test_an_expired_certificate_is_named_and_one_that_holds_is_not(tls, expired):
+    with server(expired) as address:
+        told = check_link.certificate_fault(_arguments(address, expired))
+    assert told.startswith("No node can connect: the server's certificate does not hold today by this machine's clock:")
+    assert "certificate has expired. Check this machine's date" in told
+    with server(tls) as address:
+        assert check_link.certificate_fault(_arguments(address, tls)) == ""
+    assert check_link.certificate_fault(["flwr-simulation", "--run-id", "5"]) == ""  # it has none
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TooFewPartiesError("min-parties must be reached in round 1, got 0 valid replies of 2."), ConnectionError("[SSL]")],
+    ids=["nobody answered", "the server itself cannot connect"],
+)
+def test_a_run_that_ends_so_names_the_certificate_in_its_record(tmp_path, expired, monkeypatch, error):
+    def nobody(*_):
+        raise error
+
+    class Context:
+        run_id = 5
+        run_config = {"public-path": "x.csv", "output-dir": str(tmp_path / "out")}  # noqa: RUF012
+
+    monkeypatch.setattr(server_app, "_run", nobody)
+    with server(expired) as address:
+        monkeypatch.setattr("sys.argv", _arguments(address, expired))
+        with pytest.raises(FedkdError, match="No node can connect"):
+            server_app.federate(None, Context(), page=False)
+    record = RunRecord.load(tmp_path / "out" / "runs" / "5" / "record.json")
+    assert record.status == "failed"
+    assert f"{error} No node can connect: the server's certificate" in record.reason

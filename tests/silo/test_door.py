@@ -15,18 +15,21 @@ import numpy as np
 import pytest
 from dp_accounting import NoOpDpEvent
 from federation import fedct_grid, held_by_server, party, rows
+from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
+from fedkd_flwr.app.client_app import client_of
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
-from fedkd_flwr.clients.door import Ask, Leaving
+from fedkd_flwr.clients.door import OPEN, Ask, Leaving
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.processes import watchdog
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.silo import door as silo_door
-from fedkd_flwr.silo.door import SiloDoor
+from fedkd_flwr.silo.door import SiloDoor, door_of
 from fedkd_flwr.silo.review import answer_lines, decide, log_text, pending
 from fedkd_flwr.silo.site_rules import SiteRules, parse_hours, parse_setting_rules
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
@@ -625,3 +628,42 @@ def test_what_a_full_disk_keeps_out_of_the_ledger_is_withheld_also_where_a_stewa
     assert FedCTClient(good).fit([], {**told, "server-round": 1})[2]["code"] == "withheld"
     (line,) = _log(good)
     assert (line["left"], line["code"], line["approval"]["verdict"]) == (False, "withheld", "approved")
+
+
+# ------------------------------------------------------------------------------------------- by a node's config
+
+
+def _node_config(folder, **changes):
+    own = {"party": "a", "data-path": str(folder / "no.csv"), "public-path": str(folder / "no-public.csv")}
+    return {**own, "state-dir": str(folder / "state"), **changes}
+
+
+def test_a_rule_that_a_run_s_settings_break_is_refused_before_any_file_is_read(tmp_path):
+    for rule in ({"run-rules": "num-rounds<=2"}, {"allow-models": "knn"}):
+        node = _node_config(tmp_path, **rule)
+        config = {"algorithm": "fedct", "num-rounds": 3, "model": "mixed:knn,decision-tree"}
+        metrics = client_of(Context(7, 1, node, RecordDict(), config)).fit([], {})[2]
+        assert (metrics["party"], metrics["code"]) == ("a", "not-allowed")
+    first, second = read_log(tmp_path / "state" / "egress" / "a" / "log.jsonl").lines
+    assert (first["run"], first["left"], first["code"]) == ("7", False, "not-allowed")
+    assert first["rules"] == [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": False}]
+    assert second["rules"][0]["wanted"] == "knn"
+
+
+def test_a_run_s_usual_number_of_rounds_counts_where_it_names_none(tmp_path):
+    config = parse_run_config({"algorithm": "fedct"})
+    egress = door_of(config, parse_node_config(_node_config(tmp_path)), "7")
+    assert egress.settings["num-rounds"] == config.rounds > 0
+
+
+def test_a_node_s_own_model_is_its_owner_s_choice(tmp_path):
+    node = parse_node_config(_node_config(tmp_path, **{"model": "decision-tree", "allow-models": "knn"}))
+    door_of(parse_run_config({"model": "mlp"}), node, "7").check_run()
+
+
+def test_a_simulated_party_has_a_door_only_where_its_node_asks_for_one(tmp_path):
+    config = parse_run_config({})
+    simulated = {"partition-id": 0, "num-partitions": 2}
+    assert door_of(config, parse_node_config(simulated), "7") is OPEN
+    for more in ({"approve": "always"}, {"class-rows-at-least": 3}, {"state-dir": str(tmp_path)}):
+        assert door_of(config, parse_node_config({**simulated, **more}), "7") is not OPEN

@@ -24,16 +24,18 @@ def _this():
     return RoundRecord(server_round=1)
 
 
-def test_the_labels_that_go_back_are_by_models_not_trained_on_those_rows():
+def test_the_labels_that_go_back_are_the_vote_and_beside_noise_by_models_not_trained_on_those_rows():
     """A tree reproduces what it was trained on: the plain final model would return the vote, mistakes included."""
     vote = np.zeros(60, dtype=np.int16)
     vote[:] = public_set().y
     vote[7] = (vote[7] + 1) % 3  # one mistake in the vote
     answers = [PartyLabels(party="a", labels=np.stack([vote, vote]))]
-    plain, ours = fedkt(party_models=False), fedkt()
+    noise = {"level": "L1", "noise": "gaussian", "noise_strength": 1e-3, "students_per_party": 2}
+    plain, quiet, noisy = fedkt(party_models=False, **noise), fedkt(), fedkt(**noise)
     assert plain.exchange.combine(1, answers, _this())[7] == vote[7]
-    assert ours.exchange.combine(1, answers, _this())[7] == public_set().y[7]
-    assert ours.model.predict(public_set().X)[7] == vote[7]
+    assert quiet.exchange.combine(1, answers, _this())[7] == vote[7]
+    assert noisy.exchange.combine(1, answers, _this())[7] == public_set().y[7]
+    assert noisy.model.predict(public_set().X)[7] == vote[7]
 
 
 def test_a_ledger_needs_the_name_of_the_run(tmp_path):

@@ -49,24 +49,22 @@ def ledger(
     budget = Budget(epsilon=math.inf if epsilon_budget is None else epsilon_budget, delta=delta)
     path = Path(place).expanduser()
     paths = ledgers_in(path if path.exists() else find_run(place, output_dir).parent)
-    known: list[dict[str, Any]] = []
+    known: list[Any] = []
     failed: list[str] = []
     for one in paths:
         try:
             read, rows = read_ledger(one)
-            if as_json:
-                found = ledger_dict(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
-                known.append({"path": str(one), **found})
-                continue
-            text = ledger_text(read, delta=budget.delta, budget=budget.epsilon, rows=rows)
+            found = (ledger_dict if as_json else ledger_text)(
+                read, delta=budget.delta, budget=budget.epsilon, rows=rows
+            )
+            known.append({"path": str(one), **found} if isinstance(found, dict) else found)
         except (FedkdError, OSError) as error:
             failed.append(str(error))
-            continue
-        typer.echo(f"\n{text}" if known else text, nl=False)
-        known.append({"path": str(one)})
     if as_json:
         print_json(known)
-    elif len(paths) > 1:
+    else:
+        typer.echo("\n".join(known), nl=False)
+    if not as_json and len(paths) > 1:
         typer.echo("\nEach ledger counts the releases of its own party only.")
     if failed:
         raise FedkdError("\n".join(failed))

@@ -1,4 +1,4 @@
-"""The commands ``fedkd node ...``: which app bundles may run at a silo, and running them."""
+"""The commands ``fedkd node ...``: which app bundles may run at a silo, and running them; ``fedkd server bundle``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
 from fedkd_flwr.silo.cli.options import Insecure, Key, NodeWords, RootCertificates, node_options
 
-__all__ = ["approve", "list_approved", "revoke", "run"]
+__all__ = ["approve", "bundle", "list_approved", "revoke", "run"]
 
 ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
 
@@ -48,7 +49,7 @@ def run(
     fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:50800
     fedkd node run -- --superlink link.example.org:50800 --node-config node.toml --max-retries 5
     """
-    from fedkd_flwr.app.app_folder import toml
+    from fedkd_flwr.app.submit import toml
     from fedkd_flwr.silo.check_link import read_supernode_options
     from fedkd_flwr.silo.node import run_node
 
@@ -177,3 +178,33 @@ def revoke(
     """
     revoked = Approvals(approved).remove(digest)
     typer.echo(f"Revoked: {revoked.sha256} {one_line(revoked.app)} {one_line(revoked.version)}")
+
+
+def bundle(
+    folder: Annotated[
+        Path | None, typer.Argument(help="The app's folder; by default the current one, or else this package.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Also write the bundle to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build an app's bundle, and print its hash.
+
+    The bundle is that of `flwr run`; the hash is what silos approve.
+
+    Examples
+    --------
+    fedkd server bundle
+    fedkd server bundle study/ --output study.fab
+    """
+    from fedkd_flwr.app.submit import app_folder
+
+    with TemporaryDirectory() as scratch:
+        if folder is None:
+            folder = Path() if Path("pyproject.toml").is_file() else app_folder(Path(scratch))
+        built = build_bundle(folder)
+    if output is not None:
+        output.write_bytes(built.content)
+    if as_json:
+        print_json({"sha256": built.sha256, "app": built.app, "version": built.version, "files": list(built.files)})
+        return
+    typer.echo(f"{built.sha256}  {one_line(built.app)} {one_line(built.version)}, {len(built.files)} files")

@@ -7,7 +7,7 @@ import pytest
 from by_file import NAMES
 from click.testing import CliRunner
 
-from fedkd_flwr.app.app_folder import toml
+from fedkd_flwr.app.submit import toml
 from fedkd_flwr.cli.main import group
 from fedkd_flwr.errors import ConfigError, DataError
 

@@ -82,3 +82,19 @@ def test_the_command_starts_without_flower():
     code = "import sys, fedkd_flwr.cli.main; print('flwr' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def _bundle():
+    return CliRunner().invoke(command.group(), ["server", "bundle"])
+
+
+def test_a_bundle_is_of_the_current_folder_or_else_of_this_package(tmp_path, monkeypatch):
+    apps, own = [], tmp_path / "own"
+    monkeypatch.setattr("fedkd_flwr.app.submit.app_folder", lambda scratch: apps.append(scratch) or own)
+    monkeypatch.setattr("fedkd_flwr.silo.cli.node.build_bundle", lambda folder: apps.append(folder) or make_bundle())
+    monkeypatch.chdir(tmp_path)
+    assert _bundle().output.startswith(make_bundle().sha256)
+    assert apps[1:] == [own]
+    (tmp_path / "pyproject.toml").touch()
+    _bundle()
+    assert apps[2:] == [Path()]
