@@ -25,7 +25,7 @@ import pandas as pd
 import fedkd_flwr as fk
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.own_rows import changes
+from fedkd_flwr.report.recommendation import changes
 
 TABLES = {  # file without .csv: label column, and what the table is
     "attrition": ("Attrition", "IBM HR attrition"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkd_flwr.api.classifier import FederatedClassifier
-    from fedkd_flwr.api.regressor import FederatedRegressor
+    from fedkd_flwr.api.estimators import FederatedClassifier, FederatedRegressor
     from fedkd_flwr.api.result import FederationResult
     from fedkd_flwr.api.simulate import simulate
     from fedkd_flwr.api.tables import choose, compare, runs
@@ -17,8 +16,8 @@ __all__ = ["FederatedClassifier", "FederationResult", "SavedModel", "choose", "c
 __all__ += ["FederatedRegressor", "make_public"]
 __version__ = "0.2.0"
 
-_ROOMS = {"FederatedClassifier": "api.classifier", "FederationResult": "api.result", "simulate": "api.simulate"}
-_ROOMS["FederatedRegressor"] = "api.regressor"
+_ROOMS = {"FederationResult": "api.result", "simulate": "api.simulate"}
+_ROOMS |= dict.fromkeys(("FederatedClassifier", "FederatedRegressor"), "api.estimators")
 _ROOMS |= dict.fromkeys(("choose", "compare", "runs"), "api.tables")
 _ROOMS |= {**dict.fromkeys(("SavedModel", "load"), "stores.saved_model"), "make_public": "app.public_rows"}
 

@@ -10,13 +10,3 @@ _GAUSSIAN = GaussianMax(sigma=40.0)
 RECORD, PARTY = (c.as_dict() for c in noisy_max_at_party(_GAUSSIAN, num_queries=20, delta=1e-5, teachers=5))
 LABELS = label_privacy(RandomizedResponse(epsilon=0.01, num_classes=3), num_labels=60, delta=1e-5).as_dict()
 SUBSET = subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True)).as_dict()
-SWEPT = {
-    "unit": "party",
-    "adversary": "everyone who sees the result",
-    "epsilon": 1.0,
-    "delta": 1e-5,
-    "neighbouring relation": "replace one party",
-    "publishable": True,
-    "basis": "proven",
-    "mechanism": "noise of the first point",
-}

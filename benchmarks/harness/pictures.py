@@ -11,7 +11,7 @@ from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, ORANGE, PINK, Canvas
 
 from .results import BenchTable, Line
 
-__all__ = ["draw_bench", "epsilon_axis"]
+__all__ = ["draw_bench"]
 
 _NO_SHARES = ("up-kb", "down-kb", "seconds")
 _STYLES = ((BLUE, "o"), (GREEN, "s"), (PINK, "^"), (GREY, "v"))
@@ -28,7 +28,7 @@ class _Panel(NamedTuple):
     levels: list[tuple[str, Line]]
 
 
-def epsilon_axis(axes: Any, epsilons: Sequence[float], *, width: float = 1.0) -> None:
+def _epsilon_axis(axes: Any, epsilons: Sequence[float], *, width: float = 1.0) -> None:
     """Make the x axis logarithmic, and label each of ``epsilons`` for which there is room.
 
     ``width`` is that of the axes, as a share of the figure's.
@@ -160,7 +160,7 @@ def _draw_panels(panels: Mapping[str, _Panel], title: str, path: Path) -> None:
                 axes.errorbar([at], [line.mean], yerr=[line.spread or 0.0], color=GREEN, marker="s", label=what)
             for style, (what, line) in zip((":", "--", "-.") * len(panel.levels), panel.levels, strict=False):
                 axes.axhline(line.mean, color=GREY, linestyle=style, label=f"{what}, here")
-            epsilon_axis(axes, epsilons, width=_HALF if len(panels) > 1 else 1.0)
+            _epsilon_axis(axes, epsilons, width=_HALF if len(panels) > 1 else 1.0)
             axes.set_title(name, loc="left", parse_math=False)
             axes.set_xlabel("epsilon")
             axes.set_ylabel("accuracy")

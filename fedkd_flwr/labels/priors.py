@@ -41,10 +41,10 @@ def posteriors(
 ) -> NDArray[np.float64]:
     """Return probabilities for a population with these class shares, from those of a model taught with others.
 
-    ``probs`` are the model's, (num_rows, num_classes); ``taught`` and ``shares``, (num_classes,), the share of each
-    class in what it learnt from, and in the population that is asked about. A row whose probabilities all lie on
-    classes with share 0 gets the shares themselves. Raises `DataError` if the lengths differ, or a class that has a
-    share was never taught.
+    ``probs``, (num_rows, num_classes), are the model's; ``taught`` and ``shares``, (num_classes,), the share of each
+    class in what it learnt from and in the population that is asked about. A row whose probabilities all lie on classes
+    with share 0 gets the shares themselves. Raises `DataError` if the lengths differ, or a class that has a share was
+    never taught.
 
     A model that learnt from as many ill as well people; one in ten is ill where it answers:
 

@@ -40,7 +40,6 @@ _OTHER_SHARES = 0.2  # of the public rows of other classes than the parties tell
 # What density ratios weigh beside probabilities, and the density that is added to all, so that none is 0. Chosen on
 # Adult and cod-rna, seeds 101 to 104: .1 and .03 were worse at Dirichlet .1, a density of .3 or 1 everywhere.
 _RATIOS_WEIGH, _LEAST_DENSITY = 0.3, 0.1
-_POWERS = np.linspace(1.0, 4.0, 31)
 _UNLABELLED = 0.1  # of the rows not of the commonest class (Adult, seeds 611 to 613: 0 cost forests accuracy)
 
 
@@ -49,10 +48,10 @@ def likelihood_steps(
 ) -> NDArray[np.uint8]:
     """Return what a party says of public rows: probabilities as if its classes were equally frequent, in steps.
 
-    ``probs``, (num_rows, num_classes), are its model's; ``taught`` the share of each class in what the model learnt
-    from; ``class_counts`` its rows of each class. Steps, uint8 of the shape of ``probs``, are those of `quantise` with
-    `BITS`. `PSEUDO_COUNT` rows of each class are counted besides, so that 0 is rare and not impossible; but a class of
-    which the party has no row gets none, for what it says is about its other classes.
+    Steps, (num_rows, num_classes) uint8, are those of `quantise` with `BITS`. A class of which it has no row gets none:
+    what it says is about its other classes. ``probs``, (num_rows, num_classes), are its model's, which learnt with
+    class shares ``taught``; ``class_counts`` are its rows of each class. Beside them `PSEUDO_COUNT` rows of each class
+    are counted in every probability, so that 0 is rare and not impossible.
 
     One row in ten is ill, and a row that is ill with probability one half says a lot:
 
@@ -103,14 +102,10 @@ def joined(
 def sharpened(probs: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return probabilities of drawn rows whose likelihoods are raised to the least power that labels enough rows.
 
-    Columns that are drawn one by one seldom all point to the rarer class, and parties that are sure of little are
-    together sure of less. Enough: the labels' class shares differ from ``shares`` by a tenth of what the commonest
-    class leaves; or by as little as powers up to 4 can make it.
-
-    >>> sharpened(np.array([[0.9, 0.1], [0.9, 0.1], [0.55, 0.45]]), np.array([0.7, 0.3])).round(2).tolist()
-    [[0.94, 0.06], [0.94, 0.06], [0.49, 0.51]]
+    Columns that are drawn one by one seldom all point to the rarer class. Enough: the labels' class shares differ from
+    ``shares`` by a tenth of what the commonest class leaves, or by as little as powers up to 4 can make it.
     """
-    each = [shares * (probs / shares) ** power for power in _POWERS]
+    each = [shares * (probs / shares) ** power for power in np.linspace(1.0, 4.0, 31)]
     labelled = np.array([np.bincount(one.argmax(axis=1), minlength=len(shares)) / len(one) for one in each])
     apart = np.abs(labelled - shares).sum(axis=1) / 2
     found = each[int(np.maximum(apart, _UNLABELLED * (1 - shares.max())).argmin())]
@@ -123,10 +118,7 @@ def _likelihoods(steps: NDArray[np.integer]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Probabilities(ConsensusRule):
-    """The most probable class, and how probable each is, for the federation's class shares.
-
-    ``shares``: those that the public rows were drawn with; probabilities are then `sharpened` to them.
-    """
+    """The most probable class, and how probable each is, for the federation's class shares."""
 
     name: ClassVar[str] = "probabilities"
     asks: ClassVar[str] = "probabilities"
@@ -135,7 +127,7 @@ class Probabilities(ConsensusRule):
     codec: ClassVar[str] = "fedkd_flwr.wire.prob_codec"
     of_model: ClassVar[bool] = True
     by_send: ClassVar[bool] = True
-    shares: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()  # those with which public rows were drawn, where they were
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the posterior of the parties that sent probabilities; the majority where most sent labels alone."""

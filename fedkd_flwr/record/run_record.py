@@ -6,6 +6,7 @@ are for the operator of the federation, and a publishable copy leaves them out (
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -24,9 +25,8 @@ from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame
 from fedkd_flwr.record.json_text import SCHEMA_VERSION, built, check_digest, json_text, read_json, record_digest, signed
 from fedkd_flwr.record.notes import PUBLISHABLE, Note
-from fedkd_flwr.record.parties import PartyRecord
+from fedkd_flwr.record.parts import NOT_READY, PartyRecord, Rejection, RoundRecord
 from fedkd_flwr.record.publishable import WITHHELD, covered_side, publishable_claims, without_folder
-from fedkd_flwr.record.rounds import NOT_READY, Rejection, RoundRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +52,12 @@ __all__ = [  # the record, and all that its parts are made of
 ]
 
 _RECENT = 10  # the last rounds, from which the time of the others is foreseen
+# fields of a record that `RunRecord.publishable` leaves as they are
+_PUBLIC: tuple[str, ...] = (
+    "run_id", "algorithm", "sends", "returns", "one_shot", "schema_version", "started", "status", "doing",
+    "num_rounds", "simulation", "seed", "changed", "versions", "num_public", "num_classes", "classes",
+    "fingerprint", "final_asked", "centralised_model",
+)  # fmt: skip
 
 
 class Doing(StrEnum):
@@ -195,25 +201,22 @@ class RunRecord:
 
         ``figure`` is a field of `Metrics` that holds one number.
         """
-        means: dict[str, float] = {}
-        for kind in ("solo", "federated"):
-            for rows in ("common", "own"):
-                known = [getattr(getattr(p, kind).get(rows), figure, None) for p in self.parties]
-                values = [value for value in known if value is not None]
-                if values:
-                    means[f"{kind}-{rows}"] = sum(values) / len(values)
-        return means
+        found = self.figures_by_model(figure)
+        return {key: value for key, value in found.items() if key.startswith(("solo", "federated"))}
 
     def figures_by_model(self, figure: str = "accuracy") -> dict[str, float]:
         """Return `mean_accuracies`, and the figure of the server's and the centralised model beside them.
 
         Their keys are ``server-common`` and ``centralised-common``.
         """
-        found = self.mean_accuracies(figure)
-        for kind, measured in (("server", self.server), ("centralised", self.centralised)):
-            for rows, metrics in measured.items():
-                if (value := getattr(metrics, figure)) is not None:
-                    found[f"{kind}-{rows}"] = value
+        models = {"solo": [p.solo for p in self.parties], "federated": [p.federated for p in self.parties]}
+        models |= {"server": [self.server], "centralised": [self.centralised]}
+        found = {}
+        for kind, measured in models.items():
+            for rows in ("common", "own"):
+                known = [getattr(one.get(rows), figure, None) for one in measured]
+                if values := [value for value in known if value is not None]:
+                    found[f"{kind}-{rows}"] = sum(values) / len(values)
         return found
 
     def to_frame(self, of: str = "rounds") -> pd.DataFrame:
@@ -288,32 +291,13 @@ class RunRecord:
             for one in (self.rounds if self.length_told else self.rounds[:1])
         ]
         return RunRecord(
-            run_id=self.run_id,
-            algorithm=self.algorithm,
-            sends=self.sends,
-            returns=self.returns,
-            one_shot=self.one_shot,
-            schema_version=self.schema_version,
-            started=self.started,
-            status=self.status,
+            **{name: copy.deepcopy(getattr(self, name)) for name in _PUBLIC},
             reason=WITHHELD if self.reason else "",
-            doing=self.doing,
-            num_rounds=self.num_rounds,
-            simulation=self.simulation,
-            seed=self.seed,
             config={key: without_folder(value) for key, value in self.config.items()},
-            changed=None if self.changed is None else list(self.changed),
-            versions=dict(self.versions),
-            num_public=self.num_public,
-            num_classes=self.num_classes,
-            classes=list(self.classes),
-            fingerprint=self.fingerprint,
             rounds=rounds,
             parties=[PartyRecord(name=p.name, model=p.model) for p in self.parties],
-            final_asked=self.final_asked,
             final_bytes_down=self.final_bytes_down if covered else 0,
             server_model=without_folder(self.server_model),
-            centralised_model=self.centralised_model,
             claims=publishable_claims(self.claims),
             notes=[note for note in self.notes if note.code in PUBLISHABLE],
         )

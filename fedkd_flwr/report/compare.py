@@ -37,22 +37,8 @@ _NUMBERS |= {"epsilon": "epsilon (publishable claim), largest of the runs"}
 _IDLE = {"seed", "name", "output-dir", "data-root", "resume-from", "save-party-models", "tracking", "round-timeout-s"}
 _IDLE |= {"nodes-stable-s", "node-deadline-s"}
 # settings that choose the data with the test rows, and those that choose the public rows
-_DATA: tuple[str, ...] = (
-    "dataset",
-    "table",
-    "label",
-    "schema-path",
-    "num-test",
-)
-_DATA += ("test-table",)
-_PUBLIC: tuple[str, ...] = (
-    "num-test",
-    "num-public",
-    "num-private",
-    "paper.public-label-column",
-    "public-rows",
-)
-_PUBLIC += ("draw-public-epsilon",)
+_DATA = ("dataset", "table", "label", "schema-path", "num-test", "test-table")
+_PUBLIC = ("num-test", "num-public", "num-private", "paper.public-label-column", "public-rows", "draw-public-epsilon")
 
 
 @dataclass(frozen=True, kw_only=True)

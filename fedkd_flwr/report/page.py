@@ -15,8 +15,7 @@ from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, s
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_plots import class_mix_plot, confusion_plot, numbers_plot
 from fedkd_flwr.report.model_warnings import model_warnings
-from fedkd_flwr.report.own_rows import losers_warning, own_rows_finding
-from fedkd_flwr.report.recommendation import LEAST_ROWS
+from fedkd_flwr.report.recommendation import LEAST_ROWS, losers_warning, own_rows_finding
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import progress, run_status

@@ -9,10 +9,10 @@ import textwrap
 from collections.abc import Iterator
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import claims, results, run_privacy, traffic
+from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.formatting import columns, plain, rounds_text, share
 from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
-from fedkd_flwr.report.own_rows import losers_warning
+from fedkd_flwr.report.recommendation import losers_warning
 from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.status import run_status
@@ -101,25 +101,23 @@ def _metrics(record: RunRecord) -> list[str]:
     found = results.figures(record)
     if not any(one.means.keys() - {"accuracy"} for one in found):
         return []
-    shown = results.figures_shown(record)
-    header = ["metrics (means)", "n", *shown.values()]
-    body = [
-        [f"{one.who}, {one.rows}", f"{one.n:,}", *(results.written(one.means.get(f), f) for f in shown)]
-        for one in found
-    ]
+    shown, names = results.figures_shown(record), {one.who: one.who for one in found}
+    table = tables.metrics(record, names)
     ranked = (
         record.num_classes == 2
         and "roc_auc" in shown
         and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     )
     which = [f"AUC and AP are of class '{plain(results.class_name(record.classes, 1), 40)}'."] if ranked else []
-    partly = [] if "r2" in shown else results.of_fewer(found, {one.who: one.who for one in found})
+    partly = [] if "r2" in shown else results.of_fewer(found, names)
     if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(
             "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
             "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
         )
-    return columns([header, *body], left=1) + [line for text in (*partly, *which) for line in _wrapped("", text)]
+    return columns([table.header, *table.rows], left=1) + [
+        line for text in (*partly, *which) for line in _wrapped("", text)
+    ]
 
 
 def _parties(record: RunRecord) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
@@ -212,15 +212,14 @@ def fixed_answers(record: RunRecord, shown: Table) -> str:
     return " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in known)
 
 
-def metrics(record: RunRecord) -> Table:
-    """Return all metrics of every kind of model."""
+def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:
+    """Return all metrics of every kind of model; ``who`` names the kinds."""
     shown = results.figures_shown(record)
-    header = ["model", "test rows", "number of rows", *shown.values()]
     rows = [
-        [_WHO[one.who], one.rows, f"{one.n:,}", *(results.written(one.means.get(name), name) for name in shown)]
+        [f"{who[one.who]}, {one.rows}", f"{one.n:,}", *(results.written(one.means.get(name), name) for name in shown)]
         for one in results.figures(record)
     ]
-    return Table("Means of all metrics", header, rows, range(2, len(header)))
+    return Table("Means of all metrics", ["metrics (means)", "n", *shown.values()], rows, range(1, len(shown) + 2))
 
 
 def metrics_of_fewer(record: RunRecord) -> list[str]:

@@ -110,13 +110,6 @@ def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp
     assert all(set(p.federated) == {"common", "own"} for p in record.parties)
 
 
-def test_a_simulation_compares_transformers_with_one_on_all_rows(tmp_path, bert):
-    config = {"model": reading(bert), "centralised": True, "steps-per-round": 4}
-    record = simulate(tmp_path, config)
-    assert record.status == "completed"
-    assert record.centralised_accuracy > 0.5
-
-
 def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     config = {"algorithm": "fedkt", "num-rounds": 1, "model": "decision-tree", "fedkt.teachers-per-student": 2}
     config |= {"consensus": "majority"}

@@ -43,8 +43,7 @@ def test_number_columns_are_aligned_to_the_right():
 def _a_page(monkeypatch):
     import jinja2
 
-    page = "{% extends 'base.html.md' %}{% from 'parts.html.md' import pictures %}"
-    page += "{% block main %}<h1>{{ headline }}</h1>{{ pictures(plots, '') }}{% endblock %}"
+    page = "{% from 'parts.html.md' import pictures %}<h1>{{ headline }}</h1>{{ pictures(plots, '') }}"
     own = jinja2.ChoiceLoader([jinja2.DictLoader({"page": page}), environment().loader])
     monkeypatch.setattr(environment(), "loader", own)
 

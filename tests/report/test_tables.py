@@ -159,9 +159,9 @@ def text(record, folder, **options):
 
 def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record, tmp_path):
     shown = text(record, tmp_path)
-    assert "alone (SOLO) common 2,000 1.000 1.000 0.980 1.000 1.000 1.000 0.000 0.000 0.000" in shown
-    assert "with the federation common 2,000 0.500 0.980 0.980 0.495 – – – – –" in shown
-    assert "with the federation own 14 – 0.500 – – – – – – –" in shown
+    assert "alone (SOLO), common 2,000 1.000 1.000 0.980 1.000 1.000 1.000 0.000 0.000 0.000" in shown
+    assert "with the federation, common 2,000 0.500 0.980 0.980 0.495 – – – – –" in shown
+    assert "with the federation, own 14 – 0.500 – – – – – – –" in shown
     assert "legit 1,960 1.000 1.000 1.000 1.000 0.980 0.990 1.000 0.980 0.990" in shown
     assert "fraud 40 1.000 1.000 1.000 0.000 0.000 0.000 0.000 0.000 0.000" in shown
     assert "Models without probabilities have no AUC" in shown

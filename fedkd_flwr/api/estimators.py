@@ -1,4 +1,4 @@
-"""What a whole federation needs to be one estimator of scikit-learn, whatever it predicts."""
+"""A whole federation as one estimator of scikit-learn: a classifier, or a regressor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     assert_all_finite,
     check_consistent_length,
@@ -20,8 +21,10 @@ from sklearn.utils.validation import (
 
 from fedkd_flwr.api.rows import free_name, given_rows, settings_of, table_of
 from fedkd_flwr.api.run import run
+from fedkd_flwr.data.columns import canonical
+from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["Federated"]
+__all__ = ["Federated", "FederatedClassifier", "FederatedRegressor"]
 
 
 class Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -129,3 +132,97 @@ class Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
         return tags
+
+
+_RULE = "hold classes with different names, none of them a word for a missing value"
+
+
+class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier that learns as a federation would: `fit` simulates one, and the server's model answers.
+
+    Where the algorithm leaves the server no model (fedct), the probabilities of all parties' models are averaged.
+    Parameters as in `fedkd_flwr.api.estimators.Federated`: ``estimator``, ``algorithm``, ``n_parties``,
+    ``partitioner``, ``settings``, ``random_state``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    result_ : FederationResult
+        Figures of the federation, and all its models.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = FederatedClassifier(DecisionTreeClassifier(), n_parties=3, random_state=0).fit(X, y)
+    >>> model.predict(X[:2]).tolist()
+    [0, 0]
+    """
+
+    _target = "classes"
+
+    def _checked(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise DataError(explain("y", "hold at least two classes", f"{len(self.classes_)} class"))
+        names = [canonical(value) for value in self.classes_]
+        if None in names or len(set(names)) < len(names):
+            raise DataError(explain("y", _RULE, str(self.classes_.tolist())))
+        return y
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row, an array of shape (n,)."""
+        answers = self._answers(X)
+        position = {value: i for i, value in enumerate(self.classes_.tolist())}
+        return self.classes_[np.array([position[value] for value in answers.tolist()], dtype=np.intp)]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class for each row, (n, n_classes) float64 in the order of ``classes_``."""
+        check_is_fitted(self)
+        found = self.result_.predict_proba(self._rows(X))
+        known = self.result_.classes
+        return found.to_numpy()[:, [known.index(value) for value in self.classes_.tolist()]]
+
+
+class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]  # scikit-learn has no types
+    """A regressor that learns as a federation would: parties vote on bins of y, and the server's model answers.
+
+    Where the algorithm leaves the server no model (fedct), the probabilities of all parties' models are averaged.
+    Parameters as in `fedkd_flwr.api.estimators.Federated`: ``estimator`` (a regressor, or a classifier of the bins),
+    ``algorithm``, ``n_parties``, ``partitioner`` (by bins), ``settings``, such as
+    ``{"target": "number(bins=20)"}``, ``random_state``.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    result_ : FederationResult
+        Figures of the federation, and all its models.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.linspace(0, 9, 90)[:, None]
+    >>> model = FederatedRegressor(DecisionTreeRegressor(), n_parties=2, random_state=0).fit(X, 2 * X[:, 0])
+    >>> bool(abs(model.predict([[4.0]])[0] - 8.0) < 2)
+    True
+    """
+
+    _target = "number"
+
+    def _checked(self, y: NDArray[Any]) -> NDArray[Any]:
+        try:
+            numbers = y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(explain("y", "hold numbers", f"{type_of_target(y)} labels")) from error
+        if len(np.unique(numbers)) < 2:
+            raise DataError(
+                explain("y", "hold two different numbers or more", f"n_samples={len(y)}, all of them alike")
+            )
+        return numbers
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the number of each row, an array of shape (n,), float64."""
+        return self._answers(X).to_numpy(dtype=np.float64)

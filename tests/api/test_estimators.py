@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -47,3 +50,23 @@ def test_groups_are_the_parties_and_classes_and_probabilities_keep_their_order_a
     assert model.score(X, numbers) > 0.85
     assert model.result_.record.num_public == 75
     assert sum(sum(party.class_counts) for party in model.result_.record.parties) == 75
+
+
+def test_it_is_cloned_scored_searched_and_put_into_a_pipeline():
+    assert clone(FAST).get_params()["estimator__max_depth"] == 4
+    assert cross_val_score(FAST, X, Y, cv=2).mean() > 0.85
+    search = GridSearchCV(FAST, {"estimator__max_depth": [1, 4]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"estimator__max_depth": 4}
+    assert make_pipeline(StandardScaler(), FAST).fit(X, Y).score(X, Y) > 0.85
+
+
+def test_categories_and_empty_cells_are_learnt_from_as_they_are():
+    rows = pd.DataFrame({"colour": ["red", "blue"] * 40, "size": [1.0, None, 2.0, 3.0] * 20})
+    y = rows.colour == "red"
+    assert clone(FAST).fit(rows, y).predict(rows).tolist() == y.tolist()
+
+
+def test_an_algorithm_without_a_server_s_model_answers_by_all_parties():
+    fedct = clone(FAST).set_params(algorithm="fedct", settings={"num_rounds": 1}).fit(X, Y)
+    assert "" not in fedct.result_.model_bytes
+    assert fedct.score(X, Y) > 0.85
