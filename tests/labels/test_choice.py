@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.choice import MIN_COVERAGE, RuleChoice, choose_rule, label_skew
 
 
