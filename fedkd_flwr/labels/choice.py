@@ -81,23 +81,12 @@ def choose_rule(
     about equal size, and majority for the others, which Dawid-Skene ruins (share of rows labelled right on Adult, 24 %
     positive: .71 against .75; cod-rna, 33 %: .76 against .79).
 
-    Parameters
-    ----------
-    class_counts : ndarray of shape (num_classes,), int, or None
-        Private rows of each class, all parties together; where the parties did not tell, how often they voted for it.
-    coverage : float or None
-        `DensityVote.coverage`, within [0, 1]; None where no parties sent ratios, or too few.
-    skew : float or None
-        `label_skew` of the parties that sent ratios, within [0, 1]; None where it is not known.
-    may_estimate : bool
-        Whether the answers allow estimated confusion matrices (Dawid-Skene).
-    some_ratios : bool
-        Whether some parties sent ratios though ``coverage`` is None, for the reason.
-    bins : bool
-        Whether classes are grades or bins of a number; "majority" then stands for the rule on labels that fits it.
+    ``class_counts``, (num_classes,), are private rows, all parties together; where the parties did not tell, how often
+    they voted for each class. ``coverage`` is `DensityVote.coverage`, None where no parties sent ratios, or too few;
+    ``some_ratios`` whether some did all the same, for the reason. ``skew`` is the `label_skew` of those that did.
+    ``may_estimate`` says whether the answers allow confusion matrices (Dawid-Skene), ``bins`` whether classes are
+    grades or bins of a number; "majority" then stands for the rule on labels that fits it.
 
-    Examples
-    --------
     >>> choose_rule(num_classes=10, class_counts=np.full(10, 40), coverage=0.93).rule
     'density-ratio'
     >>> choose_rule(num_classes=2, class_counts=None, coverage=None).rule

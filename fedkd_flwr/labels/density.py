@@ -12,7 +12,6 @@ from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
-from fedkd_flwr.metrics import RARE
 
 __all__ = ["DensityVote", "Robust"]
 
@@ -63,29 +62,23 @@ class DensityVote:
     more classes the ratios decide nearly alone, and liars could move the estimate.
 
     A class that would label fewer rows than are due to it is then raised, to what equal class shares would
-    make of it at most: without it a rare class is never the densest. Due to it is its share of the parties'
-    rows (each party's number bounded), at most pi_c; to a class with less than a third of an equal share, for which
-    finding its rows matters more than accuracy, pi_c itself. The root gives small parties more weight, so pi_c is
-    above the share of rows where they hold the class, and raising a class so far costs accuracy.
+    make of it at most: without it a rare class is never the densest. Due to it is its share of the parties' rows (each
+    party's number bounded), at most pi_c. The root gives small parties more weight, so pi_c is above the share of rows
+    where they hold the class, and raising a class so far costs accuracy.
 
-    Of two classes that are not rare pi_c is the share of the parties' rows, however small the parties are that hold the
-    class. The smaller one labels no more rows than its share among the private rows, or among the public ones where
-    those are estimated to differ by more than .08 and it is larger there: the other one is raised as far as that takes.
+    Of two classes pi_c is the share of the parties' rows, however small the parties are that hold the class. The
+    smaller one labels no more rows than its share among the private rows, or among the public ones where those are
+    estimated to differ by more than .08 and it is larger there: the other one is raised as far as that takes.
 
     Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
     trust looks at all answers several times. And O(num_public * num_classes) besides.
 
-    Parameters
-    ----------
-    robust : {"trust", "trimmed", "none"}
-        With "none" weights are the numbers of rows and every trust is 1: for parties that cannot lie. With "trimmed"
-        every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of 1 as
-        above) without the highest and the lowest 30 % of their weight. A party's weight is here
-        ``w_k min(C share_kc, 1)``, so that a claim of nothing but class c weighs no more than an honest equal share of
-        it. Liars with less than 30 % of a class's weight cannot take a row's ratio beyond what honest parties say.
+    With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie. With
+    "trimmed" every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of
+    1 as above) without the highest and the lowest 30 % of their weight. A party's weight is here ``w_k min(C share_kc,
+    1)``, so that a claim of nothing but class c weighs no more than an honest equal share of it. Liars with less than
+    30 % of a class's weight cannot take a row's ratio beyond what honest parties say.
 
-    Examples
-    --------
     The first party holds class 0 alone and knows the first row; the second holds class 1 and knows the second row.
     Nobody knows the third:
 
@@ -210,15 +203,13 @@ class DensityVote:
         """Return which rows have a label, and the probabilities of all."""
         num_classes = self._shape[1]
         ratios, shares, told = self._found()
-        rare = num_classes * told < RARE
-        due = np.where(rare, shares, np.minimum(shares, told))
-        larger, at_least = int(told.argmax()), 0.0
+        due, larger, at_least = np.minimum(shares, told), int(told.argmax()), 0.0
         if num_classes == 2:
             public_shares = mixture(ratios, shares)
             apart = np.abs(public_shares - told).sum() / 2
             if apart > _OTHER_SHARES:
                 due = shares = (shares + public_shares) / 2
-            elif not rare.any():
+            else:
                 due = shares = told  # small parties of one class have more weight than rows
                 at_least = told[larger]
                 if apart > _UNSURE_SHARES:

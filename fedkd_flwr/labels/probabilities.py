@@ -47,20 +47,10 @@ def likelihood_steps(
     """Return what a party says of public rows: probabilities as if its classes were equally frequent, in steps.
 
     Steps, (num_rows, num_classes) uint8, are those of `quantise` with `BITS`. A class of which it has no row gets none:
-    what it says is about its other classes.
+    what it says is about its other classes. ``probs``, (num_rows, num_classes), are its model's, which learnt with
+    class shares ``taught``; ``class_counts`` are its rows of each class. Beside them `PSEUDO_COUNT` rows of each class
+    are counted in every probability, so that 0 is rare and not impossible.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes), float
-        Its model's.
-    taught : ndarray of shape (num_classes,), float
-        Share of each class in what the model learnt from.
-    class_counts : ndarray of shape (num_classes,), int
-        Its rows of each class. Beside them `PSEUDO_COUNT` rows of each class are counted in every probability, so that
-        0 is rare and not impossible.
-
-    Examples
-    --------
     One row in ten is ill, and a row that is ill with probability one half says a lot:
 
     >>> likelihood_steps(

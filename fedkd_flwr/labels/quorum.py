@@ -24,20 +24,10 @@ def qualified_majority(
 ) -> Labels:
     """Return the majority label where it has at least ``ceil(quorum * num_voters)`` votes (FedCT (QM)).
 
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts.
-    quorum : float
-        Share of the parties with a valid reply that must agree, within [0, 1]. 0 is plain majority; a row
-        without votes stays unlabelled also then.
-    num_voters : int
-        Parties with a valid reply.
-    true_votes : ndarray of the same shape, optional
-        Where noise is in ``votes``: estimates without it, which alone count against the quorum.
+    ``votes`` are counts, (num_public, num_classes); ``quorum`` is the share of the ``num_voters`` parties with a valid
+    reply that must agree, within [0, 1]: 0 is plain majority, and a row without votes stays unlabelled also then.
+    ``true_votes``, where noise is in ``votes``, are estimates without it, which alone count against the quorum.
 
-    Examples
-    --------
     >>> votes = np.array([[9, 1], [5, 5], [2, 8]])
     >>> qualified_majority(votes, quorum=0.9, num_voters=10, ties="lowest").tolist()
     [0, -1, -1]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
-from fedkd_flwr.labels.mean import Mean
-from fedkd_flwr.labels.median import Median
+from fedkd_flwr.labels.median import Mean, Median
 from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.quorum import QualifiedMajority
 from fedkd_flwr.labels.target import Target

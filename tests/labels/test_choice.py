@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels import MIN_COVERAGE, choose_rule
-from fedkd_flwr.labels.choice import RuleChoice, label_skew
+from fedkd_flwr.labels.choice import MIN_COVERAGE, RuleChoice, choose_rule, label_skew
 
 
 def test_auto_takes_ratios_where_public_rows_fit_and_else_what_the_class_shares_allow():

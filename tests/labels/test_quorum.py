@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels import ABSTAIN, majority, qualified_majority
+from fedkd_flwr.labels import ABSTAIN, majority
+from fedkd_flwr.labels.quorum import qualified_majority
 
 votes_arrays = arrays(np.int32, (7, 3), elements=st.integers(0, 5))
 
