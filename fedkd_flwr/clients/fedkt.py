@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.fedkt import CARD, FedKTConfig
-from fedkd_flwr.clients.answer import Answer, pack_labels, unpack_labels
+from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.exchange import with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
 from fedkd_flwr.clients.party import ModelFactory, Party
 from fedkd_flwr.errors import PartyNote, PayloadError, RefusalError, explain
+from fedkd_flwr.files import packed, unpacked
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, check_labels
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.models.classifier import Classifier, classifiers
@@ -143,7 +144,10 @@ class FedKTClient(OneShotVoteClient):
         try:
             # half the time is the teachers', half the students'; what one takes is never lent to another
             apart = self.party.apart
-            labels = work() if apart is None else unpack_labels(apart(lambda: pack_labels(work), parts=2 * pieces))
+            if apart is None:
+                labels = work()
+            else:
+                labels = unpacked(apart(lambda: packed({"labels": work()}, {}), parts=2 * pieces))[0]["labels"]
             return check_labels(labels, num_rows=count, num_classes=self.party.public.num_classes)
         except Exception:
             logger.exception("%s: %s failed; its labels are the lowest class", self.party.name, who)

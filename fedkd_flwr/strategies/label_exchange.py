@@ -280,10 +280,7 @@ class LabelExchange(Exchange[PartyLabels]):
         return measured if (measured != ABSTAIN).sum() >= _LEAST_MEASURED else np.full_like(vote, ABSTAIN)
 
     def _name_who_disagrees(self, answers: Sequence[PartyLabels], vote: Labels) -> None:
-        """Write down how far each party's labels are the consensus, and a note on those that the others do not confirm.
-
-        Beside noise at the parties this is post-processing of what they released.
-        """
+        """Write down how far each party's labels are the consensus, and who is not confirmed by the others."""
         classes = range(self.spec.num_classes)
         won = np.bincount(vote[vote != ABSTAIN], minlength=self.spec.num_classes)
         present = []
