@@ -18,7 +18,7 @@ LIMITS = {
     "baselines": 2_082,
     "checks": 183,
     "cli": 1_362,
-    "clients": 3_082,
+    "clients": 3_081,
     "data": 5_634,
     "errors": 276,
     "files": 296,
@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 4_084,
     "simulation": 1_150,
     "stores": 2_416,
-    "strategies": 3_582,
+    "strategies": 3_580,
     "text": 411,
     "wire": 1_131,
 }
