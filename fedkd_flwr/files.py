@@ -33,6 +33,8 @@ __all__ = [
     "digest_of",
     "disk_not_awaited",
     "for_spreadsheets",
+    "group_of",
+    "grouped",
     "make_folder",
     "packed",
     "read_sealed",
@@ -240,6 +242,20 @@ def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> byt
     buffer = BytesIO()
     np.savez(buffer, allow_pickle=False, meta=np.frombuffer(text, dtype=np.uint8), **named)
     return buffer.getvalue()
+
+
+def grouped(**groups: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of several groups under ``group.name``."""
+    return {f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
+
+
+def group_of(arrays: Mapping[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one group that `grouped` made.
+
+    >>> group_of(grouped(kept={"a.b": np.zeros(1)}, value={"c": np.ones(1)}), "value")
+    {'c': array([1.])}
+    """
+    return {n.removeprefix(f"{group}."): array for n, array in arrays.items() if n.startswith(f"{group}.")}
 
 
 def unpacked(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

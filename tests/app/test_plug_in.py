@@ -32,7 +32,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 WITH_NOISE, LEDGER = [text for text in BLOCKS if "--8<--" not in text]
 CLIENT_FN = """from flwr.client import Client
 
-from fedkd_flwr.wire.old_records import numpy_client_mod
+from fedkd_flwr.wire.records import numpy_client_mod
 
 
 def client_fn(context: Context) -> Client:
