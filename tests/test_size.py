@@ -33,7 +33,7 @@ LIMITS = {
     "report": 4_528,
     "seeds": 30,
     "settings": 717,
-    "silo": 4_084,
+    "silo": 4_070,
     "simulation": 1_150,
     "stores": 2_416,
     "strategies": 3_580,
