@@ -26,7 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.labels import DensityVote, VoteCounter, ratio_bits, ratios_of
+from fedkd_flwr.labels import VoteCounter
+from fedkd_flwr.labels.density import DensityVote
+from fedkd_flwr.labels.ratios import ratio_bits, ratios_of
 
 SHOWN = 50
 

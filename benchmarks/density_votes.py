@@ -43,19 +43,11 @@ from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.partitioning import partition
-from fedkd_flwr.labels import (
-    DensityVote,
-    Robust,
-    VoteCounter,
-    choose_rule,
-    dawid_skene,
-    density_ratios,
-    is_informative,
-    majority,
-    ratio_codes,
-    ratios_of,
-)
-from fedkd_flwr.labels.choice import label_skew
+from fedkd_flwr.labels import VoteCounter, is_informative, majority
+from fedkd_flwr.labels.choice import choose_rule, label_skew
+from fedkd_flwr.labels.dawid_skene import dawid_skene
+from fedkd_flwr.labels.density import DensityVote, Robust
+from fedkd_flwr.labels.ratios import density_ratios, ratio_codes, ratios_of
 from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 

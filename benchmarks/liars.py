@@ -54,10 +54,11 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.labels import ABSTAIN, Ballot, ratio_bits
+from fedkd_flwr.labels import ABSTAIN, Ballot
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.labels.probabilities import BITS, Probabilities
+from fedkd_flwr.labels.ratios import ratio_bits
 from fedkd_flwr.models.taught import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config

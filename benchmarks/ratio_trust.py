@@ -27,7 +27,8 @@ import numpy as np
 from liars import LIARS, PARTIES, Answers, lied, run_config, vote
 
 from fedkd_flwr.labels import confirmed as confirmed_module
-from fedkd_flwr.labels import density, density_ratios, ratio_codes
+from fedkd_flwr.labels import density
+from fedkd_flwr.labels.ratios import density_ratios, ratio_codes
 from fedkd_flwr.simulation.rows import simulated_pool
 
 OUTVOTED = confirmed_module._outvoted

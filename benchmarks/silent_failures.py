@@ -55,7 +55,7 @@ from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.models.serialize import dumps
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+from fedkd_flwr.privacy.noise.scores import NoisyScores
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.canvas import Canvas
 from fedkd_flwr.stores.checkpoints import sealed
@@ -478,7 +478,7 @@ def fixed_outputs() -> Iterator[None]:
     """Hold the output of every mechanism fixed; NFDP's is what was learnt from the subset."""
     with contextlib.ExitStack() as stack:
         methods = [(RandomizedResponse, "privatize"), (BitFlip, "privatize")]
-        methods += [(kind, "privatize") for kind in (LaplaceScores, GaussianScores, ConfidentGaussianMax)]
+        methods += [(kind, "privatize") for kind in (NoisyScores, ConfidentGaussianMax)]
         methods += [(kind, name) for kind in (LaplaceMax, GaussianMax) for name in ("privatize", "noisy_counts")]
         for kind, name in methods:
             value = (lambda made: _cycle(made) % 2) if kind is BitFlip else _cycle

@@ -31,7 +31,8 @@ from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.clients import Instruction
 from fedkd_flwr.data.datasets import Pool
-from fedkd_flwr.labels import ABSTAIN, HALF, VoteCounter, consistent_labels, majority, voter_weights
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, consistent_labels, majority
+from fedkd_flwr.labels.voting import HALF, voter_weights
 from fedkd_flwr.models.taught import teach
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.calibration import calibrate_votes

@@ -54,70 +54,33 @@ class Metrics:
 
     Lists by class have the length C, with None for a class that is held back. A class without test rows has support 0,
     and the figures 0 that say nothing about it. `measure` says how each figure is defined.
-
-    Parameters
-    ----------
-    n : int
-        Test rows that the figures were computed from, 1 or more.
-    accuracy : float
-        Share of rows whose predicted class is right.
-    baseline : float
-        Accuracy of always answering the class that is commonest in these rows.
-    balanced_accuracy : float
-        Mean recall of the classes that occur in these rows.
-    macro_f1 : float
-        Mean F1 of the classes that occur in these rows or are predicted.
-    roc_auc, average_precision : float
-        Of two classes: of class 1. Of more: each class against the others, mean over classes that occur.
-    log_loss : float
-        In nats, 0 or more; lower is better.
-    brier : float
-        0 to 1 with two classes, 0 to 2 with more; lower is better.
-    calibration_error : float
-        Expected calibration error, 0 to 1; lower is better.
-    precision, recall, f1 : list of float
-        By class.
-    support : list of int
-        Test rows of each class.
-    confusion : list of list of int
-        Rows are true classes, columns predicted ones. Empty with more than `MOST_CLASSES` classes.
-    reliability : list of [count, mean confidence, share right]
-        One entry for each bin of confidence that holds rows, from the lowest.
-    score_counts : list of [bin, rows of class 0, rows of class 1]
-        Of two classes: test rows by the probability of class 1, in bins [k/50, (k+1)/50) that hold rows, the last with
-        1. ROC and precision-recall curves and what a threshold does follow from them.
-    rmse, mae : float
-        Of a label with an order: root of the mean squared, and mean absolute error of the numbers, in their unit.
-    r2 : float
-        Share of the numbers' variance that is explained, at most 1.
-    pairs : list of [true number, predicted number, rows]
-        The same numbers on a grid.
-    no_probabilities : bool
-        The model gives no finite probabilities, so that what needs them is not known.
     """
 
-    n: int
-    accuracy: float | None = None
-    baseline: float | None = None
-    balanced_accuracy: float | None = None
-    macro_f1: float | None = None
-    roc_auc: float | None = None
-    average_precision: float | None = None
-    log_loss: float | None = None
-    brier: float | None = None
-    calibration_error: float | None = None
-    rmse: float | None = None
-    mae: float | None = None
-    r2: float | None = None
-    precision: list[float | None] = field(default_factory=list)
-    recall: list[float | None] = field(default_factory=list)
-    f1: list[float | None] = field(default_factory=list)
-    support: list[int | None] = field(default_factory=list)
+    n: int  # test rows, 1 or more
+    accuracy: float | None = None  # share of rows that are right
+    baseline: float | None = None  # accuracy of always answering the commonest class
+    balanced_accuracy: float | None = None  # mean recall of the classes that occur in these rows
+    macro_f1: float | None = None  # mean F1 of the classes that occur in these rows or are predicted
+    roc_auc: float | None = None  # of class 1; of more than two classes each against the others, their mean
+    average_precision: float | None = None  # of class 1; of more than two classes each against the others, their mean
+    log_loss: float | None = None  # in nats, 0 or more
+    brier: float | None = None  # 0 to 1 with two classes, 0 to 2 with more
+    calibration_error: float | None = None  # expected calibration error, 0 to 1
+    rmse: float | None = None  # of a label with an order: root of the mean squared error of the numbers, in their unit
+    mae: float | None = None  # their mean absolute error
+    r2: float | None = None  # share of the numbers' variance that is explained, at most 1
+    precision: list[float | None] = field(default_factory=list)  # by class
+    recall: list[float | None] = field(default_factory=list)  # by class
+    f1: list[float | None] = field(default_factory=list)  # by class
+    support: list[int | None] = field(default_factory=list)  # test rows of each class
+    # rows are true classes, columns predicted ones; empty with more than `MOST_CLASSES` classes
     confusion: list[list[int] | None] = field(default_factory=list)
+    # [count, mean confidence, share right] of each bin of confidence, from the lowest
     reliability: list[list[float]] = field(default_factory=list)
+    # of two classes: [k, rows of class 0, rows of class 1] whose probability of class 1 is in [k/50, (k+1)/50)
     score_counts: list[list[int]] = field(default_factory=list)
-    pairs: list[list[float]] = field(default_factory=list)
-    no_probabilities: bool = False
+    pairs: list[list[float]] = field(default_factory=list)  # [true number, predicted number, rows] on a grid
+    no_probabilities: bool = False  # the model gives no finite probabilities, so that what needs them is not known
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is known as plain JSON types."""
@@ -126,22 +89,13 @@ class Metrics:
         return {name: value for name, value in known if value is not None and value is not False and value != []}
 
     def shared(self, names: Collection[str], *, min_support: int = 0) -> Metrics | None:
-        """Return only the figures that are named, with their number of rows; None if there are none.
+        """Return only the figures that are named, some of `NAMES`, with their number of rows; None if there are none.
 
         A figure of a class with fewer than ``min_support`` test rows is held back. If the others and ``n`` would give
         the number of held-back rows away, because it is a single class or still fewer rows, the next rarest class is
         held back too. Where all classes are, so are ``baseline``, which counts the commonest class, ``score_counts``,
         and ROC AUC and average precision, which are class 1's own figures if there are two.
 
-        Parameters
-        ----------
-        names : collection of str
-            Some of `NAMES`.
-        min_support : int
-            0 holds nothing back.
-
-        Examples
-        --------
         >>> found = Metrics(n=30, accuracy=0.9, recall=[1.0, 0.8, 0.5], support=[16, 10, 4])
         >>> found.shared(["recall"], min_support=10).as_dict()
         {'n': 30, 'recall': [1.0, None, None], 'support': [16, None, None]}
@@ -224,28 +178,17 @@ def measure(
 ) -> Metrics:
     """Return the figures of a model's answers for labelled rows.
 
+    ``y`` and ``labels``, (n,), are true and predicted classes, n is 1 or more. ``probs``, (n, num_classes), is None, or
+    the probability of each class: where a value is negative or NaN, or a row does not sum to 1 to 0.001, what needs
+    them is left out, and ``no_probabilities`` is True. Raises `DataError` if there are no rows, or the shapes differ.
+
     All but the calibration error equal scikit-learn's functions with ``zero_division=0`` (tests). Those check their
     arrays in each of many steps, which takes far longer than the figures, and every party measures several models.
     Where a class has no test row, the means of ROC AUC and average precision leave it out (scikit-learn's have no value
-    then).
+    then). The expected calibration error (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation
+    3) has `BINS` bins ((k-1)/15, k/15] of confidence, which is the probability that a model gives to the class it
+    predicts: the sum over bins of ``count / n * |share right - mean confidence|``.
 
-    The expected calibration error (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation 3) has
-    `BINS` bins ((k-1)/15, k/15] of confidence, which is the probability that a model gives to the class it predicts:
-    the sum over bins of ``count / n * |share right - mean confidence|``. Raises `DataError` if there are no rows, or
-    the shapes differ.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,), integers
-        True classes within ``0..num_classes-1``; n is 1 or more.
-    labels : ndarray of shape (n,), integers
-        Predicted classes.
-    probs : ndarray of shape (n, num_classes), float, optional
-        Probability of each class. None, or a value is negative or NaN, or a row does not sum to 1 to 0.001: what needs
-        them is left out, and ``no_probabilities`` is True.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> found = measure(np.array([0, 0, 0, 1]), np.array([0, 0, 0, 0]), None, num_classes=2)
     >>> found.accuracy, found.baseline, found.balanced_accuracy, found.recall, found.confusion

@@ -15,16 +15,18 @@ the same in all of them, stands at the top.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from fedkd_flwr.algorithms.setting_texts import docstrings, shown
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
 __all__ = ["PAPER", "Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
@@ -61,36 +63,17 @@ def setting(
 ) -> Any:
     """Declare one setting of a `Config`; the docstring below it says what it means.
 
-    Parameters
-    ----------
-    default : bool, int, float or str
-        Its default.
-    told : bool
-        Whether parties are told its value.
-    only : mapping of str to tuple, optional
-        Other settings, and the values of theirs with which this one is read; else it must keep its default.
-    path : bool
-        Whether it names a file or folder: commands make it absolute.
-    section : str, optional
-        The section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for the top.
-    first : bool
-        Whether it is one of the few that `fedkd settings` shows first.
-    zero : str
-        The word that users write and read in place of 0, where 0 is no number but means "auto", "none" or "all".
-    **limits
-        ``ge``, ``gt``, ``le`` and ``lt``: its range. Its choices are those of a ``Literal`` annotation.
+    ``told``: whether parties are told its value. ``only``: other settings, and the values of theirs with which this one
+    is read; else it must keep its default. ``path``: whether it names a file or folder, which commands make absolute.
+    ``section``: the section of run configs that it stands in, where that is not the class's own: ``PAPER``, or "" for
+    the top. ``first``: whether it is one of the few that `fedkd settings` shows first. ``zero``: the word that users
+    write and read in place of 0, where 0 is no number but means "auto", "none" or "all". ``limits``: its range, as
+    ``ge``, ``gt``, ``le`` and ``lt``. Its choices are those of a ``Literal`` annotation.
     """
     if isinstance(default, float):
         limits.setdefault("allow_inf_nan", False)
-    extra: Any = {
-        "told": told,
-        "only": dict(only or {}),
-        "path": path,
-        "section": section,
-        "first": first,
-        "zero": zero,
-    }
-    return Field(default, json_schema_extra=extra, **limits)
+    extra = {"told": told, "only": dict(only or {}), "path": path, "section": section, "first": first, "zero": zero}
+    return Field(default, json_schema_extra=cast(Any, extra), **limits)
 
 
 class Config(BaseModel):
@@ -178,7 +161,7 @@ class Config(BaseModel):
         kind = next(word for kind, word in kinds.items() if field.annotation in (kind, kind | None))
         signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
         ends = [
-            f"{sign} {shown(getattr(limit, end))}"
+            f"{sign} {_limit_text(getattr(limit, end))}"
             for limit in field.metadata
             for end, sign in signs.items()
             if getattr(limit, end, None) is not None
@@ -193,7 +176,7 @@ class Config(BaseModel):
 
         Read from the source, and not by pydantic at import, which would take half as long again in every process.
         """
-        return docstrings(next(one for one in cls.__mro__ if name in inspect.get_annotations(one))).get(name, "")
+        return _docstrings(next(one for one in cls.__mro__ if name in inspect.get_annotations(one))).get(name, "")
 
     # ---------------------------------------------------------------- what travels
 
@@ -289,17 +272,33 @@ class Config(BaseModel):
         return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
 
 
+def _limit_text(limit: float) -> str:
+    """Return a limit as users read it."""
+    return f"{limit:g}" if limit < 2**31 else f"2^{int(limit).bit_length() - 1}"
+
+
+@cache
+def _docstrings(cls: type) -> dict[str, str]:
+    """Return the docstring below each setting that this very class declares."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body  # type: ignore[attr-defined]
+    return {
+        line.target.id: " ".join(str(below.value.value).split())
+        for line, below in pairwise(body)
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
+
+
 def _choices(field: FieldInfo) -> tuple[Any, ...]:
     return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
 
 
+_EXTRA: dict[str, Any] = {"told": False, "only": {}, "path": False, "section": None, "first": False, "zero": ""}
+"""Of a field that is declared without `setting`."""
+
+
 def _extra(field: FieldInfo) -> dict[str, Any]:
-    extra = field.json_schema_extra
-    return (
-        dict(extra)
-        if isinstance(extra, dict)
-        else {"told": False, "only": {}, "path": False, "section": None, "first": False, "zero": ""}
-    )
+    return dict(field.json_schema_extra) if isinstance(field.json_schema_extra, dict) else _EXTRA
 
 
 class ExchangeConfig(Config):
@@ -337,58 +336,27 @@ def fit(model: Any, X: Any, y: Any, *, config: Any, rounds: int, num_public: int
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """One algorithm.
+    """One algorithm."""
 
-    Parameters
-    ----------
-    name : str
-        Its name in run configs and in a node's ``allow-algorithms``.
-    title : str
-        Its name in texts.
-    paper : str
-        Where it was published.
-    config : type
-        Its settings: a subclass of `ExchangeConfig`.
-    strategy, client : str
-        The server's and the party's class, as ``package.module:Class``: only what runs is imported.
-    sends : {"labels", "scores", "sums", "trees", "weights"}
-        What leaves a party.
-    default_rounds : int
-        Rounds where the run names no number.
-    returns : {"", "labels", "scores", "trees", "weights"}
-        What parties get at the end; "" becomes the same as what leaves. ``weights``: the server's net.
-    one_shot : bool
-        Whether it has one round and no more.
-    noise : tuple of {"server", "party"}
-        Where it can add noise.
-    allowed : bool
-        Whether a silo takes part unless its owner says otherwise.
-    roles : tuple of {"teacher", "student", "final"}
-        Models it takes beside a party's own.
-    samples : bool
-        Whether a round may ask a share of the parties only.
-    extends : bool
-        Whether a run may be continued with more rounds than it was planned with, also where it has its result.
-    train_pooled : callable
-        ``train_pooled(model, X, y, config=..., rounds=..., num_public=...)`` trains a model on all private rows, for
-        comparison: for as long as the parties trained theirs in so many rounds, or, by default, as it always fits.
-    """
-
-    name: str
-    title: str
-    paper: str
-    config: type[ExchangeConfig]
+    name: str  # in run configs and in a node's ``allow-algorithms``
+    title: str  # its name in texts
+    paper: str  # where it was published
+    config: type[ExchangeConfig]  # its settings
+    # the server's and the party's class, as ``package.module:Class``: only what runs is imported
     strategy: str
     client: str
-    sends: Literal["labels", "scores", "sums", "trees", "weights"]
-    default_rounds: int
+    sends: Literal["labels", "scores", "sums", "trees", "weights"]  # what leaves a party
+    default_rounds: int  # where the run names no number
+    # what parties get at the end; "" becomes the same as what leaves; ``weights``: the server's net
     returns: Literal["", "labels", "scores", "trees", "weights"] = ""
-    one_shot: bool = False
-    noise: tuple[Literal["server", "party"], ...] = ()
-    allowed: bool = False
-    roles: tuple[Literal["teacher", "student", "final"], ...] = ()
-    samples: bool = False
-    extends: bool = False
+    one_shot: bool = False  # whether it has one round and no more
+    noise: tuple[Literal["server", "party"], ...] = ()  # where it can add noise
+    allowed: bool = False  # whether a silo takes part unless its owner says otherwise
+    roles: tuple[Literal["teacher", "student", "final"], ...] = ()  # models it takes beside a party's own
+    samples: bool = False  # whether a round may ask a share of the parties only
+    extends: bool = False  # whether a run may go on with more rounds than planned, also where it has its result
+    # ``train_pooled(model, X, y, config=..., rounds=..., num_public=...)`` trains a model on all private rows, for
+    # comparison: for as long as the parties trained theirs in so many rounds, or, by default, as it always fits
     train_pooled: Callable[..., object] = fit
 
     def __post_init__(self) -> None:

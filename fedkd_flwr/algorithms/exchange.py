@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,10 @@ __all__ = [
     "StepsConfig",
     "TiesConfig",
     "VoteFacts",
-    "VoterWeights",
     "VotersConfig",
     "epochs_on_pooled",
     "steps_on_pooled",
     "tally",
-    "weigh_voters",
 ]
 
 LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
@@ -76,15 +74,20 @@ class VotersConfig(TiesConfig):
     judge each party's labels, and which rule is best. At silos: rows with a label in the server's copy of the public
     file."""
 
-    send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
+    send: Literal["auto", "labels", "probabilities"] = setting("auto", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
     a class but one, and class counts; the consensus is then a probability, and learnt as one. A node sends them only if
-    its allow-vote-rules names probabilities."""
+    its allow-vote-rules names probabilities. auto: probabilities of rows drawn from noisy sums, else labels."""
 
     @property
     def vote_rule(self) -> str:
         """The vote rule of the run: the one that ``send`` takes, or ``consensus``."""
-        return self.send if self.send in RULES else getattr(self, "consensus", "majority")
+        return self.send if self.send == "probabilities" else getattr(self, "consensus", "majority")
+
+    def on_drawn_rows(self) -> Self:
+        """Return these settings where public rows are drawn from noisy sums: auto sends probabilities where it may."""
+        free = self.send == self.vote_rule == "auto" and not (self.noisy or self.known_rows)
+        return self.changed(send="probabilities") if free else self
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -115,14 +118,14 @@ class VotersConfig(TiesConfig):
         """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
-        if self.noisy and self.send != "labels":
+        if self.noisy and self.send == "probabilities":
             way_out = "No noise on probabilities is proven: drop it, or the noise."
             raise ConfigError(explain(self.keys()["send"], 'be "labels" beside noise', self.send, way_out))
         if self.known_rows and (self.noisy or self.vote_rule != "auto"):
             beside = f"consensus {consensus!r}" if consensus != "auto" else f"send {self.send!r}"
             rule = "be 0 beside noise" if self.noisy else f"be 0 with {beside}, which would ignore it"
-            way_out = 'Use consensus "auto" and send "labels".'
-            way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
+            alike = "A claim counts every vote alike: drop it."
+            way_out = alike if self.noisy else 'Use consensus "auto" and send "labels".'
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.privacy == "server" and consensus in RULES and RULES[consensus].of_order:
             way_out = 'Noise at the server finds the class with most votes: use "auto", or noise at the parties.'
@@ -196,13 +199,8 @@ class LabelNoiseConfig(EpsilonConfig):
             return label_mechanism(self.label_mechanism, epsilon=self.noise_strength, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
-        found: LabelNoise = calibrate_labels(
-            self.label_mechanism,
-            num_labels=num_labels,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            num_classes=num_classes,
-        )
+        given: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "num_classes": num_classes}
+        found: LabelNoise = calibrate_labels(self.label_mechanism, num_labels=num_labels, **given)
         return found
 
 
@@ -239,41 +237,17 @@ class VoteFacts:
     num_votes: int = 0  # what all parties together may cast on a row, in units of the votes
 
 
-class VoterWeights(NamedTuple):
-    """What each party's votes count."""
-
-    units: NDArray[np.int64]  # (num_parties,): how many units each casts
-    unit: int  # how many units make one vote
-    alike: NDArray[np.bool_]  # (num_parties,): which parties label every row alike
-    facts: VoteFacts  # what decided that; the classes are not counted yet
-
-    def join(self, votes: NDArray[np.int32], idle: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the votes, (num_public, num_classes), with those of parties that label every row alike.
-
-        Where trust weighs, the latter label no row on which nobody else votes.
-        """
-        return votes + (idle if self.facts.trusts is None else idle * votes.any(axis=1, keepdims=True))
-
-
-def weigh_voters(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> VoterWeights:
-    """Return what each party's votes count: by what its own labels tell, and by how far others confirm them.
-
-    >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
-    >>> answers = [good, good, good, nearly_alike]
-    >>> weigh_voters(answers, config=VotersConfig(), num_classes=3).units.tolist()
-    [200, 200, 200, 4]
-    >>> weigh_voters(answers, config=VotersConfig(distrust="none"), num_classes=3).units.tolist()
-    [2, 2, 2, 2]
-    """
+def _weights(
+    answers: Sequence[Labels], config: VotersConfig, num_classes: int, alike: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], int, VoteFacts]:
+    """Return how many units each party casts, how many units make one vote, and what decided that."""
     weights = voter_weights(answers, uninformative=config.voters_rule)
-    discounted = sum(weight < HALF for weight in weights)
-    alike = np.array([not is_informative(labels) for labels in answers])
+    facts = VoteFacts(discounted=sum(weight < HALF for weight in weights))
     if config.weighs_by_trust and (trusts := label_trusts(answers, num_classes=num_classes)) is not None:
-        facts = VoteFacts(discounted=discounted, trusts=trusts)
-        return VoterWeights(trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, alike, facts)
+        return trusted_weights(weights, trusts, alike), HALF * TRUST_UNIT, replace(facts, trusts=trusts)
     if config.weighs_by_trust and (units := steadied_weights(weights, answers)) is not None:
-        return VoterWeights(units, HALF * TRUST_UNIT, alike, VoteFacts(discounted=discounted, steadied=True))
-    return VoterWeights(np.array(weights, dtype=np.int64), HALF, alike, VoteFacts(discounted=discounted))
+        return units, HALF * TRUST_UNIT, replace(facts, steadied=True)
+    return np.array(weights, dtype=np.int64), HALF, facts
 
 
 def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) -> tuple[NDArray[np.int32], VoteFacts]:
@@ -281,7 +255,8 @@ def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) 
 
     They are in hundredths of these where ``facts.trusts`` weigh or ``facts.steadied``. ``answers`` are each party's
     label arrays, (num_arrays, num_public) int16, one for each of its students; a party counts only where all of
-    them agree, and it then casts a vote for each.
+    them agree, and it then casts a vote for each. What it counts goes by what its own labels tell, and by how far
+    others confirm them. Where trust weighs, parties that label every row alike label no row on which nobody else votes.
 
     Two parties with two students each; the second's disagree on the last row:
 
@@ -290,22 +265,23 @@ def tally(answers: Sequence[Labels], *, config: VotersConfig, num_classes: int) 
     >>> tally(answers, config=config, num_classes=2)[0].tolist()
     [[4, 0], [0, 2]]
     """
-    weighed = weigh_voters(answers, config=config, num_classes=num_classes)
-    weights = weighed.units
+    alike = np.array([not is_informative(labels) for labels in answers])
+    weights, unit, facts = _weights(answers, config, num_classes, alike)
     if not weights.any() and config.privacy != "server":
         # nobody tells classes apart; under noise this would depend on all parties
-        weights = np.full_like(weights, weighed.unit)
+        weights = np.full_like(weights, unit)
     counter, idle = (VoteCounter(num_public=answers[0].shape[-1], num_classes=num_classes) for _ in range(2))
     class_voters, num_votes = np.zeros(num_classes, dtype=np.int32), 0
-    for labels, weight, alike in zip(answers, weights, weighed.alike, strict=True):
+    for labels, weight, same in zip(answers, weights, alike, strict=True):
         if not (units := int(weight) * config.unit // HALF):
             continue
         cast = consistent_labels(labels)
-        (idle if alike else counter).add(cast, weight=units * len(labels))
+        (idle if same else counter).add(cast, weight=units * len(labels))
         class_voters[np.unique(cast[cast != ABSTAIN])] += 1
         num_votes += units * len(labels)
-    facts = replace(weighed.facts, class_voters=class_voters, num_votes=num_votes)
-    return weighed.join(counter.votes, idle.votes), facts
+    votes = counter.votes
+    votes = votes + (idle.votes if facts.trusts is None else idle.votes * votes.any(axis=1, keepdims=True))
+    return votes, replace(facts, class_voters=class_voters, num_votes=num_votes)
 
 
 def steps_on_pooled(

@@ -16,7 +16,7 @@ from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.labels.voting import Labels
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
-from fedkd_flwr.privacy.noise.scores import ScoreMechanism, score_mechanism
+from fedkd_flwr.privacy.noise.scores import NoisyScores
 
 __all__ = [
     "DISTILLATION_BATCH",
@@ -34,7 +34,7 @@ LOGIT_BOUND = 10.0
 """Under noise, logits are clipped to plus or minus this."""
 DISTILLATION_BATCH = 64
 """Rows of a minibatch when a net learns the averages; on its own rows it takes its own batch size."""
-Mechanism = RandomizedResponse | ScoreMechanism | NoNoise
+Mechanism = RandomizedResponse | NoisyScores | NoNoise
 
 
 class ScoreExchangeConfig(LabelNoiseConfig):
@@ -141,8 +141,8 @@ class ScoreExchangeConfig(LabelNoiseConfig):
             return NoNoise()
         noise, bound = self.score_noise, LOGIT_BOUND if self.answer_form == "logits" else 0.0
 
-        def make(scale: float) -> ScoreMechanism:
-            return score_mechanism(noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
+        def make(scale: float) -> NoisyScores:
+            return NoisyScores(noise=noise, kind=self.kind, num_classes=num_classes, scale=scale, bound=bound)
 
         if self.noise_strength:
             return make(self.noise_strength)

@@ -58,23 +58,21 @@ class Transcript:
             self.kinds.add(name)
             if name == "class-counts":
                 self._count(reply.arrays[name])
-                continue
-            if name == "ratios":
+            elif name == "ratios":
                 self.answers.add(np.arange(self.spec.num_public), self._ratios(reply.arrays[name], server_round))
-                continue
-            if name == "model":
+            elif name == "model":
                 self.weights.append(numbered_arrays(reply.arrays, name))
-                continue
-            rows = _rows(asked, self.spec.num_public)
-            try:
-                said = self._opened(name, reply.arrays[name], len(rows), server_round)
-            except PayloadError as error:
-                if error.reason != "wrong-length" or len(rows) == self.spec.num_public:
-                    raise
-                # FedKT's teachers are asked about these rows, and its students label all
-                rows = np.arange(self.spec.num_public)
-                said = self._opened(name, reply.arrays[name], len(rows), server_round)
-            self.answers.add(rows, log_odds(said, name))
+            else:
+                rows = _rows(asked, self.spec.num_public)
+                try:
+                    said = self._opened(name, reply.arrays[name], len(rows), server_round)
+                except PayloadError as error:
+                    if error.reason != "wrong-length" or len(rows) == self.spec.num_public:
+                        raise
+                    # FedKT's teachers are asked about these rows, and its students label all
+                    rows = np.arange(self.spec.num_public)
+                    said = self._opened(name, reply.arrays[name], len(rows), server_round)
+                self.answers.add(rows, log_odds(said, name))
 
     def _count(self, counts: NDArray[Any]) -> None:
         if self.class_counts is None:  # as the server: the first holds

@@ -36,16 +36,10 @@ _SERVER_EPOCHS = 20
 
 
 def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
-    """Return softmax(mean of the parties' logits): what the server's net is to say of each public row.
+    """Return softmax(mean of the parties' logits), (num_public, num_classes): what the server's net is to say.
 
-    Every party counts alike, as in AVGLOGITS of equation (1).
-
-    ``logits`` (num_public, num_classes): one for each party; taken one at a time, so memory does not grow with the
-    parties.
-
-    Returns ``probs`` (num_public, num_classes), float64.
-
-    Logits of ln 9 and of 0 for the second class have the mean ln 3:
+    Every party counts alike, as in AVGLOGITS of equation (1). ``logits``, (num_public, num_classes) of each party, are
+    taken one at a time, so memory does not grow with the parties. Those of ln 9 and of 0 have the mean ln 3:
 
     >>> aggregate([np.array([[0.0, np.log(9.0)]]), np.array([[0.0, 0.0]])]).round(6).tolist()
     [[0.25, 0.75]]

@@ -59,13 +59,10 @@ def match_units(
     One party at a time is assigned to the centres of the others, or to new ones, at the least cost (Propositions 2 and
     3): a linear assignment. Two units of one party never share a centre.
 
-    ``units`` (num_units_j, num_weights): of each party. ``precisions`` (num_weights,): 1 / sigma^2 of each of a party's
-    weights; >= 0. ``prior``: 1 / sigma_0^2, > 0. The prior mean is zero. ``gamma``: gamma_0, larger gives more
-    centres. ``passes``: how often each party is matched anew, at most. ``rng``: draws the order of the parties in each
-    pass.
-
-    Returns ``centres`` (num_centres, num_weights), float64: the most probable weights of each centre. Returns
-    ``owners`` (num_units_j,), int64: the number of each unit's centre.
+    ``units``, (num_units_j, num_weights), are those of each party; ``precisions``, (num_weights,), 1 / sigma^2 of each
+    of its weights. ``prior`` is 1 / sigma_0^2, > 0, around a mean of zero; a larger ``gamma``, gamma_0, gives more
+    centres; each party is matched anew in at most so many ``passes``, in an order that ``rng`` draws. Centres,
+    (num_centres, num_weights), are their most probable weights; with them comes each unit's centre, (num_units_j,).
 
     Two parties have the units (9, 0) and (0, 9), in different orders. A vague prior leaves their means as they are:
 
@@ -140,17 +137,13 @@ def aggregate(
     rng: np.random.Generator,
     prior: float = _PRIOR,
 ) -> list[NDArray[np.float32]]:
-    """Return the weights of the server's net, whose hidden layers are as wide as the matching made them.
+    """Return the weights W_1, b_1, ..., of the server's net, whose hidden layers are as wide as the matching made them.
 
     Layers are matched from the last one down: a unit is known by what it does to the layer above (zero for units that
     its party lacks), and the first layer's by its inputs too. How sure a party is of its weights to a class is its
-    share of the class's rows, as in the published code; the paper leaves it open.
-
-    ``nets``: of each party: W of shape (outputs, inputs), as torch has them; n >= 2. ``class_counts`` (num_parties,
-    num_classes): rows of each class at each party, >= 0. ``rng``: where the order of the parties comes from;
-    ``prior``: 1 / sigma_0^2.
-
-    Returns ``arrays``: W_1, b_1, ..., W_n, b_n.
+    share of the class's rows, as in the published code; the paper leaves it open. ``nets`` are each party's arrays, W
+    of shape (outputs, inputs); ``class_counts``, (num_parties, num_classes), its rows of each class; the rest is as in
+    `match_units`.
 
     Two nets that differ in the order of their two hidden units alone are one net again:
 

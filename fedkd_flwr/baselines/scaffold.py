@@ -39,9 +39,8 @@ __all__ = ["SCAFFOLD", "SCAFFOLDClient", "SCAFFOLDExchange", "aggregate", "next_
 
 
 Arrays = Sequence[NDArray[np.floating]]
-
-
 """One for each array of a net."""
+logger = logging.getLogger("flwr.party")
 
 
 def next_control(
@@ -49,12 +48,9 @@ def next_control(
 ) -> list[NDArray[np.float32]]:
     """Return a party's next control variate, c_i+ = c_i - c + (x - y) / (K lr).
 
-    It is the mean gradient over the party's local steps, which Option II has at no cost.
-
-    ``control``, ``server_control``: c_i and c. ``before``, ``after``: the weights that came, x, and those after the
-    local steps, y. ``steps``: K, 1 or more. ``rate``: the learning rate of a local step, > 0.
-
-    Two steps of 0.5 along the gradient 2 - c_i + c = 2 - 1 + 3 lead from 10 to 6; what comes out is that gradient of 2:
+    It is the mean gradient over the party's K local ``steps`` at a learning ``rate``, which Option II has at no cost;
+    ``before`` is x, the weights that came, and ``after`` y. Two steps of 0.5 along the gradient 2 - c_i + c = 2 - 1 + 3
+    lead from 10 to 6; what comes out is that gradient of 2:
 
     >>> next_control([np.array([1.0])], [np.array([3.0])], [np.array([10.0])], [np.array([6.0])], steps=2, rate=0.5)
     [array([2.], dtype=float32)]
@@ -71,12 +67,8 @@ def aggregate(
 ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
     """Return the next weights, x + mean(y_i - x), and the next control, c + (|S| / N) mean(c_i+ - c_i).
 
-    Every party counts alike, however many rows it has, as in Algorithm 1.
-
-    ``weights``, ``server_control``: x and c. ``replies``: of the parties that answered, S; at least one.
-    ``num_parties``: N, all parties of the federation.
-
-    Two of four parties moved 1.0 to 2.0 and to 4.0; their controls changed by 1.0 and by 3.0:
+    Every party counts alike, however many rows it has, as in Algorithm 1. ``replies`` are of those that answered, S;
+    ``num_parties`` is N. Two of four parties moved 1.0 to 2.0 and to 4.0; their controls changed by 1.0 and by 3.0:
 
     >>> one = lambda value: [np.array([value], dtype=np.float32)]
     >>> aggregate(one(1.0), one(0.5), [(one(2.0), one(1.0)), (one(4.0), one(3.0))], num_parties=4)
@@ -134,9 +126,6 @@ class SCAFFOLDExchange(WeightExchange):
         """Take up the weights and the control."""
         super().restore(result, arrays, plain)
         self.control = [arrays[name] for name in numbered("control", self.control)]
-
-
-logger = logging.getLogger("flwr.party")
 
 
 class SCAFFOLD(ExchangeStrategy):

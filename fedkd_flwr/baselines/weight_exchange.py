@@ -39,10 +39,7 @@ from fedkd_flwr.wire.records import Reply, Room, numbered, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
 
-
 MAX_ROWS = 2**31  # of one party: a mean by rows believes what a party says
-
-
 _LARGEST = 1e12  # of a weight: with a unit that is silent at its sender it would end the training of all others
 
 

@@ -141,10 +141,7 @@ class Bins:
                 yield column.name, word
 
     def rows(self, codes: NDArray[np.int64], *, rng: np.random.Generator) -> pd.DataFrame:
-        """Return raw rows with these bins: a number is drawn evenly within its bin, the last bin of categories empty.
-
-        Numbers are whole where the ends of all bins of a column are.
-        """
+        """Return raw rows with these bins, numbers drawn evenly within: whole ones where all ends of a column are."""
         table: dict[str, Any] = {}
         for column, code, low, high in zip(self.schema.columns, codes.T, self.lows, self.highs, strict=True):
             if column.kind == "categorical":

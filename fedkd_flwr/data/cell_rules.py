@@ -57,7 +57,7 @@ _SHAPES = {  # what the signs in the digits of a number say; the first that fits
 class Question(Exception):
     """A column's cells can be read in more than one way: what was seen, and the rules that answer it.
 
-    ``choices`` maps what a cell may mean to the rule that says so; without one, ``change`` says what to do instead.
+    ``choices`` maps what a cell may mean to the rule for it; without one, ``change`` says what to do instead.
     """
 
     def __init__(self, problem: str, choices: dict[str, dict[str, str]], change: dict[str, str] | None = None) -> None:
@@ -307,9 +307,5 @@ class ColumnLook:
 
 
 def excel_day(number: int) -> str:
-    """Return the day that a number means in Excel.
-
-    >>> excel_day(44267)
-    '2021-03-12'
-    """
+    """Return the day that a number means in Excel: 44267 is 2021-03-12."""
     return f"{date.fromordinal(date(1899, 12, 30).toordinal() + number)}"

@@ -281,7 +281,7 @@ def _is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
     """
     if _count_up(cells):
         return False
-    values_like = names_like = inside = alike_numbers = 0
+    score = inside = of_numbers = 0  # how much speaks for a row
     numbers: list[float] = []
     for i, cell in enumerate(cells):
         below = table.iloc[:_ROWS, i].str.strip()
@@ -289,21 +289,20 @@ def _is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
         if cell in MISSING or not distinct:
             continue
         known = [_number(text) for text in distinct if _NUMBER.fullmatch(text)]
-        if 10 * len(known) < 9 * len(distinct):
-            alike = cell in distinct or _is_written_like(cell, distinct)
-            digits = not re.search(r"\d", cell) and 10 * sum(bool(re.search(r"\d", text)) for text in distinct)
-            values_like += alike
-            # where each row has a text of its own, another one says nothing, unless digits stand in the others only
-            names_like += not alike and (2 * len(distinct) <= len(below) or digits >= 9 * len(distinct))
-        elif not _NUMBER.fullmatch(cell):
-            return False
-        else:
+        if 10 * len(known) >= 9 * len(distinct):
+            if not _NUMBER.fullmatch(cell):
+                return False
             numbers.append(_number(cell))
-            inside += min(known) <= numbers[-1] <= max(known)
-            alike_numbers += min(known) <= numbers[-1] <= max(known) or not cell.lstrip("+-").isdecimal()
-    if _are_names(np.array(numbers), inside):
-        return values_like > names_like + len(numbers)
-    return values_like + alike_numbers > names_like + len(numbers) - alike_numbers
+            within = min(known) <= numbers[-1] <= max(known)
+            inside += within
+            of_numbers += 1 if within or not cell.lstrip("+-").isdecimal() else -1
+        elif cell in distinct or _is_written_like(cell, distinct):
+            score += 1
+        else:
+            digits = not re.search(r"\d", cell) and 10 * sum(bool(re.search(r"\d", text)) for text in distinct)
+            # where each row has a text of its own, another one says nothing, unless digits stand in the others only
+            score -= 2 * len(distinct) <= len(below) or digits >= 9 * len(distinct)
+    return score + (-len(numbers) if _are_names(np.array(numbers), inside) else of_numbers) > 0
 
 
 def _number(text: str) -> float:

@@ -1,7 +1,4 @@
-"""Named data sets for simulations, split into a private pool, the public set and common test rows.
-
-A deployed party reads its own file instead (`tables`). Encoding, scaling and imputing are fitted on the public rows.
-"""
+"""Named data sets for simulations, split into a private pool, the public set and common test rows."""
 
 from __future__ import annotations
 

@@ -43,10 +43,7 @@ Rows = slice | NDArray[np.intp]
 def read_libsvm(
     path: str | os.PathLike[str], *, num_features: int = 0
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Read a LIBSVM file, gzipped or not, as a dense float32 matrix and its labels.
-
-    Raises `DataError` if it is no such file, or has more features than ``num_features``.
-    """
+    """Read a LIBSVM file, gzipped or not, as dense rows and labels; `DataError` if it is none or has more features."""
     from sklearn.datasets import load_svmlight_file
 
     try:

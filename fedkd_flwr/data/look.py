@@ -221,10 +221,7 @@ def _schema_command(words: Mapping[str, str]) -> str:
 
 
 def note_lines(notes: Sequence[Any]) -> list[str]:
-    """Return notes, or a record's `columns`, as a table of text.
-
-    Of a wide table these are only columns with something to say, and how many others.
-    """
+    """Return notes, or a record's `columns`, as a table of text; of a wide one only columns with something to say."""
     told = [note for note in notes if len(notes) <= _MANY_COLUMNS or note.note or note.repaired or note.missing]
     cells: list[tuple[str, ...]] = [("column", "read as", "repaired", "empty", "note")]
     rows = [(n.name or "(file)", n.read_as, f"{n.repaired:,}", f"{n.missing:,}", n.note) for n in told]

@@ -252,7 +252,7 @@ def short_fingerprint(fingerprint: str) -> str:
 def require_same_set(fingerprint: str, agreed: str) -> None:
     """Raise `DataError` (code ``public-set-mismatch``) unless a fingerprint is the one that was agreed on.
 
-    ``agreed`` is the same 64 digits, or the 20 of `short_fingerprint`; spaces and hyphens do not count.
+    ``agreed`` is the same 64 digits, or 20 of `short_fingerprint`; spaces and hyphens do not count.
     """
     plain = "".join(agreed.lower().split()).replace("-", "")
     if plain not in (fingerprint, short_fingerprint(fingerprint).replace(" ", "")):

@@ -107,10 +107,7 @@ def _read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
-    """Read an IDX file of bytes (MNIST and similar sets), compressed or not.
-
-    It has ``ndim`` axes: 3 for images, 1 for labels. Another file is a `DataError`.
-    """
+    """Read an IDX file of bytes (MNIST and similar sets), packed or not: ``ndim`` axes, 3 for images, 1 for labels."""
     data = _read_bytes(path)
     magic = struct.pack(">HBB", 0, 8, ndim)  # two zeros, 8 = unsigned byte, number of axes
     header = 4 + 4 * ndim
@@ -125,7 +122,7 @@ def read_idx(path: str | os.PathLike[str], *, ndim: int) -> NDArray[np.uint8]:
 
 
 def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read a CIFAR binary file, compressed or not: images (n, 3072), plane by plane, row by row, and labels (n,).
+    """Read a CIFAR binary file: images (n, 3072), plane by plane, row by row, and labels (n,).
 
     ``label_bytes`` is 1 for CIFAR-10, and 2 (coarse, fine) for CIFAR-100, of which the last is the label.
     """
@@ -138,15 +135,9 @@ def read_cifar(path: str | os.PathLike[str], *, label_bytes: int) -> tuple[NDArr
 
 
 def _comma_lines(text: str, columns: str) -> pd.DataFrame:
-    names = columns.split()
-    rows = [
-        [value.strip() for value in line.split(",")]
-        for line in text.splitlines()
-        if line.strip() and not line.startswith("|")  # the first line of adult.test is a comment
-    ]
-    if bad := [i for i, row in enumerate(rows) if len(row) != len(names)]:
-        raise DataError(explain("rows", f"have {len(names)} values", f"{len(rows[bad[0]])} in row {bad[0]}"))
-    return pd.DataFrame(np.array(rows, dtype=object), columns=names)
+    # the first line of adult.test is a comment
+    lines = [line.split(",") for line in text.splitlines() if line.strip() and not line.startswith("|")]
+    return pd.DataFrame(np.array(lines, dtype=object), columns=columns.split()).map(str.strip)
 
 
 def _adult(files: _Files) -> Source:

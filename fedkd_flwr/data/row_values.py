@@ -27,9 +27,9 @@ __all__ = ["row_form", "row_values", "usable_row_values"]
 
 
 def row_form(schema: Schema) -> str:
-    """Return what a row consists of: a digest of columns' names, kinds and readings, and of the label's name.
+    """Return a digest of columns' names, kinds and readings, and of the label's name: in another form a row is another.
 
-    Of two forms the same row has other values. The order of columns does not matter, nor do categories and classes.
+    The order of columns does not matter, nor do categories and classes.
     """
     columns = sorted((column.name, column.kind, *_rules(column.reading)) for column in schema.columns)
     return sha256(repr((columns, schema.label, schema.shape)).encode()).hexdigest()[:16]

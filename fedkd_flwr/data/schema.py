@@ -124,10 +124,7 @@ class Schema:
         return replace(self, columns=columns)
 
     def encode_labels(self, values: Any) -> NDArray[np.int16]:
-        """Return positions in ``classes``, int16, for raw labels; ``"1"``, ``1`` and ``1.0`` are equal.
-
-        `DataError` if a label is missing (code ``wrong-data``) or no class of the schema (``class-outside-schema``).
-        """
+        """Return places in ``classes``; `DataError` if one is missing (``wrong-data``) or ``class-outside-schema``."""
         if self.target is not None and (numbers := self.label_numbers(values)) is not None:
             self._require_labels(np.isnan(numbers))
             return self.target.encode(numbers)
@@ -265,10 +262,14 @@ def _from_dict(data: dict[str, Any], path: Path) -> Schema:
         raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
 
 
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(explain(name, "be a text in quotes", value))
+def _checked(value: Any, name: str, rule: str, holds: bool) -> Any:
+    if not holds:
+        raise DataError(explain(name, f"be {rule}", value))
     return value
+
+
+def _text(value: Any, name: str) -> str:
+    return str(_checked(value, name, "a text in quotes", isinstance(value, str)))
 
 
 def _name(value: Any, name: str) -> str:
@@ -277,22 +278,19 @@ def _name(value: Any, name: str) -> str:
 
 def _texts(value: Any, name: str) -> tuple[str, ...]:
     """Return a list's entries as texts; numbers may stand there without quotes."""
-    if not isinstance(value, list) or any(isinstance(one, list | dict) for one in value):
-        raise DataError(explain(name, "be a list of texts", value))
-    return tuple(map(str, value))
+    is_list = isinstance(value, list) and not any(isinstance(one, list | dict) for one in value)
+    return tuple(map(str, _checked(value, name, "a list of texts", is_list)))
 
 
 def _numbers(value: Any, name: str) -> tuple[float, ...]:
-    if not isinstance(value, list) or any(type(one) not in (int, float) for one in value):
-        raise DataError(explain(name, "be a list of numbers", value))
-    return tuple(value)
+    are = isinstance(value, list) and all(type(one) in (int, float) for one in value)
+    return tuple(_checked(value, name, "a list of numbers", are))
 
 
 def _shape(value: Any, path: Path) -> tuple[int, ...]:
     whole = isinstance(value, list) and all(type(one) is int and one >= 1 for one in value)
-    if not (whole and value and math.prod(value) <= _MAX_PIXELS):
-        raise DataError(explain(f"shape in {path}", f"be whole numbers, together at most {_MAX_PIXELS} pixels", value))
-    return tuple(value)
+    rule = f"whole numbers, together at most {_MAX_PIXELS} pixels"
+    return tuple(_checked(value, f"shape in {path}", rule, whole and bool(value) and math.prod(value) <= _MAX_PIXELS))
 
 
 def _reading(item: dict[str, Any], path: Path) -> Reading:

@@ -1,7 +1,4 @@
-"""A data set before it is split: raw rows, labels and class names; and the sets that need no data root.
-
-`published` reads the named sets below a data root, `datasets` splits all of them.
-"""
+"""A data set before it is split: raw rows, labels and class names; and the sets that need no data root."""
 
 from __future__ import annotations
 
@@ -240,8 +237,7 @@ def with_test(source: Source, path: str, rules: Rules = NO_RULES) -> Source:
 def with_public(source: Source, path: str, *, schema_path: str = "", rules: Rules = NO_RULES) -> Source:
     """Return a data set with public rows from a file of their own, which need no label.
 
-    They are read by a schema: ``schema_path``, else ``schema.toml`` beside them. A user's table without either says how
-    its columns are read.
+    They are read by ``schema_path``, else ``schema.toml`` beside them; a user's table may do without either.
     """
     schema, beside = source.schema, Path(schema_path or Path(path).parent / "schema.toml")
     if schema is None and Path(path).is_file() and beside.is_file():

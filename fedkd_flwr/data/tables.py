@@ -64,20 +64,11 @@ def read_table(
     """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
     docs/howto/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in
-    NPZ) or ``f1``, ... (LIBSVM).
-
-    Parameters
-    ----------
-    schema : Schema or None
-        What the file should fit. It names the label column, the header line and encoding of texts, and how many columns
-        a LIBSVM file has, which may omit the last ones.
-    label, header, encoding : str
-        Without a schema: the name of the label column for formats without names, and as in `csv_table`.
-    lenient : bool
-        A line of a CSV or LIBSVM file that cannot be read, or that has too many or too few values, becomes a row that
-        fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text.
-    notes : list of str or None
-        What was found out about the file is appended to it, in whole sentences: its encoding, columns without a name.
+    NPZ) or ``f1``, ... (LIBSVM). ``schema`` is what the file should fit: it names the label column, the header line and
+    encoding of texts, and how many columns a LIBSVM file has, which may omit the last; without it ``label``, ``header``
+    and ``encoding`` do. With ``lenient`` a line that cannot be read, or has too many or too few values, becomes a row
+    that fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text. What was found
+    out about the file is appended to ``notes``, in whole sentences.
     """
     if (given := given_table(path)) is not None:
         return given
@@ -286,11 +277,9 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 def load_party_table(
     path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
 ) -> tuple[NDArray[Any], ...]:
-    """Read a party's own file as features (n, num_features) and labels (n,), int16, encoded by the public schema.
+    """Read a party's own file as features (n, d), labels (n,), int16, and any numbers (n,) that these are bins of.
 
-    Where labels are bins of a number, the numbers (n,), float64, come third. ``preprocessor`` is that of the public
-    set, as the party's model reads it. Raises `DataError` if a column or a label is missing, a label is not a class of
-    the schema, or a value does not fit its column.
+    ``preprocessor`` is that of the public set, as the party's model reads it. `DataError` if anything does not fit.
     """
     table = read_table(path, schema)
     if schema.label not in table.columns:

@@ -40,10 +40,7 @@ def ask_about_numbers(values: Any, label: str, rules: Rules, command: Callable[[
 
 
 def look_at_target(values: Any, label: str, rules: Rules) -> tuple[Target, tuple[str, ...], dict[str, Any]]:
-    """Return what the classes of grades or a number stand for, their names, and what a note says of them.
-
-    Raises `DataError` if a label is neither a number nor a named grade, or there are too few of them.
-    """
+    """Return what classes of grades or a number stand for, their names, and what a note says; or `DataError`."""
     kind, given = read_target(rules.target)
     unit, order, edges = given.get("unit", ""), given.get("order", []), given.get("edges", [])
     if kind == "grades":

@@ -76,10 +76,7 @@ def look_at_table(table: pd.DataFrame, label: str, rules: Rules, *, said: Sequen
 
 
 def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:
-    """Return the schema of a table or of images that were looked at.
-
-    ``classes`` replace the values of its label column; without both, `DataError`.
-    """
+    """Return the schema of what was looked at; ``classes`` replace the values of its label column."""
     if not (classes or found.classes or label in table.columns):
         rule = f"be named, as the public file has no label column {label!r}"
         way_out = label_way_out(label, [str(name) for name in table.columns])

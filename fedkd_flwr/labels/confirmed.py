@@ -51,24 +51,15 @@ def confirmed(
 
     For each class that is the correlation, over the public rows, of what the party says with the weighed sum of what
     the others say; negative ones count as 0. The mean over classes goes by how much the party says of each. Judges
-    count by how far they are confirmed themselves: a power iteration, in which a minority that agrees with itself
-    alone fades.
+    count by how far they are confirmed themselves: a power iteration of so many ``steps``, in which a minority that
+    agrees with itself alone fades; after one step every judge counts as ``weights``, (num_parties,), says.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (num_parties,), float64
-        What a party's judgement counts to begin with.
-    least_variance : float
-        The least variance that is taken for what a party says of a class; a tenth of its mean's square in any case.
-    contradictions : bool
-        Whether what others say for the other classes counts against a party too, half as much. Then those who know
-        other classes judge a class that next to nobody else knows; they can only contradict, so what they leave of the
-        correlation counts twice. It needs parties that are silent about rows unlike their own, as density ratios are.
-    steps : int
-        Of the iteration. After one, every judge counts as ``weights`` says.
+    ``least_variance`` is the least variance that is taken for what a party says of a class, but a tenth of its mean's
+    square in any case. With ``contradictions`` what others say for the other classes counts against a party too, half
+    as much. Then those who know other classes judge a class that next to nobody else knows; they can only contradict,
+    so what they leave of the correlation counts twice. It needs parties that are silent about rows unlike their own, as
+    density ratios are.
 
-    Examples
-    --------
     Three parties agree on four rows, and the fourth swaps the classes:
 
     >>> def says(labels):

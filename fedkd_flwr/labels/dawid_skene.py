@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, majority
 
-__all__ = ["DawidSkene", "dawid_skene", "five_steps"]
+__all__ = ["DawidSkene", "dawid_skene"]
 
 
 def dawid_skene(
@@ -30,28 +30,15 @@ def dawid_skene(
     which classes apart, so it helps under multi-class label skew and harms strongly imbalanced two-class votes. It
     needs every party's labels at once: memory O(num_parties * num_public).
 
-    Parameters
-    ----------
-    labels : sequence of ndarray of shape (num_public,), int16
-        One label array per party, ``ABSTAIN`` where it has no vote.
-    max_iterations : int
-        Upper limit on EM iterations.
-    tolerance : float
-        Stop when the mean log-likelihood of a row improves by less than this.
-    class_prior : {"estimated", "uniform"}
-        Shares of the classes among the rows: estimated with the rest, as published, or taken as equal. Under label
-        skew the first votes miss whole classes, and an estimated prior never gives them back.
+    ``labels`` holds one array of each party, (num_public,) int16, ``ABSTAIN`` where it has no vote. It stops after
+    ``max_iterations``, or when the mean log-likelihood of a row improves by less than ``tolerance``. Shares of the
+    classes among the rows are estimated with the rest, as published, or with ``class_prior`` "uniform" taken as equal:
+    under label skew the first votes miss whole classes, and an estimated prior never gives them back.
 
-    Returns
-    -------
-    consensus : ndarray of shape (num_public,), int16
-        Most probable class, ``ABSTAIN`` for rows without any vote.
-    probs : ndarray of shape (num_public, num_classes), float64
-        Posterior class probabilities; a row without votes holds the class prior. A class that nobody gave to any row
-        has probability 0: with equal classes, nothing that parties say would speak against it.
+    Returned are the most probable classes, (num_public,) int16, ``ABSTAIN`` for rows without any vote, and the
+    posterior probabilities, (num_public, num_classes); a row without votes holds the class prior. A class that nobody
+    gave to any row has probability 0: with equal classes, nothing that parties say would speak against it.
 
-    Examples
-    --------
     Two good voters and one who swaps the classes:
 
     >>> good, swapped = np.array([0, 0, 1, 1], np.int16), np.array([1, 1, 0, 0], np.int16)
@@ -106,11 +93,6 @@ def dawid_skene(
     return consensus, probs
 
 
-def five_steps(labels: Sequence[Labels], *, num_classes: int) -> tuple[Labels, NDArray[np.float64]]:
-    """Return what `dawid_skene` finds in five steps with equal classes; to its end it fits the votes' mistakes."""
-    return dawid_skene(labels, num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform")
-
-
 @dataclass(frozen=True)
 class DawidSkene(ConsensusRule):
     """The most probable class of each row where it is probable enough (``least``); other rows wait."""
@@ -126,8 +108,12 @@ class DawidSkene(ConsensusRule):
         It learns each party's errors, also a liar's: leaving out whom nobody confirms would only lose what that tells.
         """
         counted = [arrays[0] for arrays, counts in zip(ballot.labels, ballot.counted, strict=True) if counts]
-        labels, probs = five_steps(
-            counted or [arrays[0] for arrays in ballot.labels], num_classes=ballot.votes.shape[1]
+        labels, probs = dawid_skene(  # five steps with equal classes: to its end it fits the votes' mistakes
+            counted or [arrays[0] for arrays in ballot.labels],
+            num_classes=ballot.votes.shape[1],
+            max_iterations=5,
+            tolerance=0.0,
+            class_prior="uniform",
         )
         sure = (labels != ABSTAIN) & (probs.max(axis=1) >= self.least)
         # probabilities that are equal up to rounding are a tie like any other

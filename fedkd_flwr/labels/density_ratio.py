@@ -26,16 +26,7 @@ _ESTIMATE_FROM = 3  # parties that tell classes apart: a confusion matrix needs 
 
 @dataclass(frozen=True)
 class DensityRatio(ConsensusRule):
-    """The class that is densest at each public row among all private rows, where the public rows allow it.
-
-    Parameters
-    ----------
-    demanded : bool
-        Whether density ratios vote wherever the public rows look like private ones, and not only where they are better
-        than labels.
-    otherwise : ConsensusRule
-        What votes where they do not; of an order: where classes are bins of a number.
-    """
+    """The class that is densest at each public row among all private rows, where the public rows allow it."""
 
     name: ClassVar[str] = "density-ratio"
     asks: ClassVar[str] = "density-ratio"
@@ -43,8 +34,8 @@ class DensityRatio(ConsensusRule):
     once: ClassVar[tuple[str, ...]] = ("class-counts",)
     speaker: ClassVar[str] = "fedkd_flwr.clients.rule_answers:say_ratios"
     codec: ClassVar[str] = "fedkd_flwr.wire.ratio_codec"
-    demanded: bool = True
-    otherwise: ConsensusRule = field(default_factory=Majority)
+    demanded: bool = True  # wherever the public rows look like private ones, not only where they are better than labels
+    otherwise: ConsensusRule = field(default_factory=Majority)  # of an order: where classes are bins or grades
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
         """Return the consensus of the ratios, or of labels where they cannot vote; the reason says why."""

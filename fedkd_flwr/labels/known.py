@@ -169,16 +169,9 @@ def known_vote(
     without a row, makes it clearly more probable on the known rows that have it (1 nat in all) than the party's share
     of that label does. A known row is labelled by matrices that are counted without it.
 
-    Parameters
-    ----------
-    answers : sequence of ndarray of shape (num_public,) or (num_arrays, num_public), int16
-        Each party's labels, ``ABSTAIN`` where it has none, which is told apart too; several arrays count as shares of
-        one vote.
-    ties, rng
-        As in `fedkd_flwr.labels.voting.majority`.
+    ``answers`` are each party's labels, (num_public,) or (num_arrays, num_public), int16, ``ABSTAIN`` where it has
+    none, which is told apart too; several arrays count as shares of one vote. ``ties``, ``rng``: as in `majority`.
 
-    Examples
-    --------
     Two parties tell the classes apart, one of them by the wrong names, and a third says the first class everywhere:
 
     >>> truth = np.tile(np.array([0, 1], np.int16), 10)

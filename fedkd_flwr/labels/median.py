@@ -1,4 +1,4 @@
-"""Median: the class in the middle of the votes, for classes with an order such as grades and bins of a number."""
+"""Median and mean of the votes, for classes with an order: grades, and bins of a number."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Ties
 
-__all__ = ["Median", "median"]
+__all__ = ["Mean", "Median", "median"]
 
 
 def median(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
     """Return the median of each row's votes, (num_public,) int16; ``ABSTAIN`` where a row has none.
 
     Half of the votes are for this class or a lower one, and half for it or a higher one. Where two classes are so, the
-    middle between them is taken; of two in the middle the lower one, or one of them at random.
+    middle between them is taken; of two in the middle the lower one, or with ``ties`` "random" one of them by ``rng``.
+    ``votes``, (num_public, num_classes), are of classes in their order; estimates of counts may be negative.
 
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts of classes in their order; estimates of counts may be negative.
-    ties : {"random", "lowest"}
-        With "random" ``rng`` decides between two classes in the middle.
-
-    Examples
-    --------
     >>> median(np.array([[2, 0, 1], [1, 0, 2], [0, 0, 0], [1, 0, 1]]), ties="lowest").tolist()
     [0, 2, -1, 1]
     """
@@ -49,3 +42,18 @@ class Median(ConsensusRule):
         reason = "Half of the votes are for this class or a lower one, half for it or a higher one."
         labels = median(ballot.true_votes, ties=config.ties, rng=rng)
         return Consensus(labels, rule=self.name, reason=reason)
+
+
+class Mean(ConsensusRule):
+    """The shares of the votes: what learns them answers with the mean of the numbers or the middle of the grades."""
+
+    name: ClassVar[str] = "mean"
+    of_order: ClassVar[bool] = True
+
+    def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
+        """Return the shares of the votes without what noise adds; where one class is needed, it is their median."""
+        votes = ballot.true_votes
+        shares = onto_simplex(votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-12))
+        labels = median(votes, ties=config.ties, rng=rng)
+        reason = "Models learn the shares of the votes."
+        return Consensus(labels, rule=self.name, reason=reason, by_votes=False, probs=shares)

@@ -41,20 +41,11 @@ def posteriors(
 ) -> NDArray[np.float64]:
     """Return probabilities for a population with these class shares, from those of a model taught with others.
 
-    Raises `DataError` if the lengths differ, or a class that has a share was never taught.
+    ``probs``, (num_rows, num_classes), are the model's; ``taught`` and ``shares``, (num_classes,), the share of each
+    class in what it learnt from and in the population that is asked about. A row whose probabilities all lie on classes
+    with share 0 gets the shares themselves. Raises `DataError` if the lengths differ, or a class that has a share was
+    never taught.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_rows, num_classes), float
-        Probabilities of a model.
-    taught : ndarray of shape (num_classes,), float
-        Share of each class in what the model learnt from.
-    shares : ndarray of shape (num_classes,), float
-        Share of each class in the population that is asked about. A row whose probabilities all lie on classes with
-        share 0 gets the shares themselves.
-
-    Examples
-    --------
     A model that learnt from as many ill as well people; one in ten is ill where it answers:
 
     >>> even, rare = np.array([0.5, 0.5]), np.array([0.9, 0.1])

@@ -40,18 +40,11 @@ def density_ratios(probs: NDArray[np.floating], class_counts: NDArray[np.integer
     """Return how many times denser each of a party's classes is at each public row than the public rows are.
 
     ``min(P(c | x) / max(P(other | x), 0.02) / pi_c, 2 C)``, where pi_c is the share of class c among the party's rows;
-    0 for a class that the party does not hold. Float64 of shape (num_public, num_classes). Raises `DataError` if the
-    shapes do not fit, a probability is not within [0, 1], or the party has no row.
+    0 for a class that the party does not hold. Float64 of shape (num_public, num_classes). ``probs``, (num_public,
+    num_classes + 1), are of models that did not see the row they score; the last column is the class "other".
+    ``class_counts`` are the party's rows of each class. Raises `DataError` if the shapes do not fit, a probability is
+    not within [0, 1], or the party has no row.
 
-    Parameters
-    ----------
-    probs : ndarray of shape (num_public, num_classes + 1)
-        Probabilities from models that did not see the row they score; the last column is the class "other".
-    class_counts : ndarray of shape (num_classes,), int
-        The party's rows of each class.
-
-    Examples
-    --------
     >>> probs = np.array([[0.6, 0.0, 0.4], [0.1, 0.0, 0.9], [0.0, 1.0, 0.0]])
     >>> density_ratios(probs, np.array([3, 1])).round(2).tolist()
     [[2.0, 0.0], [0.15, 0.0], [0.0, 4.0]]

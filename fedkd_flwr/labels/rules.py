@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
-from fedkd_flwr.labels.mean import Mean
-from fedkd_flwr.labels.median import Median
+from fedkd_flwr.labels.median import Mean, Median
 from fedkd_flwr.labels.probabilities import Probabilities
 from fedkd_flwr.labels.quorum import QualifiedMajority
 from fedkd_flwr.labels.target import Target
@@ -40,11 +39,11 @@ else:
     """Those of algorithms in which no round follows."""
 
 
-def rule_for(name: str, target: Target | None, *, drawn: bool = False) -> ConsensusRule:
+def rule_for(name: str, target: Target | None, *, drawn: tuple[float, ...] = ()) -> ConsensusRule:
     """Return the rule of a name for what classes stand for: auto's rule on labels is the mean for numbers and grades.
 
-    ``drawn``: public rows were drawn column by column, and are too unlike private ones for density ratios: auto then
-    takes labels alone (Adult, FedKT, XGBoost, epsilon 0.5, five seeds: .785 by ratios, .827 by majority).
+    ``drawn``: the class shares with which public rows were drawn, column by column: they are too unlike private ones
+    for density ratios, so that auto takes labels alone, and probabilities are sharpened.
 
     Raises `ConfigError` if the rule needs an order that the classes do not have.
     """
@@ -54,4 +53,4 @@ def rule_for(name: str, target: Target | None, *, drawn: bool = False) -> Consen
     if name == Auto.name:
         labels = Majority() if target is None else Mean()
         return labels if drawn else Auto(labels, demanded=target is not None and not target.is_number)
-    return RULES[name]
+    return Probabilities(shares=drawn) if name == Probabilities.name else RULES[name]

@@ -28,17 +28,6 @@ _DIGITS = 4  # of bounds that are found
 class Target:
     """The numbers that classes stand for.
 
-    Parameters
-    ----------
-    values : tuple of float
-        What each class stands for, ascending: a grade's number, or the representative of a bin.
-    edges : tuple of float
-        One more than there are values, ascending: the bounds of bins. Empty for grades.
-    unit : str
-        Of the numbers, for people.
-
-    Examples
-    --------
     >>> target = Target(values=(5.0, 20.0), edges=(0.0, 10.0, 30.0))
     >>> target.encode(np.array([-3.0, 9.9, 10.0, 99.0])).tolist()
     [0, 0, 1, 1]
@@ -46,9 +35,9 @@ class Target:
     [12.5]
     """
 
-    values: tuple[float, ...]
-    edges: tuple[float, ...] = ()
-    unit: str = ""
+    values: tuple[float, ...]  # ascending: a grade's number, or the representative of a bin
+    edges: tuple[float, ...] = ()  # ascending: the bounds of bins, one more than there are values; empty for grades
+    unit: str = ""  # of the numbers, for people
 
     def __post_init__(self) -> None:
         for name, numbers in (("values", self.values), ("edges", self.edges)):
@@ -69,10 +58,8 @@ class Target:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the bins, as classes."""
-        short = tuple(f"{a:.6g} to {b:.6g}" for a, b in pairwise(self.edges))
-        if len({*short}) == len(short):
-            return short
-        return tuple(f"{a:.12g} to {b:.12g}" for a, b in pairwise(self.edges))
+        short, long = (tuple(f"{a:.{n}g} to {b:.{n}g}" for a, b in pairwise(self.edges)) for n in (6, 12))
+        return short if len({*short}) == len(short) else long
 
     def encode(self, numbers: NDArray[np.floating]) -> NDArray[np.int16]:
         """Return the bin of each number: from its lower bound on; what is outside all belongs to the nearest."""

@@ -62,19 +62,12 @@ def check_labels(
 ) -> Labels:
     """Return ``labels`` as int16 after checking shape, type and range: the one check of label arrays.
 
+    They are of shape (num_rows,) or (num_arrays, num_rows), of any shape where ``num_rows`` is None, and within
+    ``least``..num_classes-1: `ABSTAIN` where a row may have no label, else 0. ``name`` is what messages call the array,
+    ``way_out`` what those on a wrong type or class advise.
+
     Raises `DataError` if the array has another length, holds something other than whole numbers, or a class out of
     range; then with the code ``class-outside-schema``, and naming the first such row.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (num_rows,) or (num_arrays, num_rows)
-        Class labels, within ``least``..num_classes-1.
-    num_rows : int, optional
-        How many rows they must be of; any number, and any shape, if None.
-    name, way_out : str
-        What the array is called in messages, and what those on a wrong type or class advise.
-    least : int
-        `ABSTAIN` where a row may have no label, else 0.
     """
     array = np.asarray(labels)
     if num_rows is not None and (array.ndim not in (1, 2) or array.shape[-1] != num_rows):
@@ -121,8 +114,6 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
     leaving it out lets that class win where many such parties hold the frequent one; half is steadier than either on
     the published Adult partitions (10 seeds: 81.3, 81.4 and 81.8 %, and the worst of the ten 81.1, 79.0 and 81.6 %).
 
-    Examples
-    --------
     >>> votes = [np.array([[0, 1]]), np.array([[1, 1]])]
     >>> [voter_weights(votes, uninformative=rule) for rule in ("count", "half", "leave-out")]
     [[2, 2], [2, 1], [2, 0]]
@@ -278,15 +269,9 @@ Ties = Literal["random", "lowest"]
 def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Generator | None = None) -> Labels:
     """Return the class with most votes for each row, (num_public,) int16; ``ABSTAIN`` where a row has no votes.
 
-    Parameters
-    ----------
-    votes : ndarray of shape (num_public, num_classes)
-        Vote counts, or any scores >= 0 (a row of zeros has no votes).
-    ties : {"random", "lowest"}
-        Break ties at random with ``rng``, or by the lowest class index (as published codes do).
+    ``votes``, (num_public, num_classes), are counts, or any scores >= 0. Ties are broken at random with ``rng``, or by
+    the lowest class index, as published codes do.
 
-    Examples
-    --------
     >>> majority(np.array([[2, 1], [0, 3], [0, 0], [1, 1]]), ties="lowest").tolist()
     [0, 1, -1, 0]
     """

@@ -111,10 +111,7 @@ NETS: dict[str, Callable[[Any], nn.Module]] = {
 
 
 def check_params(net: Any) -> None:
-    """Check every parameter; raise ConfigError naming the first that breaks its rule.
-
-    Upper ends bound the memory that a model from foreign bytes can take.
-    """
+    """Raise `ConfigError` naming the first wrong parameter; upper ends bound the memory that foreign bytes can take."""
     if ":" not in net.net:
         check_choice("net", net.net, tuple(NETS))
     check_whole("num_classes", net.num_classes, 2, 2**15 - 1)

@@ -17,10 +17,7 @@ __all__ = ["check_answers", "check_labels", "check_probabilities", "check_rows",
 def check_rows(
     name: str, X: NDArray[Any], num_features: int | None = None, *, allow_empty: bool = False
 ) -> NDArray[Any]:
-    """Return rows that are dense and finite; float32 and float64 unchanged, integers as float64.
-
-    Otherwise raise DataError; the message names the columns with a value that is not finite.
-    """
+    """Return dense, finite rows, integers as float64; else `DataError` names the columns that are not finite."""
     X = np.asarray(X)
     if X.ndim != 2:
         way_out = "Sparse rows: pass X.toarray()." if X.dtype == object else ""
@@ -49,10 +46,7 @@ def check_rows(
 def check_text_rows(
     name: str, X: NDArray[Any], num_features: int | None = None, *, allow_empty: bool = False
 ) -> NDArray[np.object_]:
-    """Return rows of one text each, shape (n, 1), objects of type str, for a model with ``takes_text = True``.
-
-    Otherwise raise DataError; the message names the first row without a text.
-    """
+    """Return rows of one text each, (n, 1), objects of type str; else `DataError` names the first row without one."""
     X = np.asarray(X)
     if X.dtype.kind not in "OUT" or X.ndim != 2 or X.shape[1] != 1:
         rule, seen = "hold one text per row, shape (rows, 1)", f"{X.dtype} of shape {X.shape}"
@@ -70,10 +64,7 @@ def check_text_rows(
 def check_labels(
     name: str, y: NDArray[Any], num_rows: int, num_classes: int, *, unlabelled: bool = False
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the labels as int64, and the sorted classes among them.
-
-    Raise DataError if they are not integers within ``0..num_classes-1``, one per row; -1 too with ``unlabelled``.
-    """
+    """Return labels as int64, and the classes among them; `DataError` outside ``0..num_classes-1`` (or -1)."""
     y = np.asarray(y)
     if y.shape != (num_rows,):
         raise DataError(explain(name, f"have shape ({num_rows},), as many labels as rows", str(y.shape)))
@@ -87,10 +78,7 @@ def check_labels(
 def check_targets(
     name: str, targets: NDArray[Any], num_rows: int, num_classes: int, *, probabilities: bool
 ) -> NDArray[np.floating]:
-    """Return one finite number per row and class; float32 and float64 unchanged, integers as float64.
-
-    ``probabilities`` must be >= 0 and sum to 1 in each row, within 0.001. Otherwise raise DataError naming the row.
-    """
+    """Return a finite number per row and class; ``probabilities`` are >= 0 and sum to 1 within 0.001."""
     targets = np.asarray(targets)
     if targets.shape != (num_rows, num_classes):
         raise DataError(explain(name, f"have shape {(num_rows, num_classes)}, rows by classes", str(targets.shape)))
@@ -115,10 +103,7 @@ def check_targets(
 
 
 def check_answers(answers: Any, num_rows: int, num_codes: int, *, source: str = "") -> NDArray[np.integer]:
-    """Return an estimator's labels; raise DataError unless they are integers within ``0..num_codes-1``, one per row.
-
-    ``source`` names the function that returned them.
-    """
+    """Return an estimator's labels, whole numbers within ``0..num_codes-1``; an error names their ``source``."""
     name, way_out = "The estimator's labels", source and f"{source} returned them."
     codes = np.asarray(answers)
     if codes.shape != (num_rows,):

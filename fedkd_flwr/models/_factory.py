@@ -17,11 +17,7 @@ Factory = Callable[..., Any]
 
 
 def input_shape(num_features: int, shape: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the shape of one row: (channels, height, width) of an image, else (num_features,).
-
-    >>> input_shape(20, None), input_shape(784, (1, 28, 28))
-    ((20,), (1, 28, 28))
-    """
+    """Return the shape of one row: (channels, height, width) of an image, else (num_features,)."""
     return (num_features,) if shape is None else tuple(shape)
 
 
@@ -66,9 +62,8 @@ def arguments(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a factory is called with, and those of ``params`` that its signature does not name.
 
-    It gets those of ``context`` that it names; ``random_state`` is the seed where it names no ``seed``. A factory with
-    ``**keywords`` names every parameter. Raise ConfigError if it needs a parameter that nobody gives, or has no
-    readable signature.
+    It gets those of ``context`` that it names; ``random_state`` is the seed where it names no ``seed``; ``**keywords``
+    name every parameter. `ConfigError` if it needs one that nobody gives, or has no readable signature.
     """
     try:
         signature = inspect.signature(factory)
@@ -90,10 +85,7 @@ def arguments(
 
 
 def call_factory(spec: str, factory: Factory, called: Mapping[str, Any]) -> Any:
-    """Return what the factory makes; raise ConfigError with its error's file and line where it fails.
-
-    Torch's global generator is put back as it was.
-    """
+    """Return what a factory makes; `ConfigError` with its error's place. Torch's generator is put back."""
     torch = sys.modules.get("torch")
     with torch.random.fork_rng(devices=[]) if torch is not None else nullcontext():
         try:

@@ -84,10 +84,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 
 def skorch_tensors(net: Any, *, training_state: bool) -> dict[str, Tensor]:
-    """Return copies of a user's own skorch net's weights and of its optimiser's state, by name.
-
-    An optimiser that keeps anything but tensors starts afresh when the net is read.
-    """
+    """Return copies of a skorch net's weights and, if all of it are tensors, its optimiser's state."""
     tensors = {f"model.{name}": value for name, value in net.module_.state_dict().items()}
     states = net.optimizer_.state_dict()["state"] if training_state else {}
     kept = {f"optimizer.{i}.{name}": v for i, state in states.items() for name, v in state.items() if v is not None}

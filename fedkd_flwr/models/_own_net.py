@@ -29,10 +29,8 @@ def row_shape(net: Any) -> tuple[int, ...]:
 def own_module(net: Any) -> nn.Module:
     """Return a fresh module of a net with an import string, after one look at its answers to rows within [0, 1).
 
-    Lazy layers get their sizes by that. Weights are drawn from torch's current generator.
-
-    Raise ConfigError if the factory fails or returns no module, its weights are no float32 tensors, or its answers are
-    no logits.
+    Lazy layers get their sizes by that. Weights are drawn from torch's current generator. `ConfigError` if the factory
+    fails or returns no module, its weights are no float32 tensors, or its answers are no logits.
     """
     context = {name: getattr(net, name) for name in ("num_features", "num_classes", "shape", "seed")}
     context["input_shape"] = input_shape(net.num_features, net.shape)

@@ -38,7 +38,7 @@ class SquaredProbabilities(nn.Module):
 
 
 class JointLoss(nn.Module):
-    """Cross-entropy on the first rows, which have labels, plus a weighted distance on the others, which have targets.
+    """Cross-entropy on the first rows, with labels, plus a weighted distance on the others, with targets.
 
     Source: the joint objective of distributed distillation (Bistritz, Mann and Bambos 2020).
     """

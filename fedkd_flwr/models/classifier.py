@@ -269,18 +269,10 @@ class Classifier(SoftTraining):
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[np.int16]:
-        """Return the label of each row, int16 of shape (num_rows,).
+        """Return the label of each row, int16 of shape (num_rows,), for rows as in `fit`.
 
-        Parameters
-        ----------
-        X : ndarray of shape (num_rows, num_features), float32 or float64
-
-        Raises
-        ------
-        FedkdError
-            If there was no fit yet.
-        DataError
-            If the rows are not finite or have another number of columns, or the estimator's labels are not its classes.
+        Raises `FedkdError` before the first fit, `DataError` if rows are not finite or have other columns, or the
+        estimator's labels are not its classes.
         """
         classes = self.classes
         X = self._check_rows("X", X, self.num_features, allow_empty=True)

@@ -165,8 +165,7 @@ class TorchNet(NetEstimator):
     ) -> Self:
         """Take ``steps`` minibatch steps from the present state, the first time from fresh weights.
 
-        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own. Public
-        rows with a label below 0 have none and are never drawn.
+        Half of each batch (rounded up) are own rows, the others public rows with a label; without any, all are own.
         """
         if not hasattr(self, "net_"):
             self.initialize()

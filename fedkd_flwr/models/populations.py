@@ -52,10 +52,7 @@ class Answering:
         return self.predict_proba(X).argmax(axis=1).astype(np.int16) if self.moves else self.model.predict(X)
 
     def metrics(self, X: NDArray[Any], y: NDArray[np.integer], numbers: NDArray[np.floating] | None = None) -> Metrics:
-        """Return how good the answers are on labelled rows, as `Classifier.metrics`.
-
-        ``numbers``, (num_rows,), are those that stood in the label column, where classes are bins of a number.
-        """
+        """Return how good the answers are; ``numbers`` (n,) are those that classes are bins of."""
         target = self.target
         if not self.moves:
             found = self.model.metrics(X, y)

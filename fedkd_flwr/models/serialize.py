@@ -75,10 +75,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
 
 
 def with_encoder(data: bytes, encoder: bytes) -> bytes:
-    """Return the bytes of a model with what encodes raw rows for it, as `fedkd_flwr.data.encoder` writes it.
-
-    Raises `ModelBytesError` if they are no such model.
-    """
+    """Return a model's bytes with what encodes raw rows for it, as `fedkd_flwr.data.public.Encoder` writes it."""
     meta, members = _open(data)
     own = own_files.is_own(meta)  # nobody else's file becomes one of this user's by this
     meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
@@ -118,14 +115,8 @@ def loads(data: bytes, *, trust: bool = False) -> Classifier:
     """Return the classifier that `dumps` wrote.
 
     With ``trust`` you say that you trust whoever wrote them, if they are not your own; this module's first lines say
-    which models need it.
-
-    Raises
-    ------
-    ModelBytesError
-        If the bytes are not such a model, or need trust; the message says why.
-    MissingExtraError
-        If the model's library is not installed.
+    which models need it. Raises `ModelBytesError` if the bytes are not such a model, or need trust, and
+    `MissingExtraError` if the model's library is not installed.
     """
     meta, members = _open(data)
     try:

@@ -51,11 +51,7 @@ class SoftTraining:
         return self._adopt(self._fresh_net())
 
     def arrays(self) -> list[NDArray[np.float32]]:
-        """Return float32 copies of the net's weights and buffers, in the order of torch's ``state_dict``.
-
-        They include batch normalisation's running means and variances, but not its count of batches, which nothing
-        reads.
-        """
+        """Return float32 copies of weights and buffers in torch's order, without batch normalisation's counts."""
         return list(self._net("arrays").arrays())
 
     def set_arrays(self, arrays: Sequence[NDArray[Any]]) -> Self:

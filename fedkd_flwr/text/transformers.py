@@ -33,42 +33,22 @@ MIN_LENGTH = 8  # tokens: the special ones and a few words
 class TextTransformer(NetEstimator):
     """A pretrained model fine-tuned to classify texts, over a fixed label space.
 
-    Parameters
-    ----------
-    path : str
-        A directory that ``save_pretrained`` wrote (model and fast tokenizer), or a name on the Hugging Face hub, which
-        the library finds in its cache or downloads. Code that comes with a model is never run, and pickled weights are
-        never read.
-    num_classes : int
-        Number of outputs. A head with another number is replaced by a fresh one.
-    train : {"head", "all"}
-        Whether the classification head or every weight is trained. With "head" the base model does not change and has
-        no dropout.
-    max_length : int
-        Tokens read of each text, special ones included; further ones are cut off.
-    lr : float, optional
-        Step size of AdamW, constant; by default 1e-3 for the head and 5e-5 for all weights. Gradients are clipped to
-        length 1.
-    weight_decay : float
-        Weight decay of AdamW.
-    batch_size, epochs : int
-        Rows per minibatch, and passes of `fit`.
-    device : {"cpu", "auto"}
-        ``auto`` uses a GPU if there is one.
-    seed : int
-        Seed of a fresh head, of batches and dropout. Torch's global generator is neither used nor changed.
+    Code that comes with a model is never run, and pickled weights are never read. Gradients are clipped to length 1.
+    Torch's global generator is neither used nor changed.
     """
 
+    # a directory that ``save_pretrained`` wrote (model and fast tokenizer), or a name on the Hugging Face hub, which
+    # the library finds in its cache or downloads
     path: str = field(default="", kw_only=False)
-    num_classes: int = 2
-    train: str = "head"
-    max_length: int = 128
-    lr: float | None = None
-    weight_decay: float = 0.01
-    batch_size: int = 16
-    epochs: int = 3
-    device: str = "cpu"
-    seed: int = 0
+    num_classes: int = 2  # outputs; a head with another number is replaced by a fresh one
+    train: str = "head"  # or "all" weights; with "head" the base model does not change and has no dropout
+    max_length: int = 128  # tokens read of each text, special ones included; further ones are cut off
+    lr: float | None = None  # step size of AdamW, constant; by default 1e-3 for the head and 5e-5 for all weights
+    weight_decay: float = 0.01  # of AdamW
+    batch_size: int = 16  # rows per minibatch
+    epochs: int = 3  # passes of `fit`
+    device: str = "cpu"  # "auto" uses a GPU if there is one
+    seed: int = 0  # of a fresh head, of batches and dropout
 
     takes_text = True
 

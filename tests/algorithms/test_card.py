@@ -6,7 +6,6 @@ import operator
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import ClassVar, Literal, get_args
@@ -15,14 +14,12 @@ import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
-from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
-from fedkd_flwr.app.submit import toml
+from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, _limit_text, fit, kebab, setting
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())
 IDS = [card.name for card in CARDS]
 SIZES = {"num_public": 60, "num_classes": 3, "num_rounds": 2}
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------ a family of settings
@@ -111,6 +108,21 @@ def test_defaults_are_those_declared_and_can_be_looked_up():
 )
 def test_a_rule_says_in_words_which_values_are_taken(name, rule):
     assert Both.rule(name) == rule
+
+
+@pytest.mark.parametrize(("limit", "text"), [(0.125, "0.125"), (2**31, "2^31"), (2**31 - 1, "2.14748e+09")])
+def test_a_limit_is_written_as_people_write_it(limit, text):
+    assert _limit_text(limit) == text
+
+
+def test_a_meaning_is_the_docstring_below_its_own_setting_on_one_line():
+    class Two(Red):
+        first: int = setting(1)
+        """What the first
+        means."""
+        second: int = setting(2)
+
+    assert [Two.meaning(name) for name in ("first", "second", "way")] == ["What the first means.", "", "Which way."]
 
 
 @pytest.mark.parametrize(
@@ -369,41 +381,6 @@ def test_these_conditions_are_those_that_there_are():
         ("PATEConfig", "learn_from"),
         ("FedMDConfig", "score_noise"),
     } <= found
-
-
-def _told(rule, shown):
-    """Return a rule as the page has it beside a default, which tells a number from a whole one, and text from both."""
-    zero, _, rest = rule.rpartition(", or ")
-    rest = rest if zero and f'"{zero}"' == shown else rule
-    if rest in ("text", "true or false"):
-        return ""
-    rest = rest.removeprefix("number ") if not zero else rest.replace("number ", "")
-    rest = rest.removeprefix("whole ") if not zero else rest
-    return re.sub(r">= (\S+) and <= (\S+)", r"\1 to \2", rest)
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_rules_and_defaults_are_those_on_the_generated_page(config):
-    """So a rule or a default that is changed by mistake is seen: the page does not change by itself."""
-    for name, key in config.keys().items():
-        rule = config.rule(name).replace("a whole number", "whole").replace("a number", "number")
-        shown = toml(config.shown_default(name))
-        if key == "consensus" and config.section != "fedct":  # they know some of FedCT's rules
-            assert config.rule(name) == "auto, majority, median, mean, density-ratio"
-        else:
-            (line,) = (one for one in PAGE.splitlines() if one.startswith(f"`{key}`"))
-            told = line.partition(": ")[0].removeprefix(f"`{key}`").strip()
-            assert told.startswith(f"`{shown}`" if shown != '""' else ""), key
-            told = told.removeprefix(f"`{shown}`").strip(" ()")
-            assert told == _told(rule, shown), key
-
-
-@pytest.mark.parametrize("card", CARDS, ids=IDS)
-def test_a_card_is_that_of_the_generated_page(card):
-    rounds = "1 round" if card.default_rounds == 1 else f"{card.default_rounds} rounds"
-    noise = ", noise at the " + " or ".join(card.noise) if card.noise else ""
-    row = f"- `{card.name}`{'*' if card.allowed else ''} ({card.title}): {card.sends}, {rounds}{noise}\n"
-    assert row in PAGE
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -19,7 +19,6 @@ from fedkd_flwr.algorithms.noisy_sums import (
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.claims.claim import noisy_sums
 
 NAMES = ("a", "b", "copy")
@@ -72,11 +71,6 @@ def test_the_noise_that_is_found_costs_what_was_asked_for_and_no_more(given, eps
     for columns in (1, 14, 50):
         claim = noisy_sums(told.mechanism(columns), times=1, delta=config.delta)
         assert 0.99 * epsilon < claim.epsilon <= epsilon
-
-
-def test_a_noise_given_twice_is_refused():
-    with pytest.raises(ConfigError, match=r"epsilon must be none beside paper.noise-strength, got 1"):
-        NoisySumsConfig(epsilon=1.0, noise_strength=2.0)
 
 
 def test_a_model_by_public_rows_is_the_logistic_regression_of_the_rows_themselves():

@@ -354,13 +354,7 @@ def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():
         ({"noise": "laplace"}, "epsilon or paper.noise-strength must be given with noise, got 'none'"),
         ({**CONFIDENT, "noise_strength": 0.0}, "epsilon or paper.noise-strength must be given with noise"),
         ({**CONFIDENT, "threshold": 0.0}, "threshold must be > 0 with noise 'confident-gaussian', got 0.0"),
-        (
-            {"noise": "gaussian", "noise_strength": 1.0, "epsilon": 2.0},
-            "epsilon must be none beside paper.noise-strength, got 2.0",
-        ),
-        ({**CONFIDENT, "epsilon": 1.0}, "epsilon must be none beside paper.noise-strength, got 1.0"),
         ({"noise": "confident-gaussian", "epsilon": 1.0}, "got 0.0. Give the votes a class must have"),
-        ({"epsilon": 1.0}, "epsilon must be none without noise, got 1.0. It would be ignored: drop it, or choose a"),
     ],
 )
 def test_a_noise_without_a_strength_or_with_two_is_refused(settings, message):

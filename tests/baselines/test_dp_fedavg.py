@@ -170,11 +170,6 @@ def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
     assert 1.98 < cost <= 2.0
 
 
-def test_noise_is_not_given_twice():
-    with pytest.raises(ConfigError, match=r"epsilon must be none beside paper.noise-strength, got 2\.0"):
-        DPFedAvgConfig(epsilon=2.0, noise_strength=3.0)
-
-
 def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():
     assert DPFedAvgConfig().privacy == "server"
     assert CARD.noise == ("server",)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.labels import ABSTAIN, dawid_skene
+from fedkd_flwr.labels import ABSTAIN
+from fedkd_flwr.labels.dawid_skene import dawid_skene
 
 ORACLE = Path(__file__).parents[1] / "oracles" / "dawid_skene.json"
 

@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.labels import (
-    ABSTAIN,
-    DensityVote,
-    VoteCounter,
-    density,
-    majority,
-)
+from fedkd_flwr.labels import ABSTAIN, VoteCounter, density, majority
+from fedkd_flwr.labels.density import DensityVote
 
 CLASSES, ROWS = 4, 200
 

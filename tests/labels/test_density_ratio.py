@@ -6,7 +6,7 @@ import numpy as np
 
 from fedkd_flwr.labels import ABSTAIN, Ballot
 from fedkd_flwr.labels.density_ratio import Auto, DensityRatio
-from fedkd_flwr.labels.mean import Mean
+from fedkd_flwr.labels.median import Mean
 
 ROWS = 30
 TRUTH = np.arange(ROWS) % 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.labels import (
+from fedkd_flwr.labels.ratios import (
     density_ratios,
     public_fit,
     ratio_bits,

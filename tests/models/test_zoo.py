@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_svmlight_file
 
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.errors import ConfigError, MissingExtraError, RefusalError
-from fedkd_flwr.models import NAMES, make_model, pick_model, serialize
+from fedkd_flwr.models import NAMES, make_model, pick_model
 from fedkd_flwr.models.zoo import _ZOO, DEFAULT_MIX
 
 QUICK = {
@@ -71,7 +70,7 @@ def test_every_name_takes_two_rows_of_two_classes(name):
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("cnn")])
+@pytest.mark.parametrize("name", ["cnn-fedkt", "cnn-privatekt", "cnn-fedmd", "cnn-fedmd-7"])
 def test_cnns_take_both_image_sizes_without_being_told(name, shape):
     X = np.random.default_rng(0).random((4, int(np.prod(shape))), dtype=np.float32)
     model = make_model(name, num_classes=10, num_features=X.shape[1], seed=0, params={"max_steps": 1})
@@ -217,21 +216,3 @@ def test_mixed_gives_neighbours_different_models_that_need_no_extra():
     for spec in ("mixed:", "mixed:forest", "mixed:knn,,knn"):
         with pytest.raises(ConfigError, match="model must list names among"):
             pick_model(spec, 0)
-
-
-@pytest.mark.parametrize(
-    ("path", "columns", "rows", "model", "params", "least"),
-    [
-        # a majority vote gives 0.76 and 0.67
-        ("adult/a9a.gz", 123, 4070, "logistic-regression", {}, 0.84),
-        ("cod-rna/cod-rna.gz", 8, 9039, "xgboost", {"learning_rate": 0.05}, 0.92),
-    ],
-)
-def test_known_accuracy_survives_the_wrapper_and_saving(path, columns, rows, model, params, least, data_dir):
-    X, y = load_svmlight_file(str(data_dir / path), n_features=columns)
-    order = np.random.default_rng(0).permutation(len(y))[: rows + 5000]
-    X, y = np.ascontiguousarray(X[order].toarray(), dtype=np.float32), (y[order] > 0).astype(np.int16)
-    classifier = make_model(model, num_classes=2, num_features=columns, seed=0, params=params).fit(X[:rows], y[:rows])
-    labels = classifier.predict(X[rows:])
-    assert (labels == y[rows:]).mean() >= least
-    assert np.array_equal(serialize.loads(serialize.dumps(classifier)).predict(X[rows:]), labels)

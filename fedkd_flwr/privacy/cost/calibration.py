@@ -15,8 +15,7 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_delta
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, label_mechanism
-from fedkd_flwr.privacy.noise.plan import make_noise
-from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
+from fedkd_flwr.privacy.noise.plan import Noise, make_noise
 
 __all__ = ["calibrate", "calibrate_labels", "calibrate_votes"]
 
@@ -29,24 +28,13 @@ _CLOSE = 1e-6  # ratio of the parameters between which the search ends
 def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: float) -> M:
     """Return the mechanism with the least noise of which ``count`` uses cost at most ``epsilon`` at ``delta``.
 
+    ``make`` builds a mechanism (anything with ``dp_event()``) from its noise parameter, a float > 0; the cost must rise
+    or fall with the parameter over all of its range, and a `ConfigError` counts as out of range. ``count`` is how often
+    the mechanism will be used, over all partitions and rounds. The accounted epsilon never exceeds the target, and is
+    at least 0.99 of it wherever the parameter between 1e-10 and 1e10 allows.
+
     Raises `ConfigError` for impossible targets, and where no parameter in the range keeps to the target (Gaussian noise
     at delta = 0).
-
-    Parameters
-    ----------
-    make : callable
-        Builds a mechanism (anything with ``dp_event()``) from its noise parameter, a float > 0; the cost must rise or
-        fall with the parameter over all of its range. A `ConfigError` from ``make`` counts as out of range.
-    count : int
-        How often the mechanism will be used: queries, or labels, over all partitions and rounds; >= 1.
-    epsilon, delta : float
-        The target: epsilon > 0 and finite, delta within [0, 1).
-
-    Returns
-    -------
-    mechanism
-        Its accounted epsilon never exceeds the target, and is at least 0.99 of it wherever the parameter between 1e-10
-        and 1e10 allows.
     """
     check_number("epsilon", epsilon, above=0, way_out="For no noise use mechanism none; it claims nothing.")
     check_delta(delta)
@@ -64,6 +52,10 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
         within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
         return within
 
+    def one_use(mechanism: Any) -> float:
+        """Return what tells two mechanisms of one kind apart at any size: the delta at epsilon 0."""
+        return Accountant().compose(mechanism.dp_event()).delta(0.0)
+
     tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
     if not tried:
         make(1.0)  # No parameter was accepted; let make() raise its own error.
@@ -73,7 +65,7 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
         seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
         raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
     # Affordable parameters lie together at one end; which end has more noise depends on what the parameter means.
-    rising = not fits[-1] if False in fits else _cost(tried[0][1]) <= _cost(tried[-1][1])
+    rising = not fits[-1] if False in fits else one_use(tried[0][1]) <= one_use(tried[-1][1])
     last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
     good, least = tried[last]
     best: Any = least
@@ -94,36 +86,17 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
     return found
 
 
-def _cost(mechanism: Any) -> float:
-    """Return what tells two mechanisms of one kind apart at any size: the delta of one use at epsilon 0."""
-    return Accountant().compose(mechanism.dp_event()).delta(0.0)
-
-
 def calibrate_votes(
-    noise: str,
-    *,
-    num_queries: int,
-    epsilon: float,
-    delta: float,
-    votes: int = 1,
-    counts_per_vote: int = 1,
-    threshold: float = 0.0,
-    winner_of_two: bool = False,
-) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
+    noise: str, *, num_queries: int, epsilon: float, delta: float, counts_per_vote: int = 1, **others: Any
+) -> Noise:
     """Return noisy max with the least noise called ``noise``; see `calibrate`, and for the others `make_noise`.
 
     What is searched for is the noise on a count. Confident-GNMax is charged as if every query were answered.
     """
 
-    def make(parameter: float) -> LaplaceMax | GaussianMax | ConfidentGaussianMax:
-        return make_noise(
-            noise,
-            votes=votes,
-            counts_per_vote=counts_per_vote,
-            strength=parameter * counts_per_vote if noise == "laplace" else parameter / counts_per_vote,
-            threshold=threshold,
-            winner_of_two=winner_of_two,
-        )
+    def make(parameter: float) -> Noise:
+        strength = parameter * counts_per_vote if noise == "laplace" else parameter / counts_per_vote
+        return make_noise(noise, counts_per_vote=counts_per_vote, strength=strength, **others)
 
     return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
 
@@ -143,14 +116,10 @@ def calibrate_labels(
     to the same composed target, estimates the counts with the smaller variance. See `calibrate`.
     """
 
-    def best(kind: str) -> Any:
-        def make(per_label: float) -> Any:
+    def best(kind: str) -> RandomizedResponse | BitFlip:
+        def make(per_label: float) -> RandomizedResponse | BitFlip:
             return label_mechanism(kind, epsilon=per_label, num_classes=num_classes)
 
         return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta)
 
-    if name != "auto":
-        found: RandomizedResponse | BitFlip = best(name)
-        return found
-    chosen: RandomizedResponse | BitFlip = min(best("randomized-response"), best("xor"), key=lambda one: one.variance)
-    return chosen
+    return min(map(best, ("randomized-response", "xor") if name == "auto" else (name,)), key=lambda one: one.variance)

@@ -47,10 +47,7 @@ class PureEvent:
 
 @dataclass(frozen=True)
 class ApproximateEvent:
-    """Any mechanism of which only ``(epsilon, delta)``-DP is known: NFDP's subsampling, for one.
-
-    A ``delta`` of 1 says nothing, and is accounted for as no privacy.
-    """
+    """Any mechanism of which only ``(epsilon, delta)``-DP is known: NFDP's subset; a ``delta`` of 1 is no privacy."""
 
     epsilon: float
     delta: float
@@ -113,10 +110,8 @@ def leaves(event: Event, count: int, depth: int = 0) -> Iterator[tuple[Event, in
     elif isinstance(event, dp.NonPrivateDpEvent):
         yield event, count
     elif not isinstance(event, dp.NoOpDpEvent):
-        known = (
-            "a Gaussian, Laplace, two-class, randomised-response, composed, pure, approximate, NonPrivate or NoOp event"
-        )
-        raise ConfigError(explain("event", f"be {known}", type(event).__name__))
+        known = "Gaussian, Laplace, two-class, randomised-response, composed, pure, approximate, NonPrivate or NoOp"
+        raise ConfigError(explain("event", f"be a {known} event", type(event).__name__))
 
 
 def pure_epsilon(leaf: Event) -> float:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr import files
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
+if TYPE_CHECKING:
+    from fedkd_flwr.privacy.cost.accountant import Accountant
+
 __all__ = [
     "WAY_OUT",
     "Entry",
     "Events",
+    "accounted",
     "canonical",
     "check_digest",
     "check_text",
@@ -93,25 +98,28 @@ def plain_events(events: Events) -> tuple[tuple[dict[str, Any], int], ...]:
     return tuple(plain)
 
 
+def accounted(events: Sequence[tuple[dict[str, Any], int]]) -> Accountant:
+    """Return the accountant of plain events; one that this release does not know means a lost ledger."""
+    from fedkd_flwr.privacy.cost.accountant import Accountant
+
+    accountant = Accountant()
+    try:
+        for event, count in events:
+            accountant.compose(event_from_json(event), count)
+    except FedkdError as error:
+        way_out = "Install the release of fedkd-flwr that wrote it, or a newer one."
+        raise lost("ledger", "hold events that this release can account for", f"this: {error}", way_out) from error
+    return accountant
+
+
 def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> float:
     """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
     if not events:
         return 0.0
-    from fedkd_flwr.privacy.cost.accountant import Accountant
-
-    counts: dict[bytes, int] = {}
+    counts = Counter[bytes]()
     for event, count in events:
-        key = canonical(event)
-        counts[key] = counts.get(key, 0) + count
-    accountant = Accountant()
-    for key, count in counts.items():
-        try:
-            event = event_from_json(json.loads(key))
-        except FedkdError as error:
-            way_out = "Install the release of fedkd-flwr that wrote it, or a newer one."
-            raise lost("ledger", "hold events that this release can account for", f"this: {error}", way_out) from error
-        accountant = accountant.compose(event, count)
-    return float(accountant.epsilon(delta))
+        counts[canonical(event)] += count
+    return accounted([(json.loads(key), count) for key, count in counts.items()]).epsilon(delta)
 
 
 def canonical(value: object) -> bytes:

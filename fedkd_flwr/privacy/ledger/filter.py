@@ -37,11 +37,9 @@ one of them is 0.
 | Gaussian noise after a release that states a delta | not covered either: its pure epsilon is infinite |
 | delta 0 | the plain sum alone |
 
-The price against tight composition at delta 1e-5 (``benchmarks/ledger_filter.py --scan``): for tight epsilons of 0.5 to
-100, 169 of 171 kinds and numbers of releases cost at most 10 % more, and two 11 and 14 % (labels of epsilon 0.1, ten
-classes: 40 and 13 of them). Below 0.5 it is 31 of 67, the worst 24.3 %: for so little the sum of Renyi
-divergences of any one order is loose (the best order for 13 such labels still costs 13 %). It grows with delta: 11 % is
-the median at delta 1e-3 for epsilons of 1 to 10. A release that states a delta costs what it states.
+The price against tight composition at delta 1e-5 (``benchmarks/ledger_filter.py --scan``): mostly at most 10 % more for
+tight epsilons of 0.5 to 100, the worst 14 %; below that up to 24.3 %, because the sum of Renyi divergences of any one
+order is loose for so little. It grows with delta. A release that states a delta costs what it states.
 """
 
 from __future__ import annotations
@@ -56,7 +54,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.errors import FedkdError
+from fedkd_flwr.privacy.cost.events import ApproximateEvent, pure_epsilon
+from fedkd_flwr.privacy.ledger.entry import accounted
 from fedkd_flwr.privacy.rounding import bound_text
 
 __all__ = ["ROUNDING", "Cost", "cost_of", "order", "spent", "spent_text"]
@@ -115,15 +114,7 @@ def cost_of(events: Iterable[tuple[dict[str, Any], int]], alpha: float) -> Cost:
 
 @lru_cache(maxsize=4096)
 def _cost(event: str, count: int, alpha: float) -> Cost:
-    from fedkd_flwr.privacy.cost.accountant import Accountant
-    from fedkd_flwr.privacy.cost.events import ApproximateEvent, event_from_json, pure_epsilon
-    from fedkd_flwr.privacy.ledger.entry import lost
-
-    try:
-        account = Accountant().compose(event_from_json(json.loads(event)), count)
-    except FedkdError as error:
-        way_out = "Install the release of fedkd-flwr that wrote it, or a newer one."
-        raise lost("ledger", "hold events that this release can account for", f"this: {error}", way_out) from error
+    account = accounted([(json.loads(event), count)])
     plain = math.fsum(uses * pure_epsilon(leaf) for leaf, uses in account.events)
     stated = math.fsum(uses * leaf.delta for leaf, uses in account.events if isinstance(leaf, ApproximateEvent))
     return Cost(plain, account.cumulant(alpha - 1) if alpha and not stated else math.inf, stated)
@@ -132,21 +123,11 @@ def _cost(event: str, count: int, alpha: float) -> Cost:
 def spent(
     releases: Sequence[tuple[int, Cost]], patterns: NDArray[np.bool_], *, epsilon: float, delta: float
 ) -> NDArray[np.float64]:
-    """Return what rows have spent of a budget, for each history; more than ``epsilon`` is refused.
+    """Return what rows have spent of a budget, for each history, in epsilons: more than ``epsilon`` is refused.
 
-    Parameters
-    ----------
-    releases : sequence of (int, Cost)
-        Oldest first: from which data set, a column of ``patterns``, and at what cost under ``order(epsilon, delta)``.
-    patterns : ndarray of shape (num_histories, num_data_sets), bool
-        In which data sets the rows of a history were.
-    epsilon, delta : float
-        The budget.
-
-    Returns
-    -------
-    ndarray of shape (num_histories,), float64
-        In epsilons; infinite where the filter does not cover it.
+    Infinite where the filter does not cover it. ``releases``, oldest first, say from which data set, a column of
+    ``patterns``, and at what cost under ``order(epsilon, delta)``; ``patterns``, (num_histories, num_data_sets), in
+    which data sets the rows of a history were.
     """
     width = patterns.shape[1]
     if not width:

@@ -36,21 +36,12 @@ _COMPARED = 512  # histories that are compared with each other
 class Budget:
     """The most that any row may ever spend, over all runs.
 
-    Parameters
-    ----------
-    epsilon : float
-        >= 0; infinite: no limit, and nothing is computed.
-    delta : float
-        Within [0, 1): where epsilon is measured.
-
-    Notes
-    -----
     It holds for the row that has spent most, against a server that chooses each request after seeing the answers to
     earlier ones, if the owner chose it without looking at answers: `fedkd_flwr.privacy.ledger.filter`.
     """
 
-    epsilon: float = math.inf
-    delta: float = 1e-5
+    epsilon: float = math.inf  # >= 0; infinite: no limit, and nothing is computed
+    delta: float = 1e-5  # within [0, 1): where epsilon is measured
 
     def __post_init__(self) -> None:
         if self.epsilon != math.inf:
@@ -62,19 +53,6 @@ class Budget:
 class Ledger:
     """All releases computed from one party's private rows.
 
-    Parameters
-    ----------
-    party : str
-        Whose.
-    data_digest : str
-        Digest of the data set that it holds now, in hexadecimal. It is not part of what is written.
-    entries : tuple of Entry
-        Oldest first, over all runs and data sets.
-    times : tuple of int
-        How often each entry counts; empty: once each. To decide, one of each kind of entry is enough.
-
-    Notes
-    -----
     **Formal guarantees.** `spent` is an upper bound on the epsilon at delta of everything that the row with most has
     paid for, composed tightly. It takes the noise and the number of releases as chosen without looking at earlier
     replies. What a budget decides by is another figure, which also holds where a server chooses each request by the
@@ -93,17 +71,15 @@ class Ledger:
     A refusal depends on what the rows of the present file have paid. Whoever sees it learns that one of them has paid
     so much: where an owner deletes rows and a single old one is left, that says that it is still there.
 
-    Examples
-    --------
-    >>> empty = Ledger(party="a", data_digest="0" * 64)
-    >>> empty.spent(1e-5)
+    >>> Ledger(party="a", data_digest="0" * 64).spent(1e-5)
     0.0
     """
 
     party: str
+    # digest of the data set that it holds now, in hexadecimal; it is not part of what is written
     data_digest: str = field(compare=False)
-    entries: tuple[Entry, ...] = ()
-    times: tuple[int, ...] = ()
+    entries: tuple[Entry, ...] = ()  # oldest first, over all runs and data sets
+    times: tuple[int, ...] = ()  # how often each entry counts; empty: once each
 
     def __post_init__(self) -> None:
         check_text("party", self.party)

@@ -12,7 +12,7 @@ noise follows its law stands in `fedkd_flwr.privacy.noise.sampling`.
 | `ConfidentGaussianMax` | vote counts of a row | class, or `ABSTAIN` | ``votes`` votes go to other classes |
 | `RandomizedResponse` | a label | a label | the label becomes any other |
 | `BitFlip` | a label | C bits | the label becomes any other |
-| `LaplaceScores`, `GaussianScores` | scores of a row | noisy scores | the scores become any other |
+| `NoisyScores` | scores of a row | noisy scores | the scores become any other |
 | `ClippedSum` | updates of a net | noisy sum of them | an update becomes any other |
 | `Subsampling` | a party's rows | what is computed from the drawn rows | a row is added or removed |
 """

@@ -1,6 +1,13 @@
 """Noise on labels, at the party that holds them: randomised response over classes, or over the bits of one-hot codes.
 
-What all mechanisms have in common stands in `fedkd_flwr.privacy.noise`.
+What all mechanisms have in common stands in `fedkd_flwr.privacy.noise`. Of both here:
+
+| case | what holds |
+|---|---|
+| several labels of one party | compose: one use each |
+| a row without a label | refused: an abstention would be visible |
+| how many labels, and for which rows | not covered |
+| a very large epsilon | 2^-64 is the least probability: `pure_epsilon` stays at about 44.4 (response), 88.7 (bits) |
 """
 
 from __future__ import annotations
@@ -24,35 +31,32 @@ from fedkd_flwr.privacy.noise.sampling import WORDS, Rng
 
 __all__ = ["BitFlip", "LabelNoise", "RandomizedResponse", "kept_share", "label_mechanism"]
 
-_LEAST_EPSILON, _MOST_EPSILON = 1e-10, 700.0
-_VISIBLE = "Give every row one of the schema's classes: an abstention would be visible."
+
+@dataclass(frozen=True, kw_only=True)
+class _PerLabel:
+    epsilon: float  # per label: within 1e-10..700
+    num_classes: int  # C: within 2..32767
+
+    def __post_init__(self) -> None:
+        set_number(self, "epsilon", least=1e-10, most=700.0)
+        set_whole(self, "num_classes", 2, MOST_CLASSES)
+
+    def _checked(self, labels: NDArray[np.integer[Any]]) -> Labels:
+        way_out = "Give every row one of the schema's classes: an abstention would be visible."
+        return check_labels(labels, num_classes=self.num_classes, least=0, way_out=way_out)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomizedResponse:
+class RandomizedResponse(_PerLabel):
     """Keep a label with probability beta, else draw a uniform class, which may be the same one.
 
     Kairouz, Bonawitz and Ramage, "Discrete distribution estimation under local privacy" (ICML 2016), k-RR;
     PrivateKT (Nature Communications 2023) writes it with beta = (e^eps - 1)/(e^eps - 1 + C).
 
-    Parameters
-    ----------
-    epsilon : float
-        Epsilon per label: within 1e-10..700.
-    num_classes : int
-        Number of classes C: within 2..32767.
-
     Formal guarantees
     -----------------
     Per label, for any change of it: (epsilon, 0)-DP. The probabilities are whole numbers of 64-bit words, rounded
-    towards more noise: `pure_epsilon` is what the code does, at most ``epsilon``.
-
-    | case | what holds |
-    |---|---|
-    | several labels of one party | compose: one use each |
-    | epsilon beyond about 44 | 2^-64 is the least probability of a change: `pure_epsilon` stays at about 44 + ln C |
-    | a row without a label | refused: abstentions would be visible |
-    | how many labels, and for which rows | not covered |
+    towards more noise: `pure_epsilon` is what the code does, at most ``epsilon``. Edge cases stand in the module.
 
     Examples
     --------
@@ -63,12 +67,6 @@ class RandomizedResponse:
     """
 
     payload: ClassVar[str] = "labels"
-    epsilon: float
-    num_classes: int
-
-    def __post_init__(self) -> None:
-        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
-        set_whole(self, "num_classes", 2, MOST_CLASSES)
 
     @property
     def words(self) -> str:
@@ -103,7 +101,7 @@ class RandomizedResponse:
         ``labels`` are integers within 0..C-1 of any shape; no `ABSTAIN`. Without ``rng`` the operating system draws.
         Raises `DataError` if a label is missing, no integer, or out of range.
         """
-        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
+        labels = self._checked(labels)
         kept, each = (np.uint64(count) for count in self._words)
         words = sampling.words(labels.size, rng).reshape(labels.shape)
         # The words from `kept` on are C blocks of `each` words, one block for each class.
@@ -120,47 +118,30 @@ class RandomizedResponse:
         counts = check_reports("counts", counts, self.num_classes, num_reports)
         wrong = np.flatnonzero(counts.sum(axis=1) != num_reports)
         if wrong.size:
-            way_out = "Count one label per report and row."
-            raise DataError(
-                explain("counts", f"sum to {num_reports} on every row", f"row {wrong[0]} does not", way_out)
-            )
+            rule, way_out = f"sum to {num_reports} on every row", "Count one label per report and row."
+            raise DataError(explain("counts", rule, f"row {wrong[0]} does not", way_out))
         kept, each = self._words
         expected = np.float64(num_reports) * (each / WORDS)
         return np.divide(counts - expected, kept / WORDS, dtype=np.float64)
 
     def dp_event(self) -> dp.DpEvent:
         """Describe one label."""
-        _, each = self._words
         # Round the event to less noise than the code adds, so that the claim is never too small.
-        return dp.RandomizedResponseDpEvent(_just_below(self.num_classes * each), self.num_classes)
+        return dp.RandomizedResponseDpEvent(_just_below(self.num_classes * self._words[1]), self.num_classes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitFlip:
+class BitFlip(_PerLabel):
     """The XOR mechanism on one-hot labels: each of the C bits is flipped independently with probability p.
 
     DP-FedCT (AAAI 2025), after Ji et al., "Differentially private binary- and matrix-valued data query: an XOR
     mechanism" (VLDB 2021), in its independent case; the exact condition is that of symmetric unary encoding (RAPPOR).
 
-    Parameters
-    ----------
-    epsilon : float
-        Epsilon per label, which is two bits: within 1e-10..700.
-    num_classes : int
-        Number of classes C: within 2..32767.
-
     Formal guarantees
     -----------------
     Per label, for any change of it (two bits of its one-hot code differ): (epsilon, 0)-DP. One use is two binary
     randomised responses. The probability is a whole number of 64-bit words, rounded towards more noise: `pure_epsilon`
-    is what the code does, at most ``epsilon``.
-
-    | case | what holds |
-    |---|---|
-    | several labels of one party | compose: one use each |
-    | epsilon beyond about 88 | 2^-64 is the least flip probability: `pure_epsilon` stays at about 88.7 |
-    | a row without a label | refused (one bit would differ: it would be covered, but the debiasing would not hold) |
-    | how many labels, and for which rows | not covered |
+    is what the code does, at most ``epsilon``. Edge cases stand in the module.
 
     Examples
     --------
@@ -171,12 +152,6 @@ class BitFlip:
     """
 
     payload: ClassVar[str] = "bits"
-    epsilon: float
-    num_classes: int
-
-    def __post_init__(self) -> None:
-        set_number(self, "epsilon", least=_LEAST_EPSILON, most=_MOST_EPSILON)
-        set_whole(self, "num_classes", 2, MOST_CLASSES)
 
     @property
     def words(self) -> str:
@@ -196,10 +171,14 @@ class BitFlip:
         return self._flipped / WORDS
 
     @property
+    def _unflipped_more(self) -> float:
+        return (WORDS - 2 * self._flipped) / WORDS
+
+    @property
     def variance(self) -> float:
         """What one report adds to the variance of the debiased count of a class that is not its own."""
-        p, unflipped_more = self.flip_probability, (WORDS - 2 * self._flipped) / WORDS
-        return p * (1 - p) / unflipped_more**2
+        p = self.flip_probability
+        return p * (1 - p) / self._unflipped_more**2
 
     @property
     def pure_epsilon(self) -> float:
@@ -211,7 +190,7 @@ class BitFlip:
 
         ``labels``, of shape (rows,), and ``rng`` as in `RandomizedResponse.privatize`, as are the errors.
         """
-        labels = check_labels(labels, num_classes=self.num_classes, least=0, way_out=_VISIBLE)
+        labels = self._checked(labels)
         if labels.ndim != 1:
             raise DataError(explain("labels", "have shape (rows,)", f"shape {labels.shape}"))
         bits = sampling.bernoulli(self._flipped, (labels.size, self.num_classes), rng).view(np.uint8)
@@ -226,9 +205,8 @@ class BitFlip:
         `DataError` for another shape or type, and for sums outside 0..num_reports.
         """
         bit_sums = check_reports("bit_sums", bit_sums, self.num_classes, num_reports)
-        unflipped_more = (WORDS - 2 * self._flipped) / WORDS
         expected = np.float64(num_reports) * self.flip_probability
-        return np.divide(bit_sums - expected, unflipped_more, dtype=np.float64)
+        return np.divide(bit_sums - expected, self._unflipped_more, dtype=np.float64)
 
     def dp_event(self) -> dp.DpEvent:
         """Describe one label: two binary randomised responses."""
@@ -236,17 +214,16 @@ class BitFlip:
         return dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(_just_below(2 * self._flipped), 2), 2)
 
 
+LabelNoise: TypeAlias = RandomizedResponse | BitFlip | NoNoise
+"""What is done to a label."""
+
+
 def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> RandomizedResponse | BitFlip:
-    """Return the label mechanism of a name; "auto" picks the one whose debiased counts vary less.
+    """Return the label mechanism of a name: auto, randomized-response or xor; raises `ConfigError` for another.
 
-    Compared is their ``variance``. With x = e^(epsilon/2) that is (x^2 + C - 2)/(x^2 - 1)^2 against
-    x (x + 1)^2/(x^2 - 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
+    "auto" is the one whose debiased counts vary less. With x = e^(epsilon/2) the variances are as (x^2 + C - 2) to
+    x (x + 1)^2: the response wins iff C - 2 < x^3 + x^2 + x, always for C <= 5.
 
-    ``name`` is auto, randomized-response or xor; the others are parameters of the mechanisms. Raises `ConfigError` if
-    the name is unknown or a parameter out of range.
-
-    Examples
-    --------
     >>> [type(label_mechanism("auto", epsilon=e, num_classes=10)).__name__ for e in (0.9, 0.92)]
     ['BitFlip', 'RandomizedResponse']
     """
@@ -256,10 +233,6 @@ def label_mechanism(name: str, *, epsilon: float, num_classes: int) -> Randomize
     if name == "auto":
         return response if response.variance < flips.variance else flips
     return response if name == "randomized-response" else flips
-
-
-LabelNoise: TypeAlias = RandomizedResponse | BitFlip | NoNoise
-"""What is done to a label."""
 
 
 def kept_share(mechanism: LabelNoise) -> float | None:

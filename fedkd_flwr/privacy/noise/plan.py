@@ -40,31 +40,25 @@ class NoisyVotes:
     one class to another (or withdrawn, or added), what `ask` returns is as private as `events` say. Queries must be
     chosen without looking at votes.
 
-    Parameters
-    ----------
-    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
-        The noise.
-    num_queries : int
-        Public rows asked, >= 1.
-    release : {"labels", "counts"}
-        The noisy winners, or the noisy counts, which tell more. They cost the same, but for a `LaplaceMax` with
-        ``winner_of_two``, which is cheaper and releases no counts.
+    Noisy counts tell more than the winners and cost the same, but for a `LaplaceMax` with ``winner_of_two``, which is
+    cheaper and releases no counts.
     """
 
     adds_noise: ClassVar[bool] = True
     mechanism: Noise
-    num_queries: int
-    release: Literal["labels", "counts"] = "labels"
+    num_queries: int  # public rows asked, >= 1
+    release: Literal["labels", "counts"] = "labels"  # the noisy winners, or the noisy counts
 
     def __post_init__(self) -> None:
         check_whole("num_queries", self.num_queries, 1)
         check_choice("release", self.release, ("labels", "counts"))
-        if self.release == "counts" and isinstance(self.mechanism, ConfidentGaussianMax):
-            way_out = 'Use noise "gaussian", or release "labels".'
-            raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
-        if self.release == "counts" and getattr(self.mechanism, "winner_of_two", False):
-            way_out = 'Use a mechanism without it, or release "labels".'
-            raise ConfigError(explain("release", 'be "labels" with winner_of_two', self.release, way_out))
+        if self.release == "counts":
+            if isinstance(self.mechanism, ConfidentGaussianMax):
+                way_out = 'Use noise "gaussian", or release "labels".'
+                raise ConfigError(explain("release", 'be "labels" with confident-gaussian', self.release, way_out))
+            if getattr(self.mechanism, "winner_of_two", False):
+                way_out = 'Use a mechanism without it, or release "labels".'
+                raise ConfigError(explain("release", 'be "labels" with winner_of_two', self.release, way_out))
 
     def events(self, times: int = 1) -> list[tuple[Any, int]]:
         """Return what is released, as (event, how often); ``times`` such plans on the same data compose."""
@@ -118,9 +112,9 @@ class QuietVotes:
 def make_noise(
     noise: str,
     *,
-    votes: int,
-    counts_per_vote: int = 1,
     strength: float,
+    votes: int = 1,
+    counts_per_vote: int = 1,
     threshold: float = 0.0,
     winner_of_two: bool = False,
 ) -> Noise:

@@ -8,9 +8,8 @@ one use.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,40 +21,68 @@ from fedkd_flwr.privacy.noise import sampling
 from fedkd_flwr.privacy.noise.checks import MOST_CLASSES, set_number, set_whole
 from fedkd_flwr.privacy.noise.sampling import CELLS_PER_VOTE, UNITS_PER_VOTE, Rng
 
-__all__ = ["GaussianScores", "LaplaceScores", "ScoreMechanism", "score_mechanism"]
-
-_LEAST, _MOST = 1e-3, 1e9  # of the noise, in units of the scores
-_MOST_LOGIT = 1e6
+__all__ = ["NoisyScores"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scores(ABC):
+class NoisyScores:
+    r"""Add Laplace or Gaussian noise to each score of a row.
+
+    Formal guarantees
+    -----------------
+    Per row, for any change of it. Two rows of probabilities (one-hot ones too) differ by at most 2 in L1 and sqrt(2) in
+    L2: classes lose at most 1 in all and gain at most 1 in all, which with Laplace noise costs at most two mechanisms
+    of sensitivity 1. Clipped logits differ by at most 2 B in each of C places: C Laplace mechanisms of sensitivity 2 B,
+    or an L2 distance of 2 B sqrt(C).
+
+    | case | what holds |
+    |---|---|
+    | several rows, or several rounds | compose: one use each |
+    | which rows are asked, and how many | not covered: choose them without looking at private rows |
+    | floats | scores are rounded to a grid of 2^-20 first (rows of probabilities keep their sum), noise is added to
+      whole numbers; what is sent afterwards at float16 or float32 is post-processing |
+
+    How exactly the noise follows its law stands in `fedkd_flwr.privacy.noise.sampling`.
+
+    Examples
+    --------
+    >>> NoisyScores(noise="laplace", kind="probs", num_classes=3, scale=4.0).pure_epsilon
+    0.5
+    >>> NoisyScores(noise="gaussian", kind="probs", num_classes=3, scale=1.0).dp_event().noise_multiplier.__round__(4)
+    0.7071
+    """
+
+    noise: Literal["laplace", "gaussian"]
     kind: Literal["probs", "logits"]
     num_classes: int
-    bound: float = 0.0
-    scale: float
+    scale: float  # of Laplace noise, or standard deviation, in units of the scores: within 1e-3..1e9
+    bound: float = 0.0  # for logits: B; they are clipped to [-B, B]
 
     def __post_init__(self) -> None:
+        check_choice("score_noise", self.noise, ("laplace", "gaussian"))
         check_choice("kind", self.kind, ("probs", "logits"))
         set_whole(self, "num_classes", 2, MOST_CLASSES)
-        if self.kind == "probs":
-            if self.bound:
-                raise ConfigError(explain("bound", "be 0 for probabilities", self.bound, "They lie within [0, 1]."))
-        else:
-            least = 1 / CELLS_PER_VOTE
-            set_number(self, "bound", least=least, most=_MOST_LOGIT, way_out="Logits beyond it are cut off.")
+        if self.kind == "logits":
+            set_number(self, "bound", least=1 / CELLS_PER_VOTE, most=1e6, way_out="Logits beyond it are cut off.")
             # Round the bound down to the grid, so that clipped values stay within it when they are rounded.
             object.__setattr__(self, "bound", math.floor(self.bound * CELLS_PER_VOTE) / CELLS_PER_VOTE)
-        set_number(self, "scale", least=_LEAST, most=_MOST)
+        elif self.bound:
+            raise ConfigError(explain("bound", "be 0 for probabilities", self.bound, "They lie within [0, 1]."))
+        set_number(self, "scale", least=1e-3, most=1e9)
 
     @property
-    def _what(self) -> str:
+    def words(self) -> str:
+        """The mechanism and its parameters, for a claim."""
+        noise = "Laplace noise of scale" if self.noise == "laplace" else "Gaussian noise of standard deviation"
         where = "probabilities" if self.kind == "probs" else f"logits clipped to +-{self.bound:g}"
-        return f"each of {self.num_classes} {where}"
+        return f"{noise} {self.scale:g} on each of {self.num_classes} {where}"
 
-    @abstractmethod
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
-        """Return noise in units of 2^-21."""
+    @property
+    def pure_epsilon(self) -> float:
+        """Epsilon of one row at delta 0: infinite for Gaussian noise."""
+        if self.noise == "gaussian":
+            return math.inf
+        return (2.0 if self.kind == "probs" else 2 * self.bound * self.num_classes) / self.scale
 
     def privatize(self, scores: NDArray[Any], /, *, rng: Rng = None) -> NDArray[np.float64]:
         """Return scores plus noise, on a grid of 2^-20: (rows, C) float64; without ``rng`` the operating system draws.
@@ -64,7 +91,11 @@ class _Scores(ABC):
         1, logits clipped.
         """
         cells = self._cells(scores)
-        return (2 * cells + self._noise(cells.shape, rng)) / UNITS_PER_VOTE
+        if self.noise == "laplace":
+            noise = sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), cells.shape, rng)
+        else:
+            noise = sampling.gaussian_units(self.scale, cells.shape, rng)
+        return (2 * cells + noise) / UNITS_PER_VOTE
 
     def _cells(self, scores: NDArray[Any]) -> NDArray[np.int64]:
         """Return scores as whole numbers of grid cells of 2^-20, within the sensitivity the event states."""
@@ -90,106 +121,11 @@ class _Scores(ABC):
         cells += ranks < missing[:, None]
         return cells
 
-
-@dataclass(frozen=True, kw_only=True)
-class LaplaceScores(_Scores):
-    r"""Add Laplace noise to each score of a row.
-
-    Parameters
-    ----------
-    kind : {"probs", "logits"}
-        What the scores are.
-    scale : float
-        Scale of the noise, in units of the scores: within 1e-3..1e9.
-    bound : float
-        For logits: B; they are clipped to [-B, B]. 0 for probabilities.
-
-    Formal guarantees
-    -----------------
-    Per row, for any change of it. Two rows of probabilities (one-hot ones too) differ by at most 2 in L1: classes lose
-    at most 1 in all and gain at most 1 in all, which costs at most two Laplace mechanisms of sensitivity 1. Clipped
-    logits differ by at most 2 B in each of C places: C Laplace mechanisms of sensitivity 2 B.
-
-    | case | what holds |
-    |---|---|
-    | several rows, or several rounds | compose: one use each |
-    | which rows are asked, and how many | not covered: choose them without looking at private rows |
-    | floats | scores are rounded to a grid of 2^-20 first (rows of probabilities keep their sum), noise is added to
-      whole numbers; what is sent afterwards at float16 or float32 is post-processing |
-
-    Examples
-    --------
-    >>> LaplaceScores(kind="probs", num_classes=3, scale=4.0).pure_epsilon
-    0.5
-    >>> LaplaceScores(kind="logits", num_classes=3, scale=30.0, bound=5.0).pure_epsilon
-    1.0
-    """
-
-    @property
-    def words(self) -> str:
-        """The mechanism and its parameters, for a claim."""
-        return f"Laplace noise of scale {self.scale:g} on {self._what}"
-
-    @property
-    def pure_epsilon(self) -> float:
-        """Epsilon of one row at delta 0."""
-        return (2.0 if self.kind == "probs" else 2 * self.bound * self.num_classes) / self.scale
-
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
-        return sampling.laplace_units(math.nextafter(1 / self.scale, 0.0), shape, rng)
-
     def dp_event(self) -> dp.DpEvent:
         """Describe one row."""
-        if self.kind == "probs":
-            return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(self.scale), 2)
-        return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(self.scale / (2 * self.bound)), self.num_classes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GaussianScores(_Scores):
-    r"""Add Gaussian noise to each score of a row.
-
-    Parameters
-    ----------
-    kind, num_classes, bound
-        As in `LaplaceScores`.
-    scale : float
-        Standard deviation of the noise, in units of the scores: within 1e-3..1e9.
-
-    Formal guarantees
-    -----------------
-    Per row, for any change of it: an L2 distance of at most sqrt(2) between two rows of probabilities, and of at most
-    2 B sqrt(C) between two rows of clipped logits. Edge cases as in `LaplaceScores`; how exactly the noise follows its
-    law stands in `fedkd_flwr.privacy.noise.sampling`.
-
-    Examples
-    --------
-    >>> GaussianScores(kind="probs", num_classes=3, scale=1.0).dp_event().noise_multiplier.__round__(4)
-    0.7071
-    """
-
-    @property
-    def words(self) -> str:
-        """The mechanism and its parameters, for a claim."""
-        return f"Gaussian noise of standard deviation {self.scale:g} on {self._what}"
-
-    def _noise(self, shape: tuple[int, ...], rng: Rng) -> NDArray[np.int64]:
-        return sampling.gaussian_units(self.scale, shape, rng)
-
-    def dp_event(self) -> dp.DpEvent:
-        """Describe one row."""
+        if self.noise == "laplace":
+            change, places = (1, 2) if self.kind == "probs" else (2 * self.bound, self.num_classes)
+            return dp.SelfComposedDpEvent(dp.LaplaceDpEvent(self.scale / change), places)
         distance = math.sqrt(2) if self.kind == "probs" else 2 * self.bound * math.sqrt(self.num_classes)
         # The quotient may round up; the event must not have more noise than is added.
         return dp.GaussianDpEvent(math.nextafter(self.scale / (distance * (1 + 2.0**-52)), 0.0))
-
-
-ScoreMechanism: TypeAlias = LaplaceScores | GaussianScores
-
-
-def score_mechanism(
-    noise: str, *, kind: Literal["probs", "logits"], num_classes: int, scale: float, bound: float = 0.0
-) -> ScoreMechanism:
-    """Return a mechanism by its noise, ``laplace`` or ``gaussian``; raises `ConfigError` for another name."""
-    check_choice("score_noise", noise, ("laplace", "gaussian"))
-    scores = LaplaceScores if noise == "laplace" else GaussianScores
-    return scores(kind=kind, num_classes=num_classes, scale=scale, bound=bound)

@@ -26,15 +26,6 @@ class Subsampling:
     Sun and Lyu, "Federated model distillation with noise-free differential privacy" (IJCAI 2021), Theorem 1 (without
     replacement) and Theorem 2 (with). The printed epsilons there are 2.303 times too small (log10).
 
-    Parameters
-    ----------
-    num_rows : int
-        The party's rows n, >= 1.
-    subset_rows : int
-        Rows drawn k, >= 1; without replacement at most n.
-    replacement : bool
-        Whether a row may be drawn more than once.
-
     Formal guarantees
     -----------------
     For one row added or removed: all that is ever computed from the one subset is (epsilon, delta)-DP.
@@ -57,9 +48,9 @@ class Subsampling:
     (0.11, 0.104, (300,))
     """
 
-    num_rows: int
-    subset_rows: int
-    replacement: bool
+    num_rows: int  # the party's rows n, >= 1
+    subset_rows: int  # rows drawn k, >= 1; without replacement at most n
+    replacement: bool  # whether a row may be drawn more than once
 
     def __post_init__(self) -> None:
         check_flag("replacement", self.replacement)

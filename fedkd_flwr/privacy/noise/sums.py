@@ -21,13 +21,6 @@ __all__ = ["NoisyCounts"]
 class NoisyCounts:
     """Whole-number Gaussian noise on each cell of several tables, in each of which a record has one cell.
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise on a cell, in records: within 1e-3..1e9.
-    tables : int
-        How many tables are released together: one for each column.
-
     Formal guarantees
     -----------------
     For one record replaced by any other, which may have another class too: in each table at most one cell loses 1 and
@@ -55,8 +48,8 @@ class NoisyCounts:
     5.0
     """
 
-    sigma: float
-    tables: int
+    sigma: float  # standard deviation of the noise on a cell, in records: within 1e-3..1e9
+    tables: int  # how many are released together: one for each column
 
     def __post_init__(self) -> None:
         set_number(self, "sigma", least=1e-3, most=1e9)
@@ -73,17 +66,8 @@ class NoisyCounts:
     def privatize(self, counts: NDArray[np.integer[Any]], /, *, rng: Rng = None) -> NDArray[np.int64]:
         """Return ``counts`` plus noise as whole numbers, int64 of the same shape; they may be negative.
 
-        Parameters
-        ----------
-        counts : ndarray of shape (cells, classes), integers
-            Records of each cell, within 0..2^40; at least two classes.
-        rng : Generator or None
-            None draws from the operating system.
-
-        Raises
-        ------
-        DataError
-            If ``counts`` has another shape or type, or a count is out of range.
+        ``counts``, (cells, classes) integers, are records of each cell, within 0..2^40; at least two classes. Raises
+        `DataError` for anything else. Without ``rng`` the operating system draws.
         """
         units = check_votes(counts) * UNITS_PER_VOTE
         units += sampling.gaussian_units(self.sigma, units.shape, rng)  # odd: never half-way between two records

@@ -29,13 +29,6 @@ class ClippedSum:
     McMahan, Ramage, Talwar, Zhang, "Learning Differentially Private Recurrent Language Models", ICLR 2018, section 2.2
     (flat clipping, equal weights, a fixed denominator).
 
-    Parameters
-    ----------
-    clip : float
-        The largest norm of one update over all of its numbers, within 1e-6..1e6.
-    noise_multiplier : float
-        Standard deviation of the noise on each number of the sum, in units of ``clip``; within 1e-3..1e6.
-
     Formal guarantees
     -----------------
     Per sum, for any change of one update: it replaces a vector of norm <= ``clip`` by another, which moves the sum by
@@ -63,8 +56,8 @@ class ClippedSum:
     1.5
     """
 
-    clip: float
-    noise_multiplier: float
+    clip: float  # the largest norm of one update over all of its numbers: within 1e-6..1e6
+    noise_multiplier: float  # standard deviation of the noise on each number, in units of ``clip``: within 1e-3..1e6
 
     def __post_init__(self) -> None:
         set_number(self, "clip", least=1e-6, most=1e6)

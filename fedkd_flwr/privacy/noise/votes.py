@@ -3,6 +3,19 @@
 Everything is said in whole votes: the noise, the threshold, and the ``votes`` that one neighbouring change moves.
 Counts may arrive in parts of a vote: ``counts_per_vote`` says what one vote adds to a count (2 where votes are counted
 in halves), and noisy counts come back in the same parts.
+
+What holds of all three mechanisms, per row and for one neighbouring change:
+
+| case | what holds |
+|---|---|
+| the votes move between more than two classes | covered: see each mechanism |
+| votes appear or vanish (a party abstains) | covered: less than moving |
+| noisy counts and argmax of the same draw | one use; two calls draw twice and are two uses |
+| a row without votes | gets noise, and a class, like any other: that it had none stays hidden |
+| two noisy counts are equal | the lowest class; the rule looks at noisy values only |
+| which rows are released, and how many | not covered: choose them before looking at votes |
+| noise as drawn | Laplace: covered; Gaussian: within 2^-46 / sigma^2 + 2^-50 of its law (total variation), which no
+  epsilon includes (`fedkd_flwr.privacy.noise.sampling`) |
 """
 
 from __future__ import annotations
@@ -26,14 +39,13 @@ from fedkd_flwr.privacy.noise.sampling import UNITS_PER_VOTE, Rng
 
 __all__ = ["ConfidentGaussianMax", "GaussianMax", "LaplaceMax"]
 
-_LEAST_GAMMA = 1e-9
-_LEAST_SIGMA, _MOST_SIGMA = 1e-3, 1e9
+_SIGMA = {"least": 1e-3, "most": 1e9}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Votes:
-    votes: int = 1
-    counts_per_vote: int = 1
+    votes: int = 1  # that one neighbouring change can take from classes and give to others
+    counts_per_vote: int = 1  # what one vote adds to a count
 
     def __post_init__(self) -> None:
         set_whole(self, "votes", 1)
@@ -56,14 +68,9 @@ class _NoisyMax(_Votes, ABC):
     def noisy_counts(self, counts: NDArray[np.integer[Any]], *, rng: Rng = None) -> NDArray[np.float64]:
         """Return ``counts`` plus noise, on a grid of 2^-21: (rows, classes) float64, unbiased; they may be negative.
 
-        Raises `DataError` if ``counts`` has another shape or type, or a count is negative or above 2^40.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (rows, classes), integers
-            ``counts_per_vote`` for each vote, per row and class; at least two classes. The result is in the same parts.
-        rng : Generator or None
-            None draws from the operating system.
+        ``counts``, (rows, classes) integers, are ``counts_per_vote`` for each vote; the result is in the same parts.
+        Without ``rng`` the operating system draws. Raises `DataError` for another shape or type, fewer than two
+        classes, and a count below 0 or above 2^40.
         """
         return self._noisy_units(counts, rng) / UNITS_PER_VOTE
 
@@ -78,41 +85,20 @@ class LaplaceMax(_NoisyMax):
     r"""Noisy max with Laplace noise: Lap(1/gamma) on every count, then the class with the most (LNMax).
 
     Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data" (ICLR 2017),
-    section 2.1; FedKT (IJCAI 2021), Theorems 1 and 9.
-
-    Parameters
-    ----------
-    gamma : float
-        Inverse scale of the noise, per vote: >= 1e-9, finite. Above 2^10 the noise stays at a scale of 2^-10 votes.
-    votes : int
-        Votes that one neighbouring change can take from classes and give to others (FedKT: s at L1, 1 at L2 for a
-        record, t at L2 for a party).
-    counts_per_vote : int
-        What one vote adds to a count: 2 where votes are counted in halves.
-    winner_of_two : bool
-        There are two classes, and the winner alone is released: `noisy_counts` is refused, and the event is the cheaper
-        `TwoClassEvent`.
+    section 2.1; FedKT (IJCAI 2021), Theorems 1 and 9: ``votes`` is s at L1, 1 at L2 for a record, t at L2 for a party.
 
     Formal guarantees
     -----------------
     Per row, for one neighbouring change: counts lose at most ``votes`` votes in all and gain at most ``votes`` in all.
     Releasing the noisy counts is (2 gamma votes, 0)-DP, and so is their argmax, which is post-processing. One use is
     two Laplace mechanisms of sensitivity ``votes``: tighter to compose than the pure epsilon. With ``winner_of_two`` it
-    is a coin whose odds depend on the difference of two counts; that of the votes changes by at most ``2 votes``.
+    is a coin whose odds depend on the difference of two counts; that of the votes changes by at most ``2 votes``. Edge
+    cases stand in the module.
 
-    | case | what holds |
-    |---|---|
-    | the votes move between more than two classes | covered: Lap(a), Lap(b) together reveal no more than Lap(a+b) |
-    | votes appear or vanish (a party abstains) | covered: one of the two Laplace mechanisms alone |
-    | noisy counts and argmax of the same draw | one use; two calls draw twice and are two uses |
-    | a row without votes | gets noise, and a class, like any other: that it had none stays hidden |
-    | two noisy counts are equal | the lowest class; the rule looks at noisy values only |
-    | which rows are released, and how many | not covered: choose them before looking at votes |
-    | ``winner_of_two``, noise as drawn | covered: `fedkd_flwr.privacy.noise.sampling`, "Two classes" |
-
-    Proof of the first case: with w = a + b - eps, the hockey-stick divergence of Lap(a+b) is 1 - e^{-w/2} for
-    abs(eps) <= a + b. That of the pair is 1 - e^{-w/2} (1 + min(a, b)/2) for abs(eps) <= abs(a - b), and
-    1 - e^{-w/2} (1 + w/4) from there to a + b; negative eps by symmetry. Neither exceeds it at any eps.
+    Where the votes move between more than two classes, Lap(a) and Lap(b) together reveal no more than Lap(a+b): with
+    w = a + b - eps, the hockey-stick divergence of Lap(a+b) is 1 - e^{-w/2} for abs(eps) <= a + b. That of the pair is
+    1 - e^{-w/2} (1 + min(a, b)/2) for abs(eps) <= abs(a - b), and 1 - e^{-w/2} (1 + w/4) from there to a + b; negative
+    eps by symmetry. Neither exceeds it at any eps.
 
     Examples
     --------
@@ -122,11 +108,11 @@ class LaplaceMax(_NoisyMax):
     0.16
     """
 
-    gamma: float
-    winner_of_two: bool = False
+    gamma: float  # inverse scale per vote, >= 1e-9; above 2^10 the noise stays at a scale of 2^-10 votes
+    winner_of_two: bool = False  # of two classes the winner alone is released: no `noisy_counts`, a `TwoClassEvent`
 
     def __post_init__(self) -> None:
-        set_number(self, "gamma", least=_LEAST_GAMMA)
+        set_number(self, "gamma", least=1e-9)
         check_flag("winner_of_two", self.winner_of_two)
         super().__post_init__()
 
@@ -171,38 +157,21 @@ class GaussianMax(_NoisyMax):
 
     Papernot et al., "Scalable private learning with PATE" (ICLR 2018), section 4.1 and Proposition 8.
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise, in votes: within 1e-3..1e9.
-    votes, counts_per_vote : int
-        As in `LaplaceMax`.
-
     Formal guarantees
     -----------------
     Per row, for one neighbouring change: counts lose at most ``votes`` votes in all and gain at most ``votes`` in all,
-    an L2 distance of at most ``votes * sqrt(2)``. Releasing the noisy counts is one Gaussian mechanism of noise
-    multiplier ``sigma / (votes * sqrt 2)``; their argmax is post-processing.
+    an L2 distance of at most ``votes * sqrt(2)``, also between more than two classes. Releasing the noisy counts is one
+    Gaussian mechanism of noise multiplier ``sigma / (votes * sqrt 2)``; their argmax is post-processing. Edge cases
+    stand in the module.
 
-    | case | what holds |
-    |---|---|
-    | the votes move between more than two classes, or vanish | covered: the distance is smaller |
-    | noisy counts and argmax of the same draw | one use; two calls draw twice and are two uses |
-    | a row without votes | gets noise, and a class, like any other |
-    | two noisy counts are equal | the lowest class; the rule looks at noisy values only |
-    | which rows are released, and how many | not covered: choose them before looking at votes |
-    | small sigma | the draw is within 2^-46 / sigma^2 + 2^-50 of its law (total variation), which no epsilon includes |
-
-    Examples
-    --------
     >>> GaussianMax(sigma=0.001).privatize(np.array([[1, 4, 0], [5, 0, 0]])).tolist()
     [1, 0]
     """
 
-    sigma: float
+    sigma: float  # standard deviation of the noise, in votes: within 1e-3..1e9
 
     def __post_init__(self) -> None:
-        set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
+        set_number(self, "sigma", **_SIGMA)
         super().__post_init__()
 
     @property
@@ -222,44 +191,28 @@ class GaussianMax(_NoisyMax):
 class ConfidentGaussianMax(_Votes):
     """Answer only where the teachers agree: noisy threshold on the highest count, then `GaussianMax` (Confident-GNMax).
 
-    Papernot et al., "Scalable private learning with PATE" (ICLR 2018), Algorithm 1.
-
-    Parameters
-    ----------
-    threshold : float
-        Rows are answered where the highest count + N(0, sigma_threshold^2) is at least this, in votes: finite.
-    sigma_threshold : float
-        Standard deviation of the noise of the comparison, in votes: within 1e-3..1e9.
-    sigma : float
-        Standard deviation of the noise of the answer, in votes: within 1e-3..1e9.
-    votes, counts_per_vote : int
-        As in `LaplaceMax`.
+    Papernot et al., "Scalable private learning with PATE" (ICLR 2018), Algorithm 1. Rows are answered where the highest
+    count + N(0, sigma_threshold^2) is at least ``threshold``.
 
     Formal guarantees
     -----------------
     Per row, for one neighbouring change as in `GaussianMax`: the comparison is a Gaussian mechanism of sensitivity
-    ``votes`` (the highest count changes by no more), the answer one of ``votes * sqrt(2)``. One use is both.
+    ``votes`` (the highest count changes by no more), the answer one of ``votes * sqrt(2)``. One use is both, also where
+    a row is not answered: how many are answered depends on votes, and cannot lower a guarantee.
 
-    | case | what holds |
-    |---|---|
-    | a row is not answered | still both: how many are answered depends on votes, and cannot lower a guarantee |
-    | everything else | as `GaussianMax` |
-
-    Examples
-    --------
     >>> votes = np.array([[2, 9, 0], [4, 3, 4]])
     >>> ConfidentGaussianMax(threshold=6, sigma_threshold=0.01, sigma=0.01).privatize(votes).tolist()
     [1, -1]
     """
 
-    threshold: float
-    sigma_threshold: float
-    sigma: float
+    threshold: float  # in votes, finite
+    sigma_threshold: float  # standard deviation of the comparison's noise, in votes: within 1e-3..1e9
+    sigma: float  # standard deviation of the answer's noise, likewise
 
     def __post_init__(self) -> None:
         set_number(self, "threshold", way_out="Use GaussianMax to answer every row.")
-        set_number(self, "sigma_threshold", least=_LEAST_SIGMA, most=_MOST_SIGMA)
-        set_number(self, "sigma", least=_LEAST_SIGMA, most=_MOST_SIGMA)
+        set_number(self, "sigma_threshold", **_SIGMA)
+        set_number(self, "sigma", **_SIGMA)
         super().__post_init__()
 
     @property
@@ -277,14 +230,7 @@ class ConfidentGaussianMax(_Votes):
         winner = (units + sampling.gaussian_units(self.sigma * vote, units.shape, rng)).argmax(axis=1)
         return np.where(highest >= self.threshold * vote * UNITS_PER_VOTE, winner, ABSTAIN).astype(np.int16)
 
-    def threshold_event(self) -> dp.DpEvent:
-        """Describe the comparison of one row."""
-        return dp.GaussianDpEvent(self.sigma_threshold / self.votes)
-
-    def answer_event(self) -> dp.DpEvent:
-        """Describe the answer to one row."""
-        return dp.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))
-
     def dp_event(self) -> dp.DpEvent:
         """Describe one row, answered or not: comparison and answer."""
-        return dp.ComposedDpEvent([self.threshold_event(), self.answer_event()])
+        comparison = dp.GaussianDpEvent(self.sigma_threshold / self.votes)
+        return dp.ComposedDpEvent([comparison, dp.GaussianDpEvent(self.sigma / (self.votes * math.sqrt(2)))])

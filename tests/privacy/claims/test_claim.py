@@ -198,7 +198,7 @@ def test_the_claims_of_noise_at_a_party_word_for_word():
         "confident noisy max, threshold 4 votes, Gaussian noise of standard deviation 90 (threshold) and 30 (answer) "
         "votes, {} may move; 1,200 queries, labels released"
     )
-    spent = Accountant().compose(noise.threshold_event(), 1200).compose(noise.answer_event(), 1200)
+    spent = Accountant().compose(noise.dp_event(), 1200)
     assert record.as_dict() == {
         "unit": "record",
         "adversary": "server",

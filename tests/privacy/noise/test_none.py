@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import dp_accounting as dp
 import numpy as np
@@ -12,11 +13,12 @@ from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
-from fedkd_flwr.privacy.noise.scores import GaussianScores, LaplaceScores
+from fedkd_flwr.privacy.noise.scores import NoisyScores
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
+laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
 VOTES = np.array([[3, 9, 1], [7, 2, 2], [0, 0, 0], [4, 4, 5]] * 25)
 LABELS = np.array([0, 2, 1, 1] * 25)
 SCORES = np.random.default_rng(0).dirichlet(np.ones(3), 100)
@@ -26,8 +28,8 @@ INPUTS = [
     (ConfidentGaussianMax(threshold=4.0, sigma_threshold=3.0, sigma=5.0), VOTES),
     (RandomizedResponse(epsilon=0.5, num_classes=3), LABELS),
     (BitFlip(epsilon=0.5, num_classes=3), LABELS),
-    (LaplaceScores(kind="probs", num_classes=3, scale=2.0), SCORES),
-    (GaussianScores(kind="logits", num_classes=3, scale=2.0, bound=1.0), SCORES),
+    (laplace(kind="probs", num_classes=3, scale=2.0), SCORES),
+    (gaussian(kind="logits", num_classes=3, scale=2.0, bound=1.0), SCORES),
     (NoisyCounts(sigma=3.0, tables=1), VOTES),
 ]
 each = pytest.mark.parametrize(("mechanism", "given"), INPUTS, ids=lambda one: type(one).__name__)
@@ -103,11 +105,30 @@ def test_what_is_no_vote_is_refused(mechanism, given, wrong):
         (lambda: NoisyCounts(sigma=1.0, tables=0), "tables"),
         (lambda: ClippedSum(clip=0.0, noise_multiplier=1.0), "clip"),
         (lambda: ClippedSum(clip=1.0, noise_multiplier=0.0), "noise_multiplier"),
-        (lambda: LaplaceScores(kind="probs", num_classes=4, scale=0.0), r"scale must be within \[0\.001, 1e\+09\]"),
-        (lambda: GaussianScores(kind="probs", num_classes=1, scale=1.0), "num_classes must be a whole number within 2"),
-        (lambda: GaussianScores(kind="votes", num_classes=4, scale=1.0), "kind must be one of probs, logits"),
-        (lambda: LaplaceScores(kind="probs", num_classes=4, scale=1.0, bound=1.0), "bound must be 0 for probabilities"),
-        (lambda: LaplaceScores(kind="logits", num_classes=4, scale=1.0, bound=2e6), "bound must be within"),
+        (
+            lambda: laplace(kind="probs", num_classes=4, scale=0.0),
+            r"scale must be within \[0\.001, 1e\+09\]",
+        ),
+        (
+            lambda: gaussian(kind="probs", num_classes=1, scale=1.0),
+            "num_classes must be a whole number within 2",
+        ),
+        (
+            lambda: gaussian(kind="votes", num_classes=4, scale=1.0),
+            "kind must be one of probs, logits",
+        ),
+        (
+            lambda: NoisyScores(noise="uniform", kind="probs", num_classes=2, scale=1.0),
+            "score_noise must be one of laplace, gaussian, got 'uniform'",
+        ),
+        (
+            lambda: laplace(kind="probs", num_classes=4, scale=1.0, bound=1.0),
+            "bound must be 0 for probabilities",
+        ),
+        (
+            lambda: laplace(kind="logits", num_classes=4, scale=1.0, bound=2e6),
+            "bound must be within",
+        ),
     ],
 )
 def test_impossible_parameters_are_refused(make, match):

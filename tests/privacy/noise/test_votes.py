@@ -86,9 +86,8 @@ def test_events_of_noisy_max_carry_the_votes() -> None:
     assert laplace.pure_epsilon == pytest.approx(0.4)
     assert GaussianMax(sigma=10.0, votes=2).dp_event().noise_multiplier == pytest.approx(10 / math.sqrt(8))
     confident = ConfidentGaussianMax(threshold=1, sigma_threshold=6.0, sigma=10.0, votes=2)
-    assert confident.threshold_event().noise_multiplier == 3.0
-    assert confident.answer_event() == GaussianMax(sigma=10.0, votes=2).dp_event()
-    assert confident.dp_event().events == [confident.threshold_event(), confident.answer_event()]
+    comparison, answer = confident.dp_event().events
+    assert (comparison.noise_multiplier, answer) == (3.0, GaussianMax(sigma=10.0, votes=2).dp_event())
 
 
 def _laplace_delta(shift: float, epsilon: float) -> float:
