@@ -199,9 +199,7 @@ class DensityVote:
                 due = shares = (shares + public_shares) / 2
             else:
                 due = shares = told  # small parties of one class have more weight than rows
-                at_least = told[larger]
-                if apart > _UNSURE_SHARES:
-                    at_least = min(at_least, public_shares[larger])
+                at_least = min(told[larger], public_shares[larger] if apart > _UNSURE_SHARES else 1.0)
         densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
         probs = np.full(self._shape, 1 / num_classes)
