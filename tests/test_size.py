@@ -19,7 +19,7 @@ LIMITS = {
     "checks": 183,
     "cli": 1_362,
     "clients": 3_082,
-    "data": 5_634,
+    "data": 5_663,
     "errors": 276,
     "files": 296,
     "labels": 2_382,
