@@ -18,7 +18,7 @@ LIMITS = {
     "baselines": 2_082,
     "checks": 183,
     "cli": 1_362,
-    "clients": 3_082,
+    "clients": 3_079,
     "data": 5_634,
     "errors": 276,
     "files": 296,
