@@ -18,7 +18,7 @@ LIMITS = {
     "baselines": 2_082,
     "checks": 183,
     "cli": 1_362,
-    "clients": 3_081,
+    "clients": 3_078,
     "data": 5_634,
     "errors": 276,
     "files": 296,
