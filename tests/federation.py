@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
 from fedkd_flwr.clients.visit import Visit
-from fedkd_flwr.clients.visit import held_by_server as held
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import NAMES
@@ -147,7 +146,7 @@ def held_by_server(client: Any, arrays: list[np.ndarray], config: dict[str, Any]
     """Return what the answer to an instruction may be told as changes to."""
     visit = Visit(client)
     visit.open(arrays, config)
-    return held(client, visit.instruction)
+    return visit._held
 
 
 def accuracies(strategy: Any) -> list[Any]:

@@ -1,12 +1,31 @@
 """An in-process Flower grid: whole rounds through the real ClientApp and door, without Ray, in under a second."""
 
-from fedkd_flwr.simulation import grid
+from pathlib import Path
+
+from flwr.app import Context, RecordDict
+
+from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.simulation import grid as package
 from fedkd_flwr.simulation.grid import Handler
 
-__all__ = ["Handler", "InProcessGrid"]
+__all__ = ["Handler", "InProcessGrid", "run_apps"]
 
 
-class InProcessGrid(grid.InProcessGrid):
+def run_apps(folder, nodes, settings, *, page=False, tamper=None):
+    """Run ServerApp and ClientApp with nodes of these configs, or with so many simulated parties; return the record."""
+    from fedkd_flwr.app.client_app import app as client_app  # most tests with a grid need no apps
+    from fedkd_flwr.app.server_app import federate
+
+    if isinstance(nodes, int):
+        nodes = [{"partition-id": i, "num-partitions": nodes} for i in range(nodes)]
+    waits = {"node-deadline-s": 1.0, "nodes-stable-s": 0.01}
+    config = {"num-parties": len(nodes), "output-dir": str(folder), **waits, **settings}
+    grid = InProcessGrid(client_app, nodes, config, tamper=tamper)
+    federate(grid, Context(1, 1, {}, RecordDict(), config), page=page)
+    return RunRecord.load(Path(folder or "~/.fedkd").expanduser() / "runs" / "1" / "record.json")
+
+
+class InProcessGrid(package.InProcessGrid):
     """The package's own, on whose way replies can be spoilt and messages delivered in another order.
 
     ``tamper(node_index, reply) -> reply | None`` spoils what crosses the wire; None loses it. ``order``: in which order

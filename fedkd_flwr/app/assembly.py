@@ -22,8 +22,7 @@ from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.door import OPEN, Door
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import OPEN, Door, Party
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, require_same_set
 from fedkd_flwr.data.row_values import row_form, usable_row_values

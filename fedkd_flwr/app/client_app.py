@@ -16,13 +16,22 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.door import OPEN, Door
+from fedkd_flwr.clients.party import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code, PayloadError
 from fedkd_flwr.processes.watchdog import watched
 from fedkd_flwr.registry import DOOR, load
-from fedkd_flwr.wire.old_records import instruction_from_old, is_old, reply_to_old
-from fedkd_flwr.wire.records import Scalar, error_reply, flower_reply, from_flower, open_instruction, reply_record
+from fedkd_flwr.wire.records import (
+    Scalar,
+    error_reply,
+    flower_reply,
+    from_flower,
+    instruction_from_old,
+    is_old,
+    open_instruction,
+    reply_record,
+    reply_to_old,
+)
 
 __all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
 

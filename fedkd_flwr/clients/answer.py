@@ -5,9 +5,8 @@ Reading these bytes runs no code.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,30 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.files import group_of, grouped, packed, unpacked
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.stores.party_state import StoredReply
 from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.ratio_codec import decode as decode_with_ratios
 from fedkd_flwr.wire.score_codec import KINDS, decode_scores
 
 __all__ = [
-    "Answer",
-    "DumpedModel",
-    "Finished",
-    "answer_columns",
-    "answer_table",
-    "dump",
-    "pack_answer",
-    "pack_finished",
-    "pack_labels",
-    "pack_metrics",
-    "unpack_answer",
-    "unpack_finished",
-    "unpack_labels",
-    "unpack_metrics",
-    "weight",
+    *("Answer", "DumpedModel", "Finished", "answer_columns", "answer_table", "dump", "pack_answer", "pack_finished"),
+    *("pack_metrics", "unpack_answer", "unpack_finished", "unpack_metrics", "weight"),
 ]
 
 logger = logging.getLogger("flwr.party")
@@ -113,23 +99,17 @@ def weight(model: Classifier | DumpedModel) -> int:
 
 def pack_answer(answer: Answer) -> bytes:
     """Return an answer as bytes."""
-    arrays = {f"value.{name}": array for name, array in answer.values.items()}
-    arrays |= {f"kept.{name}": array for name, array in answer.kept.items()}
+    arrays = grouped(value=answer.values, kept=answer.kept)
+    arrays["model"] = np.frombuffer(b"" if answer.model is None else dump(answer.model), dtype=np.uint8)
     rest = {"metrics": dict(answer.metrics), "notes": [str(note) for note in answer.notes], "meta": dict(answer.meta)}
-    return _pack(arrays, rest, b"" if answer.model is None else dump(answer.model))
+    return packed(arrays, rest)
 
 
 def unpack_answer(data: bytes) -> Answer:
     """Return the answer that `pack_answer` wrote, with its model as bytes."""
-    arrays, rest, model = _unpack(data)
-    return Answer(
-        values=_named(arrays, "value."),
-        kept=_named(arrays, "kept."),
-        metrics=rest["metrics"],
-        notes=rest["notes"],
-        meta=rest["meta"],
-        model=DumpedModel(model) if model else None,
-    )
+    arrays, rest = unpacked(data)
+    model = DumpedModel(arrays["model"].tobytes()) if arrays["model"].size else None
+    return Answer(values=group_of(arrays, "value"), kept=group_of(arrays, "kept"), model=model, **rest)
 
 
 def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
@@ -140,16 +120,16 @@ def pack_finished(finished: Finished, *, weighed: bool) -> bytes:
         "learnt": finished.learnt,
         "weight": weight(finished.model) if weighed else 0,
     }
-    alone = dump(finished.alone) if finished.alone is not None else b""
-    return _pack({"alone": np.frombuffer(alone, dtype=np.uint8)}, rest, dump(finished.model))
+    models = {"model": dump(finished.model), "alone": b"" if finished.alone is None else dump(finished.alone)}
+    return packed({name: np.frombuffer(data, dtype=np.uint8) for name, data in models.items()}, rest)
 
 
 def unpack_finished(data: bytes) -> Finished:
     """Return what `pack_finished` wrote, with the models as bytes."""
-    arrays, rest, model = _unpack(data)
+    arrays, rest = unpacked(data)
     alone = arrays["alone"].tobytes()
     return Finished(
-        model=DumpedModel(model, rest["weight"]),
+        model=DumpedModel(arrays["model"].tobytes(), rest["weight"]),
         solo=unpack_metrics(rest["solo"]),
         learnt=rest["learnt"],
         federated=unpack_metrics(rest["federated"]),
@@ -167,33 +147,6 @@ def unpack_metrics(packed: Mapping[str, Any]) -> dict[str, Metrics]:
     return {rows: Metrics(**values) for rows, values in packed.items()}
 
 
-def pack_labels(work: Callable[[], NDArray[np.int16]]) -> bytes:
-    """Do the work, and return its labels as bytes."""
-    return _pack({"labels": work()}, {}, b"")
-
-
-def unpack_labels(data: bytes) -> NDArray[np.int16]:
-    """Return the labels that `pack_labels` wrote."""
-    labels: NDArray[np.int16] = _unpack(data)[0]["labels"]
-    return labels
-
-
-def _pack(arrays: dict[str, NDArray[Any]], rest: dict[str, Any], model: bytes) -> bytes:
-    arrays = {**arrays, "model": np.frombuffer(model, dtype=np.uint8)}
-    return StoredReply(arrays=arrays, metrics={"rest": json.dumps(rest)}).to_bytes()
-
-
-def _unpack(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, Any], bytes]:
-    opened = StoredReply.from_bytes(data)
-    arrays = dict(opened.arrays)
-    model = arrays.pop("model").tobytes()
-    return arrays, json.loads(str(opened.metrics["rest"])), model
-
-
-def _named(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 MAX_PUBLIC_COLUMNS = 20
 """A table shows so many of a public row's columns; the row's number names the rest."""
 
@@ -209,15 +162,9 @@ def answer_columns(
     base: Base,
     students: int = 1,
 ) -> dict[str, list[Any]]:
-    """Return what a reply says of each public row asked, by column; {} for a reply that has no such rows.
+    """Return what a reply says of each public row asked, by column; {} for one without such rows.
 
-    ``arrays``: the reply's wire arrays.
-    ``public``: the public rows asked.
-    ``classes``: names of the classes.
-    ``base``: what replies of changes refer to: ``labels``, ``ratios``, ``probs``.
-    ``students``: how many label arrays come, where ratios bring the first.
-
-    Raises `PayloadError` if the bytes cannot be read.
+    ``base``: what a reply of changes refers to; ``students``: how many label arrays come, where ratios bring the first.
     """
     columns: dict[str, list[Any]] = {}
     given: list[NDArray[Any]] = []
@@ -254,12 +201,7 @@ def answer_table(
     public_columns: tuple[Sequence[str], Sequence[Sequence[object]]],
     columns: Mapping[str, Sequence[object]],
 ) -> Iterator[list[object]]:
-    """Yield a header, and then a line for each public row.
-
-    ``rows`` of shape (num_rows,), int64, are numbers of public rows, from 0, as they stand in the public file.
-    ``public_columns`` are names of the public columns, and all public rows' values; ([], []) where none are shown.
-    ``columns`` are as `answer_columns` returns them.
-    """
+    """Yield a header, and a line for each of these public rows: its number, its values where shown, its columns."""
     names, values = public_columns
     shown = len(names[:MAX_PUBLIC_COLUMNS])
     more = [f"({len(names) - shown} more columns)"] if len(names) > shown else []

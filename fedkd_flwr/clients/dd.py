@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.dd import CARD
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.score_exchange import ScoreClient
-from fedkd_flwr.clients.targets import Lesson
+from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["DDClient"]

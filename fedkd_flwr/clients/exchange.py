@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.clients.answer import Answer, Finished
-from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.party import ModelFactory, Party
+from fedkd_flwr.clients.party import ModelFactory, Party, Table
 from fedkd_flwr.labels.rules import RULES
-from fedkd_flwr.labels.voting import Labels
+from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import encode_answer
+from fedkd_flwr.wire.score_codec import decode_scores
 
-__all__ = ["PartyExchange", "public_answers", "with_beside"]
+__all__ = ["PartyExchange", "fit_both", "public_answers", "soft_labels", "with_beside"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -78,10 +78,7 @@ class PartyExchange(ABC):
         return answer.values
 
     def asks(self, instruction: Instruction) -> Mapping[str, int]:
-        """Return settings of the run, by key, that are no less than so much, whatever the run says: it asks for that.
-
-        A site's rules go by it.
-        """
+        """Return, by key, the least that settings are, whatever the run says: the instruction asks for that."""
         return {}
 
     def num_rows(self, instruction: Instruction) -> int:
@@ -122,8 +119,7 @@ def public_answers(
 ) -> tuple[Labels, NDArray[np.float64] | None]:
     """Return a model's labels of the public rows and, where that is asked for, the probabilities behind them.
 
-    For density ratios nets alone are asked: those of other kinds say less than a model that is fitted to be asked
-    (`fedkd_flwr.models.open_set`).
+    For density ratios nets alone are asked: others say less than a model fitted for it (`fedkd_flwr.models.open_set`).
     """
     if not (instruction.rule and (model.takes_steps or RULES[instruction.rule].of_model)):
         return model.predict(party.public.X), None
@@ -161,3 +157,25 @@ def with_beside(
     say: Any = getattr(import_module(module), name)
     values, kept = say(party, instruction, make=make or party.model, steps=steps, own_probs=own_probs)
     return replace(answer, values={**answer.values, **values}, kept={**answer.kept, **kept})
+
+
+def soft_labels(party: Party, instruction: Instruction) -> NDArray[np.float64] | None:
+    """Return the probability of each class in each public row, (num_public, num_classes), where they came along."""
+    if "probs" not in instruction.arrays or instruction.labels is None:
+        return None
+    spec, at = party.spec, instruction.server_round
+    probs = decode_scores(instruction.arrays["probs"], public=spec, server_round=at, kind="probs").astype(np.float64)
+    return np.asarray(probs / probs.sum(axis=1, keepdims=True))
+
+
+def fit_both(
+    model: Classifier, party: Party, instruction: Instruction, probs: NDArray[np.float64] | None
+) -> Classifier:
+    """Fit a model on own rows and labelled public rows: with their probabilities where known, else their labels."""
+    X, y, labels = party.X, party.y, instruction.labels
+    if labels is None or not (labelled := labels != ABSTAIN).any():
+        return model.fit(X, y)
+    X = np.concatenate([X, party.public.X[labelled]])
+    if probs is None:
+        return model.fit(X, np.concatenate([y, labels[labelled]]))
+    return model.fit_soft(X, np.concatenate([np.eye(model.num_classes)[y], probs[labelled]]))

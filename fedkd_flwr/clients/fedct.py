@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, train_as_long
 from fedkd_flwr.clients.answer import Answer, Finished, pack_metrics, unpack_metrics
 from fedkd_flwr.clients.base import PartyClient
-from fedkd_flwr.clients.exchange import public_answers, with_beside
+from fedkd_flwr.clients.exchange import fit_both, public_answers, soft_labels, with_beside
 from fedkd_flwr.clients.instruction import Charge, Instruction
-from fedkd_flwr.clients.targets import fit_both, soft_labels
 from fedkd_flwr.clients.visit import kept_model
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import learnt_shares

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.fedmd import CARD
 from fedkd_flwr.algorithms.score_exchange import DISTILLATION_BATCH, DigestConfig
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.score_exchange import ScoreClient
-from fedkd_flwr.clients.targets import Lesson, nothing_more
+from fedkd_flwr.clients.score_exchange import Lesson, ScoreClient, nothing_more
 from fedkd_flwr.models.classifier import Classifier
 
 __all__ = ["DigestClient", "FedMDClient"]

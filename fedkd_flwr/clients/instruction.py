@@ -36,8 +36,7 @@ from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.seeds import derive_rng, derive_seed
 from fedkd_flwr.stores.checkpoints import sealed
-from fedkd_flwr.stores.nothing import NoState
-from fedkd_flwr.stores.party_state import PartyState, Saved
+from fedkd_flwr.stores.party_state import NoState, PartyState, Saved
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Scalar, named_arrays
 
@@ -57,6 +56,13 @@ __all__ = [
 ]
 
 logger = logging.getLogger("flwr.party")
+
+_OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent
+_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
+_FREE = ("solo-epochs",)  # of a model trained alone: it changes no answer
+_MOST_RUNS = 100
+_DIGITS = 16  # hexadecimal, of a digest of the seal
+_RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,14 +132,10 @@ def opened(
     *,
     heard: Collection[str] = (),
 ) -> tuple[Party, Instruction]:
-    """Return what an instruction says, and the party that is to answer it.
+    """Return what an instruction says, and the party that answers it: in the run that it continues, if any.
 
-    ``party``: returned as it is, unless the instruction continues an earlier run: then with that run's id and state.
-    ``heard``: as of `kept_state`.
-
-    Raises `PayloadError` if it is no instruction of this algorithm, or its settings contradict what it says of privacy.
-    Raises `RefusalError` if this party does not allow the algorithm. Raises `DataError` if it is about another public
-    set, or what this party kept is damaged.
+    Raises `PayloadError` if it is no instruction of this algorithm, or its settings contradict what it says of privacy;
+    `RefusalError` if the party does not allow the algorithm; `DataError` for another public set, or a damaged state.
     """
     arrays = named_arrays(parameters, config)
     _require_agreed(party, card, config)
@@ -192,10 +194,7 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
 
     A model that learnt from a file which has been replaced since would carry its rows into an answer that the rows
     held now pay for; one of another algorithm may know rows that this one's claim leaves out. What the server knows
-    too stays where the file alone is another: else the form of the next reply would tell that it is.
-
-    ``party``: whose state it is. ``heard``: which of the kept arrays hold nothing but what the server said, or has
-    heard.
+    too (``heard`` names such arrays) stays: else the form of the next reply would tell that the file is another.
     """
     saved = party.state.load()
     if saved is None or (saved.meta.get("algorithm"), saved.meta.get("data")) == (card.name, party.rows_digest):
@@ -238,16 +237,6 @@ def _noisy(card: Card, config: Mapping[str, Scalar]) -> bool:
         return False  # such an instruction is refused before a private row is read
 
 
-_OF_REPLY = ("algorithm", "reply", "values", "payload", "charge", "held-back")  # of `Saved.meta`: about what was sent
-_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
-
-
-_FREE = ("solo-epochs",)  # of a model trained alone: it changes no answer
-_MOST_RUNS = 100
-_DIGITS = 16  # hexadecimal, of a digest of the seal
-_RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
-
-
 def mark_of(config: Mapping[str, Scalar], told: ExchangeConfig, *, algorithm: str, fingerprint: str) -> str:
     """Return what marks the state of this exchange, 64 hexadecimal digits; "" where the server cannot continue it."""
     if not (seal := config.get("run-seal")):
@@ -262,10 +251,7 @@ def earlier_runs(config: Mapping[str, Scalar]) -> list[str]:
 
 
 def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
-    """Return the party with the run id and the state of the exchange that an instruction continues; else as it is.
-
-    Raises `DataError` (code ``state-lost``) if that state is damaged.
-    """
+    """Return the party with the run id and state of the exchange that an instruction continues; else as it is."""
     if isinstance(party.state, NoState) or not mark:
         return party
     seal = str(config.get("run-seal"))
@@ -314,10 +300,7 @@ def note_where_it_is_kept(party: Party, own: PartyState | NoState) -> None:
 
 
 def node_proof(party: Party) -> str:
-    """Return what this party shows in all its replies of one run, 64 hexadecimal digits; "" without a node secret.
-
-    Whoever speaks for the same party from another node, and shows the same, has the same ``state-dir``.
-    """
+    """Return what a party shows in all replies of a run: whoever shows the same elsewhere has its ``state-dir``."""
     if party.node_secret is None:
         return ""
     return hmac.new(party.node_secret(), f"{party.run_id}\n{party.name}".encode(), "sha256").hexdigest()

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig
 from fedkd_flwr.clients.answer import Answer
-from fedkd_flwr.clients.door import Table
 from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.one_shot_vote import OneShotVoteClient
+from fedkd_flwr.clients.party import Table
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.privacy.claims.claim import REPLACED_RECORD
 from fedkd_flwr.privacy.noise.sums import NoisyCounts

@@ -8,8 +8,8 @@ from __future__ import annotations
 from fedkd_flwr.algorithms.one_shot_vote import fit_as_long
 from fedkd_flwr.clients.answer import Finished
 from fedkd_flwr.clients.base import PartyClient
+from fedkd_flwr.clients.exchange import fit_both, soft_labels
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.targets import fit_both, soft_labels
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.models.populations import learnt_shares
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +16,10 @@ from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import kebab
-from fedkd_flwr.clients.door import OPEN, Ask, Door
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Charge, Instruction, other_rows
-from fedkd_flwr.clients.party import Party
-from fedkd_flwr.errors import TELLING, Code, DataError, FedkdError, RefusalError, cause, explain
-from fedkd_flwr.stores.nothing import NoLedger
+from fedkd_flwr.clients.party import OPEN, Ask, Door, Party
+from fedkd_flwr.errors import TELLING, Code, FedkdError, RefusalError, cause, explain
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
 __all__ = [
@@ -30,11 +27,8 @@ __all__ = [
     "code_of",
     "note_no_noise",
     "obey",
-    "permitted",
     "refusal",
-    "require_charges",
     "require_claim",
-    "require_rows",
     "rows_enough",
     "short_cause",
     "signed",
@@ -136,42 +130,12 @@ def _told(error: Exception) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def permitted(exchange: PartyExchange, instruction: Instruction, *, final: bool) -> Charge | None:
-    """Return what the reply costs, after the party's own rules have let it pass."""
-    party, charge = exchange.party, exchange.charge(instruction)
-    require_claim(party, charge is not None)
-    obey(exchange, instruction, charge, final=final)
-    if charge is not None and party.require_privacy and party.budget.epsilon == math.inf:
-        logger.warning(
-            "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
-            "and any other would pass too.",
-            party.name,
-            charge.mechanism,
-        )
-    return charge
-
-
 def require_claim(party: Party, private: bool) -> None:
     """Refuse a run without a mechanism at this party, where its owner demands one."""
     if party.demands_privacy and not private:
         way_out = "Choose a run with noise at the party, or lift require-privacy and epsilon-budget here."
         message = explain("privacy", f"be claimed at {party.name}", "none", way_out)
         raise RefusalError(message, code=Code.PRIVACY_REQUIRED)
-
-
-def require_rows(party: Party, private: bool) -> None:
-    """Raise why rows of the file cannot be used; nothing beside a claim, where the server must not be told."""
-    if party.fault is None:
-        return
-    if not private:
-        raise party.fault
-    logger.error(
-        "%s: %d of its %d rows can be used: %s The server is not told: it gets the usual answer, made from those rows.",
-        party.name,
-        len(party.y),
-        party.num_rows,
-        party.fault,
-    )
 
 
 def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | None, *, final: bool) -> None:
@@ -196,18 +160,6 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
             notes=other_rows(instruction.saved, exchange.card),
         )
     )
-
-
-def require_charges(party: Party, instruction: Instruction) -> None:
-    """Refuse to go on where the ledger has lost the charge of the last reply that the server has."""
-    ledger, last_round = party.ledger, instruction.last_round
-    runs = (party.run_id, *instruction.earlier)
-    if isinstance(ledger, NoLedger) or not last_round or any(ledger.entries(run, last_round) for run in runs):
-        return
-    way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
-    rule = f"hold the charge of round {last_round}, which the server has the labels of"
-    message = explain(f"ledger {ledger.path}", rule, "no such entry", way_out)
-    raise DataError(message, code=Code.LEDGER_LOST)
 
 
 def rows_enough(party: Party) -> bool:

@@ -41,9 +41,8 @@ def say_ratios(
     steps: int | None,
     own_probs: NDArray[np.float64] | None,
 ) -> tuple[Arrays, Arrays]:
-    """Return, for density-ratio votes, how much each public row looks like this party's rows of each class.
+    """Return codes of how much public rows look like this party's rows of each class, its class counts, and what stays.
 
-    That is its codes and class counts, and what is kept for the next round.
     Codes of models that would be fitted alike are kept themselves; of nets, which go on, the nets.
     """
     counts = np.bincount(party.y, minlength=party.public.num_classes).astype(np.int64)
@@ -100,7 +99,7 @@ def say_probabilities(
     labels = np.repeat(home_labels(said, counts)[None], students, axis=0)
     found: Arrays = {"labels": labels, "probs": said, "class-counts": counts}
     keeps: Arrays = {"probs": said}
-    if DensityRatio.name in party.allow:  # what its owner lets out in a run on labels too
+    if DensityRatio.name in party.allow and not party.public.schema.class_shares:  # as in a run on labels
         more, more_kept = say_ratios(party, instruction, make=make, steps=steps, own_probs=own_probs)
         found, keeps = {**found, "ratios": more["ratios"]}, {**more_kept, **keeps}
     return found, keeps

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache
 from fedkd_flwr.clients.fedmd import DigestClient
 from fedkd_flwr.clients.instruction import Instruction
-from fedkd_flwr.clients.targets import Lesson, averages, taught_by
+from fedkd_flwr.clients.score_exchange import Lesson, averages
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.score_codec import decode_rows
@@ -41,8 +41,8 @@ class SCARLETClient(DigestClient):
             logger.warning(
                 "%s: %d of %d averages were not kept here; it learns the others", self.party.name, missing, len(rows)
             )
-        config = instruction.config
-        return taught_by(self.party, rows[held], cache.averages[rows[held]], config) if held.any() else None
+        taught, loss = rows[held], instruction.config.loss
+        return Lesson(self.party.public.X[taught], cache.averages[taught], loss) if held.any() else None
 
     def memory(self, instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the averages that this party holds."""

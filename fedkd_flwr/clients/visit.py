@@ -13,6 +13,7 @@ from a fixed list and no text. Only in simulation, where one person holds all th
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.clients.answer import Answer, answer_columns, answer_table, dump, pack_answer, unpack_answer
-from fedkd_flwr.clients.door import Leaving, Shown, Table
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import (
     Charge,
@@ -34,26 +34,26 @@ from fedkd_flwr.clients.instruction import (
     went_on_from,
     withholds,
 )
-from fedkd_flwr.clients.party import Party
+from fedkd_flwr.clients.party import Leaving, Party, Shown, Table
 from fedkd_flwr.clients.refusals import (
     code_of,
     note_no_noise,
-    permitted,
+    obey,
     refusal,
-    require_charges,
-    require_rows,
+    require_claim,
     rows_enough,
     short_cause,
     signed,
 )
 from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, explain
+from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
 from fedkd_flwr.stores.party_state import Saved, StoredReply
 from fedkd_flwr.wire.label_codec import digests
 from fedkd_flwr.wire.records import Scalar
 
-__all__ = ["Learnt", "Visit", "claimed", "held_by_server", "hold_back", "keep", "kept_model", "kept_reply", "refused"]
+__all__ = ["Learnt", "Visit", "claimed", "kept_model", "refused"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -69,10 +69,7 @@ class Learnt(NamedTuple):
 class Visit:
     """One visit to a party, from the instruction that came to the reply that may leave.
 
-    ``exchange``: what the algorithm says.
-
-    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once it is permitted; None
-    without a mechanism at this party.
+    ``instruction``: what is asked, once it is open. ``charge``: what the reply costs, once permitted, or None.
     """
 
     instruction: Instruction
@@ -96,7 +93,7 @@ class Visit:
             reply = self._paid()
             if reply is None:
                 self._ask()
-                kept = kept_reply(self.party, self.instruction, self.charge)
+                kept = self._kept_reply()
                 reply = self.release(self.learn()) if kept is None else self._charged(kept)
             shown = self.let_out(reply)
             return list(reply.arrays.values()), self.exchange.num_rows(self.instruction), {**reply.metrics, **shown}
@@ -114,7 +111,17 @@ class Visit:
 
     def permit(self, *, final: bool = False) -> None:
         """Let the owner's rules and the site's refuse; what the reply costs is known then."""
-        self.charge = permitted(self.exchange, self.instruction, final=final)
+        self.charge = charge = self.exchange.charge(self.instruction)
+        party = self.party
+        require_claim(party, charge is not None)
+        obey(self.exchange, self.instruction, charge, final=final)
+        if charge is not None and party.require_privacy and party.budget.epsilon == math.inf:
+            logger.warning(
+                "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
+                "and any other would pass too.",
+                party.name,
+                charge.mechanism,
+            )
 
     def learn(self) -> Learnt:
         """Learn, make private, and put into wire arrays; beside a claim, a fixed answer stands for what fails."""
@@ -133,7 +140,7 @@ class Visit:
 
     def release(self, learnt: Learnt) -> StoredReply:
         """Keep the state, and charge: only then may the reply leave."""
-        party, charge, (answer, values, arrays) = self.party, self.charge, learnt
+        party, charge, (answer, _, arrays) = self.party, self.charge, learnt
         metrics = signed(party.name, payload=",".join(arrays))
         if answer.failure and party.simulated:
             metrics["failure"] = answer.failure
@@ -142,14 +149,12 @@ class Visit:
         if "accuracy" in self.leaving(charge is not None):
             metrics |= answer.metrics
         reply = StoredReply(arrays=arrays, metrics=metrics)
-        keep(self.exchange, self.instruction, answer, values, reply, charge)
+        if party.state.keeps:  # else no model is made bytes for nothing
+            self._keep(learnt, reply)
         return self._charged(reply)
 
     def let_out(self, reply: StoredReply) -> dict[str, Scalar]:
-        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves.
-
-        That is the run it went on from, what the node secret gives, and which columns it lacks.
-        """
+        """Return, when the reply may leave, what it says of its sender: the one place where every answer leaves."""
         party, exchange = self.party, self.exchange
         said = {"went-on-from": went_on_from(party, self.instruction.earlier), "node-proof": node_proof(party)}
         said["lacks"] = "\n".join(party.public.lacks)  # of its settings, never found in its rows
@@ -178,11 +183,39 @@ class Visit:
     def before_rows(self, private: bool, *, final: bool) -> None:
         """Refuse what may be refused; beside a claim, rows that cannot be used are not among it."""
         self.exchange.check(self.instruction, final=final)
-        require_rows(self.party, private)
+        party = self.party
+        if party.fault is None:
+            return
+        if not private:
+            raise party.fault
+        told = "The server is not told: it gets the usual answer, made from those rows."
+        words = "%s: %d of its %d rows can be used: %s %s"
+        logger.error(words, party.name, len(party.y), party.num_rows, party.fault, told)
 
     def leaving(self, private: bool) -> Collection[str]:
         """Return the names of the metrics that may leave: none beside a claim."""
         return () if private and not self.party.simulated else self.party.share_metrics
+
+    def _kept_reply(self) -> StoredReply | None:
+        """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
+        saved = self.instruction.saved
+        if saved is None or saved.server_round != self.instruction.server_round:
+            return None
+        if saved.meta.get("data") != self.party.rows_digest:
+            return None  # made from rows that are not held any more
+        if saved.meta.get("charge", "") != _named(self.charge):
+            return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
+        return StoredReply(arrays=group_of(saved.arrays, "payload"), metrics=dict(saved.meta["reply"]))
+
+    def _keep(self, learnt: Learnt, reply: StoredReply) -> None:
+        """Make what was learnt and the exact reply durable: a repeated request gets the same bytes."""
+        answer, values, _ = learnt
+        kept = grouped(kept=answer.kept, value=values, payload=reply.arrays)
+        meta = {"algorithm": self.exchange.card.name, "data": self.party.rows_digest, "reply": reply.metrics}
+        meta |= {"values": list(values), "charge": _named(self.charge), "run": self.instruction.mark}
+        model = dump(answer.model) if answer.model is not None else b""
+        at = self.instruction.server_round
+        self.party.state.save(Saved(server_round=at, arrays=kept, model=model, meta={**answer.meta, **meta}))
 
     def _paid(self) -> StoredReply | None:
         """Return the reply this request has been charged for: the same bytes, and nothing is asked or spent again."""
@@ -195,7 +228,8 @@ class Visit:
         party, charge, instruction = self.party, self.charge, self.instruction
         if charge is None:
             return
-        require_charges(party, instruction)
+        if party.ledger.keeps:
+            self._require_charges()
         rounds = 1 if charge.once else instruction.rounds_left
         continues = instruction.earlier
         party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=continues)
@@ -233,9 +267,31 @@ class Visit:
             budget=party.budget,
         )
 
+    def _require_charges(self) -> None:
+        """Refuse to go on where the ledger has lost the charge of the last reply that the server has."""
+        ledger, last_round = self.party.ledger, self.instruction.last_round
+        runs = (self.party.run_id, *self.instruction.earlier)
+        if not last_round or any(ledger.entries(run, last_round) for run in runs):
+            return
+        way_out = "Mount the state-dir this party had then; an empty one has forgotten what was spent."
+        rule = f"hold the charge of round {last_round}, which the server has the labels of"
+        name = f"ledger {getattr(ledger, 'path', '')}"
+        raise DataError(explain(name, rule, "no such entry", way_out), code=Code.LEDGER_LOST)
+
     @cached_property
     def _held(self) -> Mapping[str, NDArray[Any]]:
-        return held_by_server(self.exchange, self.instruction)
+        """What this party kept for replies of changes, if it is what the server says it holds."""
+        saved, named, party = self.instruction.saved, self.instruction.base, self.party
+        if saved is None or not named or saved.meta.get("held-back"):
+            return {}
+        if saved.meta.get("charge") and party.ledger.keeps:
+            # not where that was refused, or another process was faster: no guess at what never left must show
+            sent = party.ledger.answered(party.run_id, saved.server_round)
+            same = (np.array_equal(a, saved.arrays[f"payload.{n}"]) for n, a in (sent.arrays if sent else {}).items())
+            if sent is None or not all(same):
+                return {}
+        values = self.exchange.referable(saved, self.instruction)
+        return values if digests(values.values()) == named else {}
 
     def _table(self, reply: StoredReply, public: Shown) -> Table:
         """Return a reply as a table, read back from its bytes; None for one that no table shows."""
@@ -270,74 +326,6 @@ def refused(exchange: PartyExchange, error: Exception, config: Mapping[str, Scal
     return refusal(party.name, error, code, simulated=party.simulated, door=party.door)
 
 
-def kept_reply(party: Party, instruction: Instruction, charge: Charge | None) -> StoredReply | None:
-    """Return the reply that was kept for this request: a repeated one, or one the process ended before charging."""
-    saved = instruction.saved
-    if saved is None or saved.server_round != instruction.server_round:
-        return None
-    if saved.meta.get("data") != party.rows_digest:
-        return None  # made from rows that are not held any more
-    if saved.meta.get("charge", "") != _named(charge):
-        return None  # made under another claim: it is not this instruction's answer, nor covered by its charge
-    arrays = {name: saved.arrays[f"payload.{name}"] for name in saved.meta["payload"]}
-    return StoredReply(arrays=arrays, metrics=dict(saved.meta["reply"]))
-
-
-def keep(
-    exchange: PartyExchange,
-    instruction: Instruction,
-    answer: Answer,
-    values: Mapping[str, NDArray[Any]],
-    reply: StoredReply,
-    charge: Charge | None,
-) -> None:
-    """Make what was learnt and the exact reply durable: a repeated request gets the same bytes."""
-    party = exchange.party
-    if not party.state.keeps:
-        return  # nor is a model made bytes for nothing
-    kept = {f"kept.{name}": array for name, array in answer.kept.items()}
-    kept |= {f"value.{name}": array for name, array in values.items()}
-    kept |= {f"payload.{name}": array for name, array in reply.arrays.items()}
-    party.state.save(
-        Saved(
-            server_round=instruction.server_round,
-            arrays=kept,
-            model=dump(answer.model) if answer.model is not None else b"",
-            meta={
-                **answer.meta,
-                "algorithm": exchange.card.name,
-                "data": party.rows_digest,
-                "reply": reply.metrics,
-                "values": list(values),
-                "payload": list(reply.arrays),
-                "charge": _named(charge),
-                "run": instruction.mark,
-            },
-        )
-    )
-
-
-def held_by_server(exchange: PartyExchange, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
-    """Return what this party kept for replies of changes, if it is what the server says it holds."""
-    saved, named = instruction.saved, instruction.base
-    if saved is None or not named or saved.meta.get("held-back"):
-        return {}
-    if saved.meta.get("charge") and not _left(exchange.party, saved):
-        return {}  # whether a guess at what never left is right must not show
-    values = exchange.referable(saved, instruction)
-    return values if digests(values.values()) == named else {}
-
-
-def _left(party: Party, saved: Saved) -> bool:
-    """Tell whether this very answer was charged: not where that was refused, or another process was faster."""
-    if not party.ledger.keeps:
-        return True
-    sent = party.ledger.answered(party.run_id, saved.server_round)
-    return sent is not None and all(
-        np.array_equal(array, saved.arrays[f"payload.{name}"]) for name, array in sent.arrays.items()
-    )
-
-
 def hold_back(party: Party) -> None:
     """Keep later replies from being changes to this one: whether a guess at it is right must not show."""
     if (saved := party.state.load()) is None:
@@ -365,10 +353,7 @@ def _named(charge: Charge | None) -> str:
 
 
 def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | None, list[str]]:
-    """Return the model this party kept, None where there is none, and what the server should know of it.
-
-    ``instruction``: says the last round the server heard of this party in.
-    """
+    """Return the model this party kept, None where there is none, and what the server should know of it."""
     last_round, saved = instruction.last_round, instruction.saved
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []

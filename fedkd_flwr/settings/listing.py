@@ -43,10 +43,9 @@ def node_settings() -> list[SettingRow]:
 def _rows(config: type[Config], names: list[str]) -> dict[str, SettingRow]:
     from fedkd_flwr.app.submit import toml
 
-    found, keys, first = {}, config.keys(), config.shown_first()
-    for name in names:
-        if (key := keys[name]) not in _BY_COMMANDS:
-            found[key] = SettingRow(
-                key, toml(config.shown_default(name)), config.rule(name), config.meaning(name), key in first
-            )
-    return found
+    keys, first = config.keys(), config.shown_first()
+    return {
+        key: SettingRow(key, toml(config.shown_default(name)), config.rule(name), config.meaning(name), key in first)
+        for name in names
+        if (key := keys[name]) not in _BY_COMMANDS
+    }

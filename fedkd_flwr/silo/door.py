@@ -33,7 +33,7 @@ from fedkd_flwr.app.live_run import installed_versions
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.answer import MAX_PUBLIC_COLUMNS
-from fedkd_flwr.clients.door import OPEN, Ask, Door, Leaving, Shown
+from fedkd_flwr.clients.party import OPEN, Ask, Door, Leaving, Shown
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, RefusalError, explain
@@ -43,7 +43,7 @@ from fedkd_flwr.processes.watchdog import paused
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo import receipts
+from fedkd_flwr.silo import node_client
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.simulation.rows import party_name, simulated_pool
 from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
@@ -140,7 +140,7 @@ class SiloDoor:
             self._hold_back(approval)
         self._visit["approval"] = approval
         leaving.note()
-        receipts.note(self.log, self._write(left=True, code=""))
+        node_client.note(self.log, self._write(left=True, code=""))
 
     def _hold_back(self, approval: dict[str, str]) -> NoReturn:
         self._visit["approval"] = approval

@@ -19,9 +19,9 @@ from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import DataError, RefusalError, explain
 from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.settings.config import parse_node_config
-from fedkd_flwr.silo import receipts
 from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.silo.letters import SERVER, Letter, hand_out, packed, private_key, public_key, read_letter, require_own
+from fedkd_flwr.silo.node_client import settle, taken
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.stores.files import file_name, locked
 
@@ -59,8 +59,8 @@ def answer(question: Path, values: Mapping[str, Any], key: Path, server: Path, o
             write_atomic(kept, _new_answer(letter, node.party, values).sealed(own))
         if not ends:
             hand_out(kept, out)
-        if receipt := receipts.taken():
-            receipts.settle(receipt, "kept here" if ends else receipts.SENT)
+        if receipt := taken():
+            settle(receipt, "kept here" if ends else "sent")
         return letter, again
 
 

@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import IO
 
 from fedkd_flwr.processes.limits import end_with_parent
-from fedkd_flwr.silo.receipts import settle, taken
+from fedkd_flwr.stores.egress_log import EgressLog
 
-__all__ = ["main", "pack", "serve", "unpack"]
+__all__ = ["main", "note", "pack", "serve", "settle", "taken", "unpack"]
 
 
 def pack(**parts: bytes) -> bytes:
@@ -63,6 +63,30 @@ def serve(source: IO[bytes]) -> bytes:
     return pack(reply=made.SerializeToString(), context=after.SerializeToString(), receipt=taken())
 
 
+# Lines of egress logs that this process has written for its reply: state-dir, party, number. A line is written before
+# its reply leaves here. Only the node knows whether the SuperLink took it: it hands these receipts back, to a process
+# with the same rights, and one more line says what became of it.
+_noted: list[tuple[str, str, int]] = []
+
+
+def note(log: EgressLog, number: int) -> None:
+    """Note that a line of this number says that a reply leaves."""
+    _noted.append((str(log.directory.parents[1].absolute()), log.party, number))
+
+
+def taken() -> bytes:
+    """Return what was noted, and forget it; b"" for nothing."""
+    noted = [*_noted]
+    _noted.clear()
+    return json.dumps(noted).encode() if noted else b""
+
+
+def settle(receipts: bytes, outcome: str) -> None:
+    """Write what became of the replies: a line each, which names the line of the reply."""
+    for root, party, number in json.loads(receipts):
+        EgressLog(root, party=party).append({"answer": number, "outcome": outcome})
+
+
 def main() -> None:
     """Answer one instruction; SIGTERM, also that of a node which was killed, ends it like an exception."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -73,4 +97,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from fedkd_flwr.silo import node_client  # the module that a door notes its lines in
+
+    node_client.main()

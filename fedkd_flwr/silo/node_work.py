@@ -71,7 +71,7 @@ class Work(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What goes back: a reply, the context after it (None: as it was), and receipts (`fedkd_flwr.silo.receipts`)."""
+    """What goes back: a reply, the context after it (None: as it was), and receipts (`fedkd_flwr.silo.node_client`)."""
 
     reply: Message
     context: Context | None

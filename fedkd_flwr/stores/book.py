@@ -327,10 +327,7 @@ def _write_head(book: Book) -> None:
 
 
 def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
-    """Return the ledger in a party's folder, and the table of its rows; it only reads.
-
-    Raises `DataError` (code ``ledger-lost``) where there is none, or it cannot be believed.
-    """
+    """Read the ledger in a party's folder and the table of its rows, or raise `DataError` (``ledger-lost``)."""
     if not os.path.lexists(folder / FILE):
         raise lost(f"ledger {folder / FILE}", "be there", "no such file")
     with looked_at(folder) as book:
@@ -358,10 +355,7 @@ class Plan:
 
 
 class Plans:
-    """The plans of one party's runs, as its ledger keeps them.
-
-    ``data``: what `to_bytes` made; b"" for none.
-    """
+    """The plans of one party's runs, from ``data`` that `to_bytes` made; b"" for none."""
 
     def __init__(self, data: bytes) -> None:
         self._runs: dict[str, Plan] = {}

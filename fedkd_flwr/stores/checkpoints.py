@@ -119,10 +119,7 @@ class Participations:
         return self.by_party.get(party, self.unnamed) if party else self.most
 
     def plus(self, asked: Iterable[tuple[str, int]]) -> Participations:
-        """Return the counts after further rounds.
-
-        ``asked``: for each node of this run its party's name ("" if it never gave one) and the rounds it was asked in.
-        """
+        """Return the counts after further rounds: each node's party, "" if it never gave a name, and its rounds."""
         counts, unnamed = dict(self.by_party), self.unnamed
         seen, several = set[str](), set(self.several)
         for party, rounds in asked:

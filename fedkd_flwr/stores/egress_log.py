@@ -67,9 +67,7 @@ _WAY_OUT = (
 def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
     """Describe what a reply holds, as plain JSON without its arrays' values: names, shapes, dtypes, bytes and digests.
 
-    The reply's digest is the one that a privacy ledger's entry has for it. An array's is SHA-256 of its bytes as it
-    travels, row by row, without Flower's header of 128 bytes. Metrics that are bytes are described by their length and
-    digest. ``num_examples``: the number that is told beside the arrays.
+    An array's digest is SHA-256 of its bytes as it travels, row by row, without Flower's header of 128 bytes.
     """
     arrays = [
         {
@@ -115,10 +113,7 @@ def short_head(lines: int, digest: str) -> str:
 
 
 class EgressLog:
-    """The log of one party. Nothing here removes or changes a line.
-
-    ``root``: the party's state directory.
-    """
+    """The log of one party in its state directory, ``root``. Nothing here removes or changes a line."""
 
     def __init__(self, root: str | Path, *, party: str) -> None:
         self.party = party
@@ -127,9 +122,7 @@ class EgressLog:
         self.head_path = self.directory / "head.json"
 
     def append(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Write one line and the head, to the disk, and return the line.
-
-        ``fields``: plain JSON; number, time, party and the chain's digests are added.
+        """Write one line and the head, to the disk, and return the line: these fields, number, time, party and digests.
 
         Raises `DataError` if the log does not fit its head (code ``ledger-lost``): nothing is written then, and nothing
         may leave. Raises `OSError` if the disk is full, for instance; the log is then as it was.
@@ -152,10 +145,7 @@ class EgressLog:
             return line
 
     def count_refusal(self, run_id: str, code: str) -> int:
-        """Count that a run got a code, on the disk, and return how often it has got it.
-
-        Raises `OSError` if the disk is full, for instance.
-        """
+        """Count that a run got a code, on the disk, and return how often it has got it."""
         folder = self.directory / "refused"
         make_folder(folder)
         with locked(self.directory / "lock", timeout_s=_LOCK_S):
@@ -256,10 +246,7 @@ class ReadLog:
         return short_head(len(self.lines), str(self.lines[-1].get("line", "")) if self.lines else _FIRST)
 
     def check_kept(self, kept: str) -> str:
-        """Return why the log does not go on from a head in its short form that was kept elsewhere; "" if it does.
-
-        Raises `ConfigError` if ``kept`` is no such head.
-        """
+        """Return why the log does not go on from a kept `short_head`, "" if it does; `ConfigError` for none."""
         if not re.fullmatch(r"\d+(-[0-9a-f]{4}){4}", kept):
             raise ConfigError(explain("--head", "be a head as `fedkd node egress verify` prints it", kept))
         number = int(kept.partition("-")[0])
@@ -270,12 +257,7 @@ class ReadLog:
 
 
 def read_log(path: Path) -> ReadLog:
-    """Read a log and check each line and its head; it only reads, and takes no lock.
-
-    ``path``: a ``log.jsonl``, with ``head.json`` beside it.
-
-    Raises `DataError` if there is neither.
-    """
+    """Read a ``log.jsonl`` with its head, check each line, and take no lock; raises `DataError` if there is neither."""
     head_path = path.with_name("head.json")
     if not path.exists() and not head_path.exists():
         raise DataError(explain(f"egress log {path}", "be there", "no such file", "Give a party's state-dir."))
@@ -335,10 +317,7 @@ def _compare_with_head(found: ReadLog, head: Mapping[str, Any] | None) -> None:
 
 
 def egress_logs_in(path: Path) -> list[Path]:
-    """Return the files of the egress logs in a state directory, in an ``egress`` folder or in a party's; or the file.
-
-    Raises `DataError` if there is none.
-    """
+    """Return the egress logs in a state directory, or a folder in it, or the file itself; `DataError` for none."""
     if path.is_file():
         return [path]
     patterns = ("log.jsonl", "*/log.jsonl", "egress/*/log.jsonl", "head.json", "*/head.json", "egress/*/head.json")

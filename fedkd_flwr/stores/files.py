@@ -64,10 +64,7 @@ def _lock(handle: int, path: Path) -> bool:
 
 
 def require_locks(folder: Path) -> None:
-    """Refuse a folder whose file system does not keep two processes from holding one lock.
-
-    Raises `DataError` if it has no locks, or grants one twice; the text names the file system.
-    """
+    """Refuse, naming it, a file system that does not keep two processes from holding one lock in this folder."""
     probe = folder / f".fedkd-lock-{os.getpid()}"
     try:
         with locked(probe, timeout_s=0.0):
@@ -112,7 +109,6 @@ def node_secret(root: Path) -> bytes:
     """Return the secret of the node whose state directory this is, 32 bytes; drawn where there is none yet.
 
     A silo without a registered key that is started again is a new node to Flower; by this the server knows it again.
-    Raises `DataError` (code ``state-lost``) if the file was changed.
     """
     path = root / _SECRET
     make_folder(root)
@@ -123,11 +119,7 @@ def node_secret(root: Path) -> bytes:
 
 
 def read_state(path: Path, what: str, way_out: str) -> dict[str, Any]:
-    """Return what `fedkd_flwr.files.write_sealed` wrote.
-
-    Raises `DataError` (code ``state-lost``) if the file is missing, or anything in it was changed; the text calls it
-    ``what`` and ends with the ``way_out``.
-    """
+    """Return what `write_sealed` wrote; `DataError` (``state-lost``), in these words, if it is missing or changed."""
     try:
         return read_sealed(path)
     except (OSError, ValueError) as error:

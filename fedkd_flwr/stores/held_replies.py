@@ -108,10 +108,7 @@ class Held:
         return Decision.read(Path(f"{self.path}{_DECISION}"))
 
     def decide(self, verdict: Verdict, *, by: str = "", reason: str = "") -> Decision:
-        """Write down a decision, unless there is one, and return the one that holds.
-
-        Raises `DataError` if the reply's bytes are not those that the node described.
-        """
+        """Write down a decision, unless there is one, and return the one that holds; `DataError` for changed bytes."""
         where = Path(f"{self.path}{_DECISION}")
         with locked(self.path.parent / "lock", timeout_s=_LOCK_S):
             known = Decision.read(where)
@@ -145,10 +142,7 @@ class Held:
 
 
 class HeldReplies:
-    """The replies that one party holds back.
-
-    ``folder``: ``held`` beside the party's egress log.
-    """
+    """The replies that one party holds back, in the ``folder`` named ``held`` beside its egress log."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -203,10 +197,7 @@ class HeldReplies:
 
 
 def held_in(path: Path) -> list[Held]:
-    """Return the replies held in a ``held`` folder, or anywhere in a state directory, the oldest first.
-
-    Raises `ConfigError` if ``path`` is no folder, and `DataError` if a reply's description is damaged.
-    """
+    """Return the replies held in a ``held`` folder, or anywhere in a state directory, the oldest first."""
     if not path.is_dir():
         raise ConfigError(explain("state-dir", "be a folder", str(path), "Give the party's state-dir."))
     files = {one for pattern in ("*.json", "egress/*/held/*.json") for one in path.glob(pattern)}

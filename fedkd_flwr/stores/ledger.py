@@ -65,7 +65,7 @@ class LedgerStore:
     right one, and an owner who writes a new ledger.
     """
 
-    keeps = True  # what `fedkd_flwr.stores.nothing.NoLedger` does not
+    keeps = True  # what `fedkd_flwr.stores.party_state.NoLedger` does not
 
     def __init__(
         self,
@@ -199,10 +199,7 @@ class LedgerStore:
         return reply
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
-        """Write down that this run gets replies without noise from these rows: one entry, before the first leaves.
-
-        Raises as `load` and `ask`.
-        """
+        """Write down that this run gets replies without noise from these rows: one entry, before the first leaves."""
         key = (str(self.path), run_id, self.rows.digest)
         if key in _noted and os.path.lexists(self.path):
             return
@@ -243,10 +240,7 @@ class LedgerStore:
         reply: bytes | None = None,
         **words: str,
     ) -> None:
-        """Write one entry more, with its reply if there is one, into a book that is `held`.
-
-        ``events`` are plain already: a note must not wait for the accountant to be imported.
-        """
+        """Write one entry more into a book that is `held`; events are plain: no note waits for the accountant."""
         self._warn_of_dates(book)
         table = self.table(book)
         new = table.column(self.rows.digest) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, explain
 from fedkd_flwr.files import packed, unpacked, write_atomic, write_sealed
+from fedkd_flwr.privacy.ledger.entry import Entry
+from fedkd_flwr.privacy.ledger.ledger import Budget, Events
 from fedkd_flwr.stores.files import file_name, read_state
 
-__all__ = ["PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
+__all__ = ["NO_LEDGER", "NO_STATE", "NoLedger", "NoState", "PartyState", "Saved", "StoredReply", "runs_gone_on_from"]
 
 _WENT_ON = ".continues.json"
 _SIGNATURE = {"party", "wire-version", "payload"}  # metrics that every reply carries
@@ -50,18 +52,14 @@ class StoredReply:
         return bool(self.arrays or set(self.metrics) - _SIGNATURE)
 
     def to_bytes(self) -> bytes:
-        """Return the reply as an archive that can be read without running code.
-
-        Raises `ConfigError` if a metric is not a plain value, `ValueError` if an array holds Python objects.
-        """
+        """Return the reply as an archive that is read without running code; `ConfigError` for other metrics."""
         return packed(self.arrays, self._plain())
 
     @cached_property
     def digest(self) -> str:
-        """What ledger, egress log and approvals call it, 64 hexadecimal digits: SHA-256 of all that it says.
+        """SHA-256 of all that it says, 64 hexadecimal digits: what ledger, egress log and approvals call it.
 
-        It is made of names, types, shapes and SHA-256 of the arrays, and of the plain values, so that whoever only
-        writes down what left need not pack the reply for that.
+        Whoever only writes down what left need not pack the reply for it.
         """
         said = [[n, str(a.dtype), a.shape, sha256(a.tobytes()).hexdigest()] for n, a in self.arrays.items()]
         return sha256(json.dumps([said, self._plain()]).encode()).hexdigest()
@@ -87,12 +85,9 @@ class StoredReply:
 
 
 class PartyState:
-    """One party's state within one run: a single file, replaced as a whole after each round.
+    """One party's state within one run, in its state directory: a file, replaced as a whole after each round."""
 
-    ``root``: the party's state directory. ``run_id``: the run. Each run has a state of its own.
-    """
-
-    keeps = True  # what `fedkd_flwr.stores.nothing.NoState` does not
+    keeps = True  # what `NoState` does not
 
     def __init__(self, root: str | Path, *, run_id: str, party: str) -> None:
         self.party, self.root = party, Path(root).expanduser()
@@ -119,10 +114,7 @@ class PartyState:
         self.path.unlink(missing_ok=True)
 
     def load(self) -> Saved | None:
-        """Return the state, or None if there is none yet.
-
-        Raises `DataError` (code ``state-lost``) if the file is damaged or belongs to another party.
-        """
+        """Return the state, None before there is one; `DataError` (``state-lost``) if damaged or another party's."""
         if not self.path.exists():
             return None
         try:
@@ -138,12 +130,57 @@ class PartyState:
 
 
 def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
-    """Return the ids of the runs that parties of a run went on from (`PartyState.note_continued`).
-
-    ``folder``: the run's folder in a state directory. ``party``: of this party alone; "" for all.
-
-    Raises `DataError` if a note of it was changed (code ``state-lost``).
-    """
+    """Return the ids of the runs that parties of a run, or this one, went on from (`PartyState.note_continued`)."""
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
     return [str(read_state(path, "note", way_out)["run"]) for path in paths]
+
+
+class NoLedger:
+    """A `LedgerStore` that writes nothing down; a party with a finite budget, which it could not uphold, refuses it."""
+
+    keeps = False
+
+    def entries(self, run_id: str, server_round: int | None = None) -> list[Entry]:
+        """Return no entry."""
+        return []
+
+    def answered(self, run_id: str, server_round: int) -> StoredReply | None:
+        """Return None: no reply was charged."""
+        return None
+
+    def ask(
+        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
+    ) -> None:
+        """Refuse nothing."""
+
+    def end_plan(self, run_id: str) -> None:
+        """Do nothing: no round was planned."""
+
+    def charge(
+        self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str
+    ) -> StoredReply:
+        """Charge nothing, and return the reply."""
+        return reply
+
+    def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
+        """Note nothing."""
+
+
+class NoState:
+    """Keeps nothing between rounds. The methods are those of `PartyState`."""
+
+    keeps = False
+
+    def save(self, saved: Saved) -> None:
+        """Keep nothing."""
+
+    def remove(self) -> None:
+        """Remove nothing."""
+
+    def load(self) -> Saved | None:
+        """Return None: nothing was kept."""
+        return None
+
+
+NO_LEDGER, NO_STATE = NoLedger(), NoState()

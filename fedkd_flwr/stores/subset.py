@@ -43,13 +43,7 @@ _WAY_OUT = "Go on with the file that the subset was drawn from, or leave this pa
 
 
 class SubsetStore:
-    """One party's subset, which its ledger's file holds, with a note of it in the ledger; both are written at once.
-
-    Parameters
-    ----------
-    ledger : LedgerStore
-        The party's ledger, which knows the rows that are held now.
-    """
+    """One party's subset, in its ledger's file, with a note of it in the ledger; both are written at once."""
 
     def __init__(self, ledger: LedgerStore) -> None:
         self.ledger = ledger
@@ -82,16 +76,13 @@ class SubsetStore:
         return any(entry.mechanism == mechanism.words and entry.data in data for entry in entries)
 
     def rows(self, mechanism: Subsampling, *, num_rows: int | None = None, rng: Rng = None) -> NDArray[np.int64]:
-        """Return the party's subset; if there never was one, draw it from the operating system's entropy.
+        """Return the numbers of the drawn rows, int64, ascending; drawn from the system's entropy the first time.
 
-        ``mechanism`` is the draw as `claimed`, and ``num_rows`` how many rows the file holds, by default as many as are
-        claimed. If it holds fewer, the draw is of as many places as claimed, and those beyond the rows are empty.
-
-        The row numbers are int64, ascending; with replacement some may repeat. There are ``subset_rows`` of them, or
-        fewer where drawn rows are no longer in the file. ``rng`` is for tests only, because a seeded draw gives no
-        privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored subset has another n, k or kind of draw
-        than ``mechanism`` or its rows cannot be known again, and `DataError` if none of its rows is in the file
-        (``subset-lost``) or the ledger is lost.
+        ``mechanism`` is the draw as `claimed`; ``num_rows`` how many rows the file holds, by default as many as are
+        claimed. If it holds fewer, the draw is of as many places as claimed, and those beyond the rows are empty. With
+        replacement some may repeat, and rows that are no longer in the file are left out. ``rng`` is for tests: a
+        seeded draw gives no privacy. Raises `RefusalError` (code ``subset-fixed``) if the stored draw is another or its
+        rows cannot be known again, `DataError` if none of them is in the file (``subset-lost``) or the ledger is lost.
         """
         with self.ledger.held() as book:
             draw = self._draw_in(book)

@@ -242,10 +242,7 @@ class Exchange(ABC, Generic[Answered]):
 
 
 class Messages:
-    """Makes the messages of a run, opens the replies, and writes down what they say beside their answers.
-
-    Each party gets a message of its own, with what the round sends and what this party alone is told.
-    """
+    """Makes the messages of a run, one for each party, opens the replies, and notes what they say beside answers."""
 
     def __init__(self, exchange: Exchange[Any]) -> None:
         self.exchange, self.record, self.roster = exchange, exchange.record, exchange.roster
@@ -371,10 +368,7 @@ class Messages:
 def accepted(
     reception: Reception, reply: Reply, read: Callable[[Reply, int], Answered], *, server_round: int
 ) -> Answered | Rejection:
-    """Return what a valid reply holds, or why it is turned away.
-
-    ``read(reply, server_round)`` opens what it carries; it raises `PayloadError` where that cannot be counted.
-    """
+    """Return what a valid reply holds, or why it is turned away; ``read`` raises `PayloadError` for that."""
     sender = replace(reply, arrays={})
     try:
         reception.admit(sender, server_round)

@@ -67,8 +67,9 @@ class LabelExchange(Exchange[PartyLabels]):
         super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        schema = self.public.schema
-        self.rule: ConsensusRule = rule_for(self.config.vote_rule, schema.target, drawn=bool(schema.class_shares))
+        target, drawn = self.public.schema.target, self.public.schema.class_shares
+        self.config = self.config.on_drawn_rows() if drawn and target is None else self.config
+        self.rule: ConsensusRule = rule_for(self.config.vote_rule, target, drawn=drawn)
         self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
         self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party
@@ -279,10 +280,7 @@ class LabelExchange(Exchange[PartyLabels]):
         return measured if (measured != ABSTAIN).sum() >= _LEAST_MEASURED else np.full_like(vote, ABSTAIN)
 
     def _name_who_disagrees(self, answers: Sequence[PartyLabels], vote: Labels) -> None:
-        """Write down how far each party's labels are the consensus, and a note on those that the others do not confirm.
-
-        Beside noise at the parties this is post-processing of what they released.
-        """
+        """Write down how far each party's labels are the consensus, and who is not confirmed by the others."""
         classes = range(self.spec.num_classes)
         won = np.bincount(vote[vote != ABSTAIN], minlength=self.spec.num_classes)
         present = []

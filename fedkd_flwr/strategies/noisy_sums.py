@@ -54,9 +54,7 @@ class PartySums(PartyAnswer):
 
 
 class NoisySumsExchange(Exchange[PartySums]):
-    """The exchange of noisy sums. Further parameters as in `Exchange`.
-
-    ``test``, optional: rows to measure the server's model on.
+    """The exchange of noisy sums. Takes ``test`` besides, rows to measure the server's model on.
 
     ``model``: the server's model, after the round; it holds the sums, `BinnedLinear.sums`.
     """

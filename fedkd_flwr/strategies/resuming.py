@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.files import canonical, packed, unpacked, write_atomic
+from fedkd_flwr.files import canonical, group_of, grouped, packed, unpacked, write_atomic
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage, Participations
@@ -56,12 +56,7 @@ Kept = Any  # an `Exchange`, whose file imports this one
 def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     """Refuse to continue a run of another algorithm, and one that has nothing left to do; nothing is written.
 
-    ``folder``: with the checkpoint of the run to continue. ``card``: the algorithm of the run that would continue it.
-    ``num_rounds``: the run's ``num-rounds``, those done included. Whether it is the planned number only the strategy
-    can tell: FedKT-Prox adds FedKT's round to it.
-
-    Raises `ConfigError` if it cannot be continued so. Raises `DataError` if there is no checkpoint (code
-    ``missing-file``), or it is damaged (``state-lost``).
+    Whether ``num_rounds`` is the planned number only the strategy can tell: FedKT-Prox adds FedKT's round to it.
     """
     _, meta = load_checkpoint(folder)
     _check_algorithm(card, meta)
@@ -89,13 +84,6 @@ def _check_left(card: Card, lineage: Lineage, num_rounds: int, *, done: int) -> 
         raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
 
 
-def _check_planned(card: Card, num_rounds: int, planned: int) -> None:
-    """Refuse another number of rounds where that changes them."""
-    if num_rounds != planned and not card.extends:
-        way_out = "Continue a run with the settings it began with."
-        raise ConfigError(explain("num-rounds", f"be {planned}, as in the run to continue", num_rounds, way_out))
-
-
 def _check_counts(folder: Path, counted: Participations, settled: Participations) -> None:
     """Refuse counts that are older than the checkpoint beside them: rounds would be forgotten in every claim."""
     if party := counted.below(settled):
@@ -111,13 +99,9 @@ def _damaged(folder: Path | None, error: Exception) -> DataError:
 
 
 class Checkpoints:
-    """The checkpoints of one strategy's run.
+    """The checkpoints of one strategy's run: in ``folder``, if any, and of an earlier run in ``resume_from``.
 
-    ``folder``: where the state is kept after each round; without it nothing is kept. ``resume_from``: such a folder of
-    an earlier run, which this one continues.
-
-    ``lineage``: this run and those that it continues; None where nothing is kept. ``result``: what the last round's
-    answers were combined to.
+    ``lineage``: this run and those that it continues, where one is kept. ``result``: what the last answers combined to.
     """
 
     def __init__(self, folder: Path | None, resume_from: Path | None) -> None:
@@ -137,8 +121,8 @@ class Checkpoints:
     def resume(self, exchange: Kept, num_rounds: int) -> None:
         """Put a strategy where the checkpoint was written; without one to continue, do nothing.
 
-        Raises `ConfigError` if the checkpoint is another algorithm's, of other settings, or of a run that has its
-        result. Raises `DataError` if there is none (code ``missing-file``), or it is damaged (``state-lost``).
+        Raises `ConfigError` if it is another algorithm's, of other settings, or of a run with its result; else as
+        `load_checkpoint`.
         """
         if self.resume_from is None or self._first:
             return
@@ -151,15 +135,20 @@ class Checkpoints:
             done, planned = int(meta["round"]), int(meta["num_rounds"])
             self._check_settings(exchange, meta["settings"], before)
             _check_left(card, lineage, num_rounds, done=done)
-            _check_planned(card, num_rounds, planned)
+            if num_rounds != planned and not card.extends:
+                way_out = "Continue a run with the settings it began with."
+                rule = f"be {planned}, as in the run to continue"
+                raise ConfigError(explain("num-rounds", rule, num_rounds, way_out))
             exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
             exchange.roster.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
             _check_counts(self.resume_from, exchange.roster.earlier, self._settled)
-            self.result = _under(arrays, "result.")
+            self.result, parties = group_of(arrays, "result"), group_of(arrays, "parties")
             if done:
-                exchange.restore(self.result, _under(arrays, "state."), meta["state"])
-            _remember(exchange, _under(arrays, "parties."), meta["parties"])
+                exchange.restore(self.result, group_of(arrays, "state"), meta["state"])
+            for i, (party, names) in enumerate(meta["parties"]["held"]):
+                exchange.held[party] = {name: parties[f"{i}.{name}"] for name in names}
+            exchange.roster.remember(meta["parties"])
         except (KeyError, ValueError, TypeError) as error:
             if isinstance(error, FedkdError):
                 raise
@@ -216,10 +205,10 @@ class Checkpoints:
         if self.folder is None or (exchange.card.one_shot and server_round):
             return
         own, plain = exchange.state() if server_round else ({}, {})
-        parties, known = _remembered(exchange)
-        arrays = {f"result.{name}": array for name, array in self.result.items()}
-        arrays |= {f"state.{name}": array for name, array in own.items()}
-        arrays |= {f"parties.{name}": array for name, array in parties.items()}
+        held = exchange.held
+        parties = {f"{i}.{name}": array for i, one in enumerate(held.values()) for name, array in one.items()}
+        known = {**exchange.roster.remembered(), "held": [[party, list(one)] for party, one in held.items()]}
+        arrays = grouped(result=self.result, state=own, parties=parties)
         meta = {
             "version": _VERSION,
             "algorithm": exchange.card.name,
@@ -275,23 +264,6 @@ def _settings(exchange: Kept) -> dict[str, Any]:
     return {**settings, **shared, "fingerprint": exchange.spec.fingerprint}
 
 
-def _remembered(exchange: Kept) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return what the server knows of its parties, whatever the algorithm: arrays, and plain JSON values."""
-    held = exchange.held
-    arrays = {f"{i}.{name}": array for i, one in enumerate(held.values()) for name, array in one.items()}
-    return arrays, {**exchange.roster.remembered(), "held": [[party, list(one)] for party, one in held.items()]}
-
-
-def _remember(exchange: Kept, arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]) -> None:
-    for i, (party, names) in enumerate(plain["held"]):
-        exchange.held[party] = {name: arrays[f"{i}.{name}"] for name in names}
-    exchange.roster.remember(plain)
-
-
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done: int) -> None:
     """Let a record go on from that of the run before; its own settings, versions and times stay."""
     record.rounds, record.parties = before.rounds, before.parties
@@ -307,20 +279,13 @@ def finish(folder: Path) -> None:
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
-    """Replace the checkpoint in ``folder``, which is made if it is missing, in one step, and return its path.
-
-    ``meta`` holds plain JSON values. Raises `ValueError` if an array holds Python objects, or a number in ``meta`` is
-    not finite.
-    """
+    """Replace the checkpoint in ``folder`` in one step, and return its path; `ValueError` for no plain value."""
     canonical(dict(meta))  # no NaN: it would be read as another value elsewhere
     return write_atomic(Path(folder) / CHECKPOINT, packed(arrays, meta))
 
 
 def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and values that `save_checkpoint` wrote.
-
-    Raises `DataError` if there is no checkpoint (code ``missing-file``), or it is damaged (``state-lost``).
-    """
+    """Return what `save_checkpoint` wrote; `DataError` if there is none (``missing-file``), or it is damaged."""
     path = Path(folder) / CHECKPOINT
     if not path.is_file():
         way_out = (

@@ -27,17 +27,11 @@ _PROOF = 64  # hexadecimal digits
 class Roster:
     """The nodes of a run.
 
-    ``fraction``: share of the nodes that a round asks.
-    ``fewest``: fewest valid replies a round needs; no round asks fewer.
-    ``names``: party names by node id, where they are known before the first reply.
-    ``nodes``: the nodes to ask, where somebody has waited for them already.
-    ``readiness``: who asked the nodes before the first round whether they are ready.
+    ``fraction``, ``fewest``: share of the nodes that a round asks, and the fewest valid replies that it needs.
+    ``names``, ``readiness``: party names by node id, where they are known; who asked the nodes whether they are ready.
 
-    ``nodes``: the nodes that rounds may ask.
-    ``asked_now``: those that the present round has asked.
-    ``times_asked``: rounds each node was asked in: what it may have said.
-    ``earlier``: those of the runs that this one continues.
-    ``reception``: who may speak for which party.
+    ``nodes``, ``asked_now``: those that rounds may ask, and that the present round has asked.
+    ``times_asked``, ``earlier``: rounds each node was asked in, now and in the runs that this one continues.
     """
 
     def __init__(

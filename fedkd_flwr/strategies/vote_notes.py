@@ -40,9 +40,7 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
 def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) -> dict[str, Note]:
     """Return, by party, a note on each whose labels of the known rows are right less often than by chance.
 
-    ``names``: the parties, in the order of ``found``. ``found``: the vote by known rows. ``num_known``: how many they
-    are.
-
+    >>> import numpy as np
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.4]), np.array([0.9, 0.1]), np.array([0.5, 0.6]))
     >>> print(swapping_parties(["a", "b"], found, num_known=200)["b"])
     below-chance: known 200, right 0.1, by_chance 0.6
@@ -58,6 +56,7 @@ def swapping_parties(names: Sequence[str], found: KnownVote, *, num_known: int) 
 def compared_rules(best: JudgedConsensus, *, num_known: int) -> str:
     """Return by which figure ``num_known`` known rows compared the rules, with that figure of each rule.
 
+    >>> import numpy as np
     >>> nobody, vote = np.zeros(2), np.zeros(2, np.int16)
     >>> plain = {"majority": 0.9, "known-rows": 0.92}
     >>> found = JudgedConsensus(vote, "known-rows", plain, None, 0.6, KnownVote(vote, nobody, nobody, nobody))
@@ -83,6 +82,7 @@ def idle_parties(names: Sequence[str], best: JudgedConsensus, *, num_known: int)
 
     Another note where a forest of the known rows alone was best. ``names`` and ``num_known`` as in `swapping_parties`.
 
+    >>> import numpy as np
     >>> found = KnownVote(np.zeros(4), np.array([0.4, 0.0]), np.array([0.9, 0.5]), np.array([0.5, 0.5]))
     >>> print(*idle_parties(["a", "b"], JudgedConsensus(np.zeros(4), "majority", {}, None, 0.6, found), num_known=200))
     no-gain: known 200, parties ['b'], of 2

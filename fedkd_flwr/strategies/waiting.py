@@ -46,13 +46,10 @@ def wait_for_nodes(
     """Return the node ids once enough have registered; with ``readiness``, once enough of them say that they are ready.
 
     ``wanted``: nodes to wait for; 0: until there are ``minimum`` and their number has not changed for ``settle_s``
-    seconds. ``minimum``: fewest nodes to go on with where ``wanted`` have registered, and not all of them are ready:
-    after ``settle_s`` seconds without a change. Nodes that say that they are not ready never count, and are not
-    returned. ``readiness``: asks each node. One that has not answered is waited for, and returned in the end: its rows
-    may take long to read.
+    seconds. So long a quiet is waited for too where ``wanted`` have registered and not all are ready. Nodes that are
+    not ready are not returned; one that has not answered is, in the end: its rows may take long to read.
 
-    Raises `TooFewPartiesError` if ``deadline_s`` seconds pass first; the message names each node that is not ready, and
-    why.
+    Raises `TooFewPartiesError` after ``deadline_s`` seconds; the message names each node that is not ready, and why.
     """
     start = changed = said = time.monotonic()
     before: object = None
@@ -107,10 +104,8 @@ class Readiness:
     Beside noise at the server, a code that private rows may have decided (not in `SETTLED`) counts as ready: who is
     asked sets the noise of a mean and draws the groups, and everybody sees whether there is a result.
 
-    ``settings``: the settings of the first round, as parties are told them. ``again_s``: seconds after which a node
-    that was not ready is asked again, once it has answered.
-
-    ``names``: what the nodes that have answered call themselves. ``codes``: why a node is not ready.
+    ``names``, ``codes``: what the nodes that have answered call themselves, and why they are not ready, which is asked
+    again after ``again_s`` seconds.
     """
 
     def __init__(self, grid: Grid, settings: Mapping[str, Scalar], *, again_s: float = 15.0) -> None:
@@ -126,10 +121,7 @@ class Readiness:
         return believed_names(self.names, self.grid.get_nodes())
 
     def ask(self, registered: Sequence[int], *, at_once: bool = False) -> list[int]:
-        """Ask those that have not been asked, or were not ready a while ago; return which are known to be ready.
-
-        ``at_once``: those that were not ready are asked however short a while it is.
-        """
+        """Ask those due, or all that are not ready ``at_once``; return which are known to be ready."""
         now, pause = time.monotonic(), 0.0 if at_once else self.again_s
         due = [
             node
@@ -217,11 +209,7 @@ def read_answer(reply: Message) -> tuple[str, str]:
 
 
 def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[int, Mapping[str, object]]:
-    """Ask each node to load what it needs: start-up then is apart from the first round (simulation only).
-
-    Whoever cannot is named in the first round, as anybody else who does not answer. Returns what each node said: its
-    ``party``'s name, and what else its ClientApp has to say.
-    """
+    """Ask each node of a simulation to load what it needs, before the first round; return what each said."""
     replies = WatchedGrid(grid).send_and_receive([question(node) for node in nodes], timeout=timeout)
     return {
         reply.metadata.src_node_id: dict(reply.content.config_records.get("ready", {}))
@@ -231,10 +219,7 @@ def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[in
 
 
 class WatchedGrid(Grid):
-    """A grid that logs how many parties have answered while a round is under way.
-
-    ``grid``: the grid that does the work. ``every_s``: seconds between two lines.
-    """
+    """A grid that logs every so many seconds how many parties have answered while a round is under way."""
 
     def __init__(self, grid: Grid, *, every_s: float = 10.0) -> None:
         self.grid = grid

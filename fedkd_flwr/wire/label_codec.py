@@ -106,9 +106,8 @@ def deflate(body: bytes, level: int) -> tuple[bytes, int]:
 def seal(magic: bytes, content: bytes, *, flags: int, rows: int, size: int) -> NDArray[np.uint8]:
     """Return the first line of a header and a content as bytes for the wire: (num_bytes,) uint8.
 
-    ``magic`` is two bytes that name the codec; ``content`` the body, deflated where ``flags`` say so, and what the
-    codec puts before it; ``flags`` `DEFLATED` and the codec's own, below 256; ``rows`` the public rows; ``size`` the
-    bytes of the body before compression.
+    ``magic`` names the codec; ``content`` is the body, deflated where ``flags`` say so, after what the codec puts
+    before it; ``flags`` are below 256; ``size`` is the bytes of the body before compression.
     """
     return np.frombuffer(_HEADER.pack(magic, VERSION, flags, rows, size) + content, dtype=np.uint8)
 
@@ -140,11 +139,7 @@ def unseal(payload: NDArray[np.uint8], magic: bytes, *, known_flags: int) -> Ope
 def unseal_answer(
     payload: NDArray[np.uint8], magic: bytes, *, known_flags: int, public: PublicSpec, server_round: int
 ) -> tuple[int, Opened]:
-    """Open what `seal_answer` made for this public set and round; return the codec's own number too.
-
-    Raises `PayloadError` as `unseal`, or with ``reason`` ``wrong-public-set``, ``wrong-length``, ``wrong-classes`` or
-    ``wrong-round``.
-    """
+    """Open what `seal_answer` made for this set and round, or raise `PayloadError`; its own number comes first."""
     opened = unseal(payload, magic, known_flags=known_flags)
     if len(opened.content) < _ANSWER.size:
         raise reject("bad-payload", "payload", "have the header of an answer", f"{len(payload)} bytes")
@@ -222,14 +217,9 @@ Arrays = Mapping[str, NDArray[Any]]
 def encode_answer(
     values: Arrays, *, public: PublicSpec, server_round: int, base: Arrays, rule: ConsensusRule | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return an answer's values as wire arrays.
+    """Return an answer's values as wire arrays: labels or bits, and what ``rule`` needs; other names do not travel.
 
-    ``values``: ``labels`` (num_arrays, num_public) or ``bits`` (1, num_public * num_classes), int16, and what ``rule``
-        needs. Other names do not travel.
-    ``public``: the public rows that the labels are for.
-    ``server_round``: the round they answer.
     ``base``: values of an earlier answer that the receiver holds; {} for none.
-    ``rule``: the rule whose needs are answered.
     """
     at: dict[str, Any] = {"server_round": server_round}
     beside = {name: values[name] for name in (() if rule is None else rule.needs) if name in values}
@@ -254,10 +244,7 @@ def decode_answer(
     num_arrays: int | None = None,
     rule: ConsensusRule | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of an answer, under the names that `encode_answer` was given.
-
-    ``arrays``: the answer's wire arrays; those that nobody asked for are ignored. ``public``, ``server_round``,
-    ``base``, ``rule``: as in `encode_answer`. ``num_arrays``: how many label arrays it must hold.
+    """Return the values of an answer, under the names that `encode_answer` was given; others are ignored.
 
     Raises `PayloadError` if it cannot be read, or says only a part of what the rule needs.
     """

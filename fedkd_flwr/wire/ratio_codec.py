@@ -57,10 +57,9 @@ class RatioAnswer(NamedTuple):
 def encode(
     values: Mapping[str, NDArray[Any]], *, public: PublicSpec, server_round: int, base: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Return an answer with ``ratios`` as `fedkd_flwr.wire.label_codec.encode_answer` does.
+    """Return an answer with ``ratios``; the first label array travels with them.
 
-    The first label array travels with them. Class counts come with the first answer alone: the receiver keeps those of
-    an answer that it holds.
+    Class counts come with the first answer alone: the receiver keeps those of an answer that it holds.
     """
     first, *further = values["labels"]
     known = (base["ratios"], base["labels"][0]) if "ratios" in base else None
@@ -142,11 +141,9 @@ def encode_ratios(
 def decode_ratios(
     payload: NDArray[np.uint8], *, public: PublicSpec, server_round: int, base: Base | None = None
 ) -> RatioAnswer:
-    """Return what a payload of `encode_ratios` says.
+    """Return what a payload of `encode_ratios` says; one of changes may refer to ``base``.
 
-    ``public`` and ``server_round`` are what the receiver expects; a payload of changes may refer to ``base``. Raises
-    `PayloadError` with ``reason`` one of ``bad-payload``, ``unknown-version``, ``wrong-public-set``, ``wrong-length``,
-    ``wrong-classes``, ``wrong-round``, ``stale-base``, ``class-out-of-range``.
+    Raises `PayloadError` with a ``reason`` as `decode_labels`.
     """
     rows, classes = public.num_public, public.num_classes
     bits, (flags, _, size, content) = unseal_answer(

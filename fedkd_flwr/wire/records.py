@@ -7,7 +7,7 @@ The records are named as those of Flower's own strategies, so that ordinary mods
 
 Several arrays of one thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order. A
 NumPyClient sees positional arrays, and their names in the setting ``payload``. Flower's older API has records of its
-own: `fedkd_flwr.wire.old_records` translates.
+own: `fedkd_flwr.wire.records` translates.
 
 `flower_reply` answers Flower's own strategies, such as its FedProx: they average every number in ``metrics``, so only
 ``num-examples`` is there, and they stop at a reply without arrays, so a refusal is an error that holds a code and
@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 from numpy.typing import NDArray
 
@@ -37,13 +38,17 @@ __all__ = [
     "error_reply",
     "flower_reply",
     "from_flower",
+    "instruction_from_old",
     "instruction_record",
+    "is_old",
     "named_arrays",
     "numbered",
     "numbered_arrays",
+    "numpy_client_mod",
     "open_instruction",
     "open_reply",
     "reply_record",
+    "reply_to_old",
     "weights_record",
 ]
 
@@ -89,9 +94,9 @@ def _as_array(array: NDArray[Any] | Array) -> Array:
 
 
 def by_name(arrays: Sequence[NDArray[Any] | Array], config: Mapping[str, Any]) -> tuple[ArrayRecord, dict[str, Any]]:
-    """Name positional arrays as ``payload`` in ``config`` says; return them, and the other settings.
+    """Name positional arrays as ``payload`` in ``config`` says, and return the other settings.
 
-    Where it does not say it, the arrays are numbered and ``payload`` stays, so that `named_arrays` refuses them.
+    Else they are numbered and ``payload`` stays, so that `named_arrays` refuses them.
     """
     names = [name for name in str(config.get("payload", "")).split(",") if name]
     fits = len(set(names)) == len(names) == len(arrays)
@@ -101,10 +106,7 @@ def by_name(arrays: Sequence[NDArray[Any] | Array], config: Mapping[str, Any]) -
 
 
 def named_arrays(arrays: Sequence[NDArray[Any]], config: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Give positional arrays the names in ``config["payload"]``.
-
-    Raises `PayloadError` if the sender has another wire version, or there are more or fewer names than arrays.
-    """
+    """Give positional arrays the names in ``config["payload"]``; `PayloadError` for another version or other names."""
     version = config.get("wire-version")
     if version != WIRE_VERSION:
         way_out = "Install the same release of fedkd-flwr at the server and every party."
@@ -126,10 +128,7 @@ def numbered(name: str, arrays: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any
 
 
 def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArray[Any]]:
-    """Return the arrays that `numbered` named, in their order; other names are ignored.
-
-    Raises `PayloadError` if there are none, or a number is missing.
-    """
+    """Return the arrays that `numbered` named, in their order; `PayloadError` if there are none, or one is missing."""
     found = {key for key in arrays if key.startswith(f"{name}.")}
     wanted = [f"{name}.{i}" for i in range(len(found))]
     if not found or found != set(wanted):
@@ -249,3 +248,60 @@ def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Repl
         return Reply(node_id=node_id, party=party, code=error.reason)
     except Exception:  # a hostile reply may raise anything; it is left out and the round goes on
         return Reply(node_id=node_id, party=party, code="bad-payload")
+
+
+_EMPTY = "_empty"  # the name of the placeholder for no arrays
+
+
+def is_old(content: RecordDict) -> bool:
+    """Tell whether an instruction comes from a strategy of the older API."""
+    return bool({"fitins.config", "evaluateins.config"} & set(content))
+
+
+def instruction_from_old(content: RecordDict) -> RecordDict:
+    """Return an instruction of the older API as this package's."""
+    stage = "fit" if "fitins.config" in content else "evaluate"
+    arrays = _arrays(content.array_records[f"{stage}ins.parameters"])
+    record, config = by_name(arrays, content.config_records[f"{stage}ins.config"])
+    return RecordDict({"arrays": record, "config": ConfigRecord(config)})
+
+
+def reply_to_old(content: RecordDict, stage: Stage) -> RecordDict:
+    """Return a reply as a strategy of the older API reads it."""
+    numbers = dict(content.metric_records["metrics"])
+    count, loss = numbers.pop("num-examples"), numbers.pop("loss", 0.0)
+    record = content.array_records.get("arrays", ArrayRecord())
+    said: dict[str, Any] = {"payload": ",".join(record), **numbers, **content.config_records["reply"]}
+    records: dict[str, Any] = {
+        f"{stage}res.metrics": ConfigRecord(said),
+        f"{stage}res.num_examples": MetricRecord({"num_examples": count}),
+        f"{stage}res.status": ConfigRecord({"code": 0, "message": "Success"}),
+    }
+    if stage == "fit":
+        records["fitres.parameters"] = ArrayRecord({str(i): array for i, array in enumerate(record.values())})
+    else:
+        records["evaluateres.loss"] = MetricRecord({"loss": loss})
+    return RecordDict(records)
+
+
+def numpy_client_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Let a ``client_fn`` answer this package's strategies: ``ClientApp(client_fn=..., mods=[numpy_client_mod])``."""
+    if "config" not in message.content:
+        return call_next(message, context)
+    stage: Stage = "fit" if message.metadata.message_type == "train" else "evaluate"
+    _, config = open_instruction(message.content)
+    numbered = ArrayRecord({str(i): array for i, array in enumerate(message.content.array_records["arrays"].values())})
+    message.content = RecordDict({f"{stage}ins.parameters": numbered, f"{stage}ins.config": ConfigRecord(config)})  # type: ignore[arg-type]
+    reply = call_next(message, context)
+    if reply.has_error():
+        return reply
+    said: dict[str, Any] = dict(reply.content.config_records[f"{stage}res.metrics"])
+    count: Any = reply.content.metric_records[f"{stage}res.num_examples"]["num_examples"]
+    arrays = _arrays(reply.content.array_records["fitres.parameters"]) if stage == "fit" else []
+    loss: Any = reply.content.metric_records["evaluateres.loss"]["loss"] if stage == "evaluate" else float("nan")
+    reply.content = reply_record(arrays, count, said, loss=loss)
+    return reply
+
+
+def _arrays(record: ArrayRecord) -> list[Array]:
+    return [array for name, array in record.items() if name != _EMPTY]

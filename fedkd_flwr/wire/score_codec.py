@@ -116,10 +116,8 @@ def decode_scores(
 ) -> NDArray[np.float32]:
     """Return the scores of a payload: (num_public, num_classes) float32; ``probs`` are scaled to a sum of 1.
 
-    ``public``, ``server_round`` and ``kind`` are what the receiver expects; ``base`` are steps of earlier answers that
-    a payload of changes may refer to. Raises `PayloadError` with ``reason`` one of ``bad-payload``,
-    ``unknown-version``, ``wrong-public-set``, ``wrong-length``, ``wrong-classes``, ``wrong-round``, ``not-a-number``,
-    ``stale-base``.
+    A payload of changes may refer to ``base``, steps of earlier answers. Raises `PayloadError` with a ``reason`` as
+    `decode_labels`, or ``not-a-number``.
     """
     own, (flags, rows, announced, content) = unseal_answer(
         payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
@@ -175,10 +173,7 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
 
 
 def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
-    """Return the row numbers of a payload: (num_rows,) int64, ascending.
-
-    Raises `PayloadError` with ``reason`` ``bad-payload``, ``unknown-version`` or ``wrong-length``.
-    """
+    """Return the row numbers of a payload, (num_rows,) int64, ascending, or raise `PayloadError`."""
     flags, total, announced, content = unseal(payload, _ROWS_MAGIC, known_flags=DEFLATED)
     if total != num_public:
         raise reject("wrong-length", "rows", f"be of {num_public} public rows", total)

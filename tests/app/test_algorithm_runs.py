@@ -3,12 +3,9 @@
 import json
 
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 
-from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.models import model_factory
-from fedkd_flwr.app.server_app import app as server_app
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
 from fedkd_flwr.privacy.noise.subset import Subsampling
@@ -23,7 +20,6 @@ FAST = {
     "model": "decision-tree",
     "partitioner": "iid",
     "num-rounds": 2,
-    "nodes-stable-s": 0.01,
 }
 NET = {"model": "mlp(hidden=[8], batch_size=16, epochs=2, lr=0.01)", "local-epochs": 1}
 TREES = {"teacher-model": "decision-tree", "student-model": "decision-tree", "fedkt.teachers-per-student": 2}
@@ -38,10 +34,7 @@ PRIVATEKT = {
 
 
 def _run(folder, algorithm, nodes=None, *, parties=3, **settings):
-    nodes = nodes or [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
-    config = {**FAST, "algorithm": algorithm, "num-parties": len(nodes), "output-dir": str(folder), **settings}
-    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
-    return RunRecord.load(folder / "runs" / "1" / "record.json")
+    return run_apps(folder, nodes or parties, {**FAST, "algorithm": algorithm, **settings}, page=True)
 
 
 @pytest.mark.parametrize("algorithm", ["fedmd", "dd"])

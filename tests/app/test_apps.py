@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import InProcessGrid, run_apps
 from silo_files import MIXED, node_of, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
@@ -44,17 +44,9 @@ FEDKT = {**FAST, **ONE_SHOT}
 
 def _start(folder, nodes, config):
     """Run the app; the record lies in the folder, whatever happened."""
-    consensus = "consensus" if config.get("algorithm", "fedct") in ("fedct", "fedkt", "pate") else None
-    if consensus:  # density ratios, which fit a forest at each party, where they are asked for
-        config = {consensus: "majority", **config}
-    config = {
-        "num-parties": len(nodes),
-        "output-dir": str(folder),
-        "node-deadline-s": 1.0,
-        "nodes-stable-s": 0.05,
-        **config,
-    }
-    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
+    if config.get("algorithm", "fedct") in ("fedct", "fedkt", "pate"):  # density ratios fit a forest at each party
+        config = {"consensus": "majority", **config}
+    run_apps(folder, nodes, config, page=True)
 
 
 def _record(folder):
@@ -62,7 +54,7 @@ def _record(folder):
 
 
 def _simulate(folder, config=FAST, parties=4):
-    _start(folder, [{"partition-id": i, "num-partitions": parties} for i in range(parties)], config)
+    _start(folder, parties, config)
     return _record(folder)
 
 
@@ -234,7 +226,7 @@ def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, s
 def test_a_relative_output_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"output-dir must be an absolute path, got 'results'\. Write /"):
-        _start("results", [{"partition-id": i, "num-partitions": 2} for i in range(2)], FAST)
+        _start("results", 2, FAST)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -250,7 +242,7 @@ def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path):
 
 def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    _start("", [{"partition-id": i, "num-partitions": 2} for i in range(2)], {**FAST, "num-rounds": 1})
+    _start("", 2, {**FAST, "num-rounds": 1})
     assert _record(tmp_path / ".fedkd").status == "completed"
 
 

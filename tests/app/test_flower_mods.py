@@ -25,7 +25,7 @@ from fedkd_flwr.app.client_app import answer, finish
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.wire.old_records import numpy_client_mod
+from fedkd_flwr.wire.records import numpy_client_mod
 
 
 def _strategy(**settings):

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 
-from fedkd_flwr.app.client_app import app as client_app
-from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.models import serialize
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.page import write_page
@@ -30,7 +27,6 @@ FAST = {
     "dataset": "synthetic(rows=200, features=4, classes=2)",
     "partitioner": "iid",
     "num-parties": 2,
-    "nodes-stable-s": 0.001,
     "num-public": 40,
     "num-test": 40,
 }
@@ -60,11 +56,9 @@ def examples(tmp_path_factory):
 
 
 def _run(folder, parties=2, **settings):
-    config = {**FAST, "output-dir": str(folder), "centralised": False, "num-parties": parties, **settings}
-    if config["algorithm"] == "fedct":
-        config["consensus"] = "majority"  # auto would learn density ratios, which take most of the time
-    nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
-    return federate(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config), page=False)
+    # auto would learn density ratios, which take most of the time
+    more = {"consensus": "majority"} if settings["algorithm"] == "fedct" else {}
+    return run_apps(folder, parties, {**FAST, "centralised": False, "num-parties": parties, **settings, **more})
 
 
 # ------------------------------------------------------------------------------------------------ the docs' examples

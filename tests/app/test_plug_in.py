@@ -20,7 +20,7 @@ import fedkd_flwr.strategies
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.registry import load as find_class
-from fedkd_flwr.silo.cli.ledger import ledger
+from fedkd_flwr.silo.cli.egress import ledger
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "flower-project.md"
@@ -32,7 +32,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 WITH_NOISE, LEDGER = [text for text in BLOCKS if "--8<--" not in text]
 CLIENT_FN = """from flwr.client import Client
 
-from fedkd_flwr.wire.old_records import numpy_client_mod
+from fedkd_flwr.wire.records import numpy_client_mod
 
 
 def client_fn(context: Context) -> Client:

@@ -140,10 +140,6 @@ def test_what_cannot_draw_refuses_to_run_without_drawn_rows(settings, tmp_path):
     assert not (tmp_path / "out" / "runs").exists()
     with pytest.raises(ConfigError, match="draw-public-epsilon must be given to fedkd simulate"):
         choose(values)
-    both = {**values, "public-rows": settings["table"]}
-    config = parse_run_config(both)
-    with pytest.raises(ConfigError, match="draw-public-epsilon must not be given with public-rows"):
-        with_drawn_rows(config, both, grid)
 
 
 def test_settings_of_a_simulation_are_refused_at_silos():

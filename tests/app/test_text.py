@@ -8,12 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny_text
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 
-from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.predict import predictions
-from fedkd_flwr.app.server_app import app as server_app
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models import serialize
@@ -40,16 +37,13 @@ def start(folder, nodes, config):
     if "algorithm" not in config:  # FedCT, which trains nets for so many steps
         fast["steps-per-round"] = 10
         fast["consensus"] = "majority"  # density ratios fit a second model at each party
-    config = {"num-parties": len(nodes), "output-dir": str(folder), "node-deadline-s": 1.0, **fast, **config}
-    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
-    return RunRecord.load(Path(folder) / "runs" / "1" / "record.json")
+    return run_apps(folder, nodes, {**fast, **config})
 
 
 def simulate(folder, config, parties=3):
     tiny_text.table(400).to_csv(folder / "reviews.csv", index=False)
     table = {"dataset": "table", "table": str(folder / "reviews.csv"), "label": "liked", "partitioner": "iid"}
-    nodes = [{"partition-id": i, "num-partitions": parties} for i in range(parties)]
-    return start(folder, nodes, {**table, **config})
+    return start(folder, parties, {**table, **config})
 
 
 @pytest.fixture

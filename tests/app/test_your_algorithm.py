@@ -7,15 +7,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 
 from fedkd_flwr.algorithms import find_card
 from fedkd_flwr.app.assembly import refuse_foreign_algorithm
-from fedkd_flwr.app.client_app import app as client_app
-from fedkd_flwr.app.server_app import app as server_app
 from fedkd_flwr.errors import ConfigError, RefusalError
-from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
 FOLDER = Path(__file__).parents[2] / "examples" / "own_algorithm"
@@ -44,10 +40,7 @@ def test_the_example_has_under_a_hundred_lines():
 
 
 def test_the_example_runs_through_the_apps_and_its_record_tells_what_it_is(example, tmp_path):
-    config = {**_run_config(), "output-dir": str(tmp_path), "node-deadline-s": 1.0, "model": "decision-tree"}
-    nodes = [{"partition-id": i, "num-partitions": 4} for i in range(4)]
-    server_app(InProcessGrid(client_app, nodes, config), Context(1, 1, {}, RecordDict(), config))
-    record = RunRecord.load(tmp_path / "runs" / "1" / "record.json")
+    record = run_apps(tmp_path, 4, {**_run_config(), "model": "decision-tree"})
     assert (record.status, record.algorithm, record.sends) == ("completed", "unanimous", "labels")
     assert len(record.rounds) == 3
     assert 0 < record.rounds[-1].labelled_share < 1

@@ -29,7 +29,7 @@ from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models import serialize
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.processes.limits import Limits
-from fedkd_flwr.stores.nothing import NO_STATE
+from fedkd_flwr.stores.party_state import NO_STATE
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios

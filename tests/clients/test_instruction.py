@@ -14,8 +14,7 @@ from fedkd_flwr.clients.instruction import earlier_runs, kept_state, mark_of, no
 from fedkd_flwr.errors import Code
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.nothing import NO_LEDGER
-from fedkd_flwr.stores.party_state import PartyState, Saved, runs_gone_on_from
+from fedkd_flwr.stores.party_state import NO_LEDGER, PartyState, Saved, runs_gone_on_from
 
 
 @pytest.mark.parametrize(
@@ -54,15 +53,12 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
             "data": "another",
             "charge": "c",
             "values": ["labels"],
-            "payload": ["labels"],
         }
         arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
         member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
         saved = kept_state(member, client.card, heard=client.heard)
         assert (saved.server_round, saved.model, set(saved.arrays)) == (3, b"", stays)
-        assert {**saved.meta} == {
-            name: meta.get(name, {}) for name in ("algorithm", "reply", "values", "payload", "charge")
-        }
+        assert {**saved.meta} == {name: meta.get(name, {}) for name in ("algorithm", "reply", "values", "charge")}
         member.state.save(replace(saved, meta={**meta, "algorithm": "another"}))
         assert kept_state(member, client.card, heard=client.heard).arrays == {}
 
@@ -72,7 +68,7 @@ def test_an_answer_kept_without_a_ledger_is_not_that_of_other_rows(tmp_path):
     X, y = rows(20, seed=1)
     state = PartyState(tmp_path, party="a", run_id="1")
     first, mended = (party("a", X, labels, state=state) for labels in (y, (y + 1) % 3))
-    meta = {"algorithm": "fedkt", "data": first.rows_digest, "values": [], "payload": [], "reply": {}, "charge": ""}
+    meta = {"algorithm": "fedkt", "data": first.rows_digest, "values": [], "reply": {}, "charge": ""}
     state.save(Saved(server_round=1, arrays={}, model=b"net", meta=meta))
     assert kept_state(first, FedKTClient.card).model == b"net"
     assert kept_state(mended, FedKTClient.card).model == b""

@@ -10,12 +10,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from fedkd_flwr.clients import FedKTClient
+from fedkd_flwr.clients.party import OPEN, Ask, Leaving
 from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import PartyState
+from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 
 
@@ -191,3 +192,13 @@ def test_a_process_of_its_own_keeps_the_class_shares():
     from fedkd_flwr.models.serialize import loads
 
     assert set(loads(seen[0].model.data, trust=True).shares) == {"taught", "own", "common"}
+
+
+def test_the_open_door_refuses_nothing_and_has_written_down_what_leaves_without_a_claim():
+    noted = []
+    OPEN.check_run()
+    OPEN.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
+    assert OPEN.enough_rows([0, 0])
+    OPEN.let_out(Leaving(reply=StoredReply(), num_examples=3, note=lambda: noted.append(True)))
+    assert noted == [True]
+    assert OPEN.refused("not-allowed") == OPEN.refused("not-allowed") == 1  # each refusal is told

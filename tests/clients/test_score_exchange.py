@@ -8,15 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import model
+from federation import model, party, rows
 from score_runs import members, run
+from visits import WIRE
 
-from fedkd_flwr.clients import FedMDClient
+from fedkd_flwr.algorithms.fedmd import FedMDConfig
+from fedkd_flwr.clients import FedMDClient, Party
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.subset import Subsampling
+from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.stores.subset import SubsetStore
-from fedkd_flwr.strategies import FedMDConfig
 from fedkd_flwr.wire.score_codec import encode_rows
 
 
@@ -178,3 +180,14 @@ def test_a_budget_with_room_for_its_delta_lets_a_subset_pass(tmp_path):
     held = members(state=tmp_path, ledger=True, make=model, budget=Budget(epsilon=1.0, delta=0.5))
     strategy, _ = run(held, subset_rows=5, rounds=2)
     assert [len(r.answered) for r in strategy.record.rounds] == [2, 2]
+
+
+def test_with_nfdp_rows_that_were_not_drawn_are_not_even_measured_on(tmp_path, monkeypatch):
+    ledger = LedgerStore(tmp_path, party="a", data_digest="ab" * 32)
+    allow = frozenset({"fedmd"})
+    member = party("a", *rows(20, seed=0), allow=allow, ledger=ledger, run_id="1", rows_at_least=20)
+    asked = {"indices": encode_rows(np.arange(9), num_public=60)}
+    config = FedMDConfig(answer_form="argmax", initial_epochs=1, distillation_epochs=1, subset_rows=5)
+    told = {**config.told(), **WIRE, "algorithm": "fedmd", "payload": "indices"}
+    monkeypatch.setattr(Party, "progress", lambda *_: pytest.fail("it measured"))
+    assert "code" not in FedMDClient(member).fit(list(asked.values()), told)[2]

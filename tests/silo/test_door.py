@@ -22,7 +22,7 @@ from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.fedmd import FedMDConfig
 from fedkd_flwr.app.client_app import client_of
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingClient
-from fedkd_flwr.clients.door import OPEN, Ask, Leaving
+from fedkd_flwr.clients.party import OPEN, Ask, Leaving
 from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.events import PureEvent

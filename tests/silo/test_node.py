@@ -215,11 +215,11 @@ def test_the_egress_log_says_of_each_answer_whether_the_superlink_took_it(
 ):
     code = """
 from pathlib import Path
-from fedkd_flwr.silo import receipts
+from fedkd_flwr.silo.node_client import note
 from fedkd_flwr.stores.egress_log import EgressLog
 from votes.own import app
 log = EgressLog(Path(STATE), party="north")
-receipts.note(log, log.append({"left": True, "run": "5", "round": 1})["number"])
+note(log, log.append({"left": True, "run": "5", "round": 1})["number"])
 """
     package = tmp_path / "site" / "votes"
     (package / "client.py").rename(package / "own.py")

@@ -11,7 +11,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.common.serde import context_to_proto, message_to_proto
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedkd_flwr.silo.node_client import pack, serve, unpack
+from fedkd_flwr.silo.node_client import note, pack, serve, settle, taken, unpack
+from fedkd_flwr.stores.egress_log import EgressLog, read_log
 
 ROOT = str(Path(__file__).parents[2])
 
@@ -39,3 +40,15 @@ def test_an_error_ends_the_process_and_leaves_stdout_empty():
     done = subprocess.run(command, input=b"", capture_output=True, env=os.environ | {"PYTHONPATH": ROOT}, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"JSONDecodeError" in done.stderr
+
+
+def test_what_was_noted_is_taken_once_and_settled_in_the_log_that_it_is_of(tmp_path):
+    logs = [EgressLog(tmp_path / name, party=name) for name in ("a", "b")]
+    for log in logs:
+        note(log, log.append({"left": True})["number"])
+    receipts = taken()
+    assert taken() == b""
+    settle(receipts, "sent")
+    for log in logs:
+        line, answer = read_log(log.path).lines
+        assert (answer["answer"], answer["outcome"]) == (line["number"], "sent")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedkd_flwr.clients.door import Ask, Leaving
+from fedkd_flwr.clients.party import Ask, Leaving
 from fedkd_flwr.errors import ConfigError, DataError, RefusalError
 from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.silo.review import decide, pending

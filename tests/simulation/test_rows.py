@@ -7,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from flwr.app import Context, RecordDict
-from grid import InProcessGrid
+from grid import run_apps
 
-from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.settings.config import parse_run_config
@@ -67,9 +65,7 @@ def test_one_file_for_each_party_gives_the_parties_of_the_column(config, frame, 
 
 
 def test_real_parties_keep_their_names_in_the_record(config, tmp_path):
-    values = {**config.as_scalars(), "num-parties": 3, "output-dir": str(tmp_path)}
-    grid = InProcessGrid(client_app.app, [{"partition-id": i, "num-partitions": 3} for i in range(3)], values)
-    record = server_app.federate(grid, Context(1, 1, {}, RecordDict(), values), page=False)
+    record = run_apps(tmp_path, 3, {**config.as_scalars(), "num-parties": 3, "output-dir": str(tmp_path)})
     assert record.status == "completed"
     assert [party.name for party in record.parties] == sorted(NAMES)
     assert all(sum(party.class_counts) for party in record.parties)
@@ -109,11 +105,8 @@ def test_another_number_of_parties_than_the_data_have_is_refused(config):
 
 
 def _record(config, tamper=None):
-    """Run this federation in one process; return its record and the widths of what models learnt from."""
-    values = {**config.as_scalars(), "output-dir": config.output_dir, "num-parties": 3}
-    nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
-    grid = InProcessGrid(client_app.app, nodes, values, run_id=7, tamper=tamper)
-    return server_app.federate(grid, Context(7, 0, {}, RecordDict(), values), page=False)
+    """Run this federation in one process; return its record."""
+    return run_apps(config.output_dir, 3, config.as_scalars(), tamper=tamper)
 
 
 def _widths(record):

@@ -357,7 +357,10 @@ def test_a_removed_folder_is_a_deliberate_new_start(tmp_path):
     assert store.load().entries == ()
 
 
-@pytest.mark.parametrize("damage", ["DELETE FROM replies", "UPDATE replies SET data = zeroblob(length(data))"])
+ANOTHER = "UPDATE replies SET data = (SELECT data FROM replies WHERE round = 2) WHERE round = 3"
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM replies", "UPDATE replies SET data = zeroblob(length(data))", ANOTHER])
 def test_a_lost_reply_is_refused_and_the_charge_stays(tmp_path, damage):
     store = _three(tmp_path)
     _edited(store.path, damage)

@@ -1,11 +1,25 @@
 """What a party keeps within a run: read back as it was written, or said to be lost; nothing in it is executed."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import packed, write_atomic
-from fedkd_flwr.stores.party_state import PartyState, Saved, StoredReply, runs_gone_on_from
+from fedkd_flwr.privacy.cost.events import PureEvent
+from fedkd_flwr.privacy.ledger.ledger import Budget
+from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import (
+    NO_LEDGER,
+    NO_STATE,
+    NoLedger,
+    NoState,
+    PartyState,
+    Saved,
+    StoredReply,
+    runs_gone_on_from,
+)
 
 
 def _state(root, party="a", run_id="1"):
@@ -129,3 +143,43 @@ def test_a_reply_that_names_only_its_sender_discloses_nothing():
     assert not StoredReply(metrics=signature).discloses
     assert StoredReply(metrics={**signature, "accuracy-own": 0.5}).discloses
     assert StoredReply(metrics=signature, arrays={"labels": np.zeros(3)}).discloses
+
+
+@pytest.mark.parametrize(("nothing", "something"), [(NoLedger, LedgerStore), (NoState, PartyState)])
+def test_its_methods_take_what_those_of_the_real_one_take(nothing, something):
+    methods = [name for name, _ in inspect.getmembers(nothing, inspect.isfunction)]
+    assert methods
+    for name in methods:
+        assert inspect.signature(getattr(nothing, name)) == inspect.signature(getattr(something, name)), name
+
+
+def test_a_reply_that_was_charged_here_is_not_known_afterwards():
+    reply, asked = StoredReply(metrics={"party": "a"}), {"run_id": "1", "server_round": 1}
+    assert NO_LEDGER.charge(**asked, events=[(PureEvent(1.0), 1)], reply=reply, budget=Budget()) is reply
+    assert NO_LEDGER.answered(**asked) is None
+    assert NO_LEDGER.entries("1") == []
+
+
+def test_nothing_comes_back_of_what_was_saved():
+    NO_STATE.save(Saved(server_round=1))
+    assert NO_STATE.load() is None
+
+
+def test_a_reply_s_digest_is_of_all_that_it_says_and_the_same_after_it_was_packed():
+    zeros, metrics = np.zeros(4, np.uint8), {"party": "a", "raw": b"\0"}
+    said = [
+        StoredReply(arrays=arrays, metrics=more)
+        for arrays, more in (
+            ({"labels": zeros}, metrics),
+            ({"bits": zeros}, metrics),
+            ({"labels": zeros + 1}, metrics),
+            ({"labels": zeros.view(np.int8)}, metrics),
+            ({"labels": zeros.reshape(2, 2)}, metrics),
+            ({"labels": zeros, "bits": zeros}, metrics),
+            ({"bits": zeros, "labels": zeros}, metrics),
+            ({"labels": zeros}, {**metrics, "party": "b"}),
+            ({"labels": zeros}, {**metrics, "raw": b"\1"}),
+        )
+    ]
+    assert len({one.digest for one in said}) == len(said)
+    assert [StoredReply.from_bytes(one.to_bytes()).digest for one in said] == [one.digest for one in said]

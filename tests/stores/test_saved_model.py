@@ -20,7 +20,7 @@ import fedkd_flwr
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app import server_app
 from fedkd_flwr.app.client_app import app as client_app
-from fedkd_flwr.clients import final_visit
+from fedkd_flwr.clients import base
 from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
@@ -86,7 +86,7 @@ def _no_pages(monkeypatch):
 
 def _run(folder, rows, algorithm, monkeypatch):
     """Run an algorithm; return each file that it left, with the model and the public set as they were in the run."""
-    kept, keep_server, keep_party = {}, server_app._keep_model, final_visit.keep_models
+    kept, keep_server, keep_party = {}, server_app._keep_model, base.keep_models
 
     def server(model, public, record, path):
         keep_server(model, public, record, path)
@@ -100,7 +100,7 @@ def _run(folder, rows, algorithm, monkeypatch):
         return files
 
     monkeypatch.setattr(server_app, "_keep_model", server)
-    monkeypatch.setattr(final_visit, "keep_models", party)
+    monkeypatch.setattr(base, "keep_models", party)
     config = {
         "algorithm": algorithm,
         "dataset": "table",
