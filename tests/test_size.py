@@ -30,7 +30,7 @@ LIMITS = {
     "processes": 430,
     "record": 977,
     "registry": 81,
-    "report": 4_528,
+    "report": 4_492,
     "seeds": 30,
     "settings": 717,
     "silo": 4_070,
