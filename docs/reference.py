@@ -30,6 +30,7 @@ from evidence_tables import (
     sum_tables,
     uneven_table,
     vote_table,
+    whole_run_table,
 )
 from record_fields import record_fields
 from result_tables import bench_tables, kept_runs
@@ -210,7 +211,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         },
         "benchmarks/results/soft-targets-nets.md": {"nets": soft_table(root, "soft-targets-nets")},
         "docs/howto/choose.md": {"trees": advice_table(root)},
-        "docs/howto/draw-public-rows.md": {"sums": sum_tables(root)},
+        "docs/howto/draw-public-rows.md": {"sums": sum_tables(root), "runs": whole_run_table(root)},
         "docs/howto/numbers.md": {"errors": error_tables(root)},
         "docs/understand/class-shares.md": {
             "shares": share_table(root),

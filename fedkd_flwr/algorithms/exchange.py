@@ -74,15 +74,20 @@ class VotersConfig(TiesConfig):
     judge each party's labels, and which rule is best. At silos: rows with a label in the server's copy of the public
     file."""
 
-    send: Literal["labels", "probabilities"] = setting("labels", only={"consensus": ("auto",)})
+    send: Literal["auto", "labels", "probabilities"] = setting("auto", only={"consensus": ("auto",)})
     """What parties send of each public row, where there is no noise. probabilities: how likely each class is, in 4 bits
     a class but one, and class counts; the consensus is then a probability, and learnt as one. A node sends them only if
-    its allow-vote-rules names probabilities."""
+    its allow-vote-rules names probabilities. auto: probabilities of rows drawn from noisy sums, else labels."""
 
     @property
     def vote_rule(self) -> str:
         """The vote rule of the run: the one that ``send`` takes, or ``consensus``."""
-        return self.send if self.send in RULES else getattr(self, "consensus", "majority")
+        return self.send if self.send == "probabilities" else getattr(self, "consensus", "majority")
+
+    def on_drawn_rows(self) -> Self:
+        """Return these settings where public rows are drawn from noisy sums: auto sends probabilities where it may."""
+        free = self.send == self.vote_rule == "auto" and not (self.noisy or self.known_rows)
+        return self.changed(send="probabilities") if free else self
 
     @property
     def weighs_by_trust(self) -> bool:
@@ -113,14 +118,14 @@ class VotersConfig(TiesConfig):
         """Refuse rules that need more than labels beside a claim, and known rows that would be ignored or break one."""
         super().check()
         consensus = getattr(self, "consensus", "")
-        if self.noisy and self.send != "labels":
+        if self.noisy and self.send == "probabilities":
             way_out = "No noise on probabilities is proven: drop it, or the noise."
             raise ConfigError(explain(self.keys()["send"], 'be "labels" beside noise', self.send, way_out))
         if self.known_rows and (self.noisy or self.vote_rule != "auto"):
             beside = f"consensus {consensus!r}" if consensus != "auto" else f"send {self.send!r}"
             rule = "be 0 beside noise" if self.noisy else f"be 0 with {beside}, which would ignore it"
-            way_out = 'Use consensus "auto" and send "labels".'
-            way_out = "A claim counts every vote alike: drop it." if self.noisy else way_out
+            alike = "A claim counts every vote alike: drop it."
+            way_out = alike if self.noisy else 'Use consensus "auto" and send "labels".'
             raise ConfigError(explain(self.keys()["known_rows"], rule, self.known_rows, way_out))
         if self.privacy == "server" and consensus in RULES and RULES[consensus].of_order:
             way_out = 'Noise at the server finds the class with most votes: use "auto", or noise at the parties.'
@@ -194,13 +199,8 @@ class LabelNoiseConfig(EpsilonConfig):
             return label_mechanism(self.label_mechanism, epsilon=self.noise_strength, num_classes=num_classes)
         from fedkd_flwr.privacy.cost.calibration import calibrate_labels
 
-        found: LabelNoise = calibrate_labels(
-            self.label_mechanism,
-            num_labels=num_labels,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            num_classes=num_classes,
-        )
+        given: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "num_classes": num_classes}
+        found: LabelNoise = calibrate_labels(self.label_mechanism, num_labels=num_labels, **given)
         return found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +94,11 @@ class FedKTClient(OneShotVoteClient):
             notes.append(PartyNote.ONE_CLASS)
         probs = None
         if instruction.rule in self.party.allow and RULES[instruction.rule].of_model:
-            probs = np.mean([self._student_probs(instruction, j, subsets) for j in range(students)], axis=0)
+            if self.party.public.schema.class_shares:  # of drawn rows one model of all own rows knows more
+                model = self._teacher(np.arange(self.party.num_rows), instruction.seed("model"))
+                probs = model.predict_proba(self.party.public.X)
+            else:
+                probs = np.mean([self._student_probs(instruction, j, subsets) for j in range(students)], axis=0)
             labels = np.repeat(probs.argmax(axis=1)[None].astype(np.int16), students, axis=0)
         else:
             labels = np.stack([self._student_labels(instruction, j, subsets) for j in range(students)])
@@ -162,7 +165,8 @@ class FedKTClient(OneShotVoteClient):
         # rows are split by position, so each record reaches one teacher per student; the permutation may be public
         config: FedKTConfig = instruction.config
         for k, part in enumerate(_cut(self.party.num_rows, subsets, instruction.rng("cut", student))):
-            teach_one = partial(self._votes, self.party.rows_in(part), asked, instruction.seed("teacher", student, k))
+            own, seed = self.party.rows_in(part), instruction.seed("teacher", student, k)
+            teach_one = partial(lambda own, seed: self._teacher(own, seed).predict(asked), own, seed)
             pieces = config.students * config.teachers
             counter.add(self._labels(f"teacher {k}", teach_one, instruction, pieces=pieces, count=len(rows)))
         for _ in range(config.teachers - subsets if plan.adds_noise else 0):
@@ -184,19 +188,14 @@ class FedKTClient(OneShotVoteClient):
         public, every = self.party.public, np.arange(self.party.public.num_rows)
         taught = np.zeros((public.num_rows, public.num_classes))
         for k, part in enumerate(_cut(self.party.num_rows, subsets, instruction.rng("cut", student))):
-            taught += self._teacher(self.party.rows_in(part), instruction.seed("teacher", student, k)).predict_proba(
-                public.X
-            )
+            teacher = self._teacher(self.party.rows_in(part), instruction.seed("teacher", student, k))
+            taught += teacher.predict_proba(public.X)
         seed = instruction.seed("student", student)
         learnt = teach(lambda: self.student(seed=seed), public.X, every, taught.argmax(axis=1), taught / subsets)
         return learnt.predict_proba(public.X)
 
     def _teacher(self, part: NDArray[np.int64], seed: int) -> Classifier:
         return self.teacher(seed=seed).fit(self.party.X[part], self.party.y[part])
-
-    def _votes(self, part: NDArray[np.int64], asked: NDArray[Any], seed: int) -> NDArray[np.int16]:
-        """Return the labels that a teacher of these private rows gives the rows asked."""
-        return self._teacher(part, seed).predict(asked)
 
 
 @lru_cache(maxsize=1)  # one visit asks for it a dozen times and more, and noise is searched for anew each time

@@ -99,7 +99,7 @@ def say_probabilities(
     labels = np.repeat(home_labels(said, counts)[None], students, axis=0)
     found: Arrays = {"labels": labels, "probs": said, "class-counts": counts}
     keeps: Arrays = {"probs": said}
-    if DensityRatio.name in party.allow:  # what its owner lets out in a run on labels too
+    if DensityRatio.name in party.allow and not party.public.schema.class_shares:  # as in a run on labels
         more, more_kept = say_ratios(party, instruction, make=make, steps=steps, own_probs=own_probs)
         found, keeps = {**found, "ratios": more["ratios"]}, {**more_kept, **keeps}
     return found, keeps

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_choice, check_whole
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, trusts
 from fedkd_flwr.labels.ratios import check_counts
@@ -57,27 +57,16 @@ class DensityVote:
       more than half of the rows would have no label because of trust: liars are few, so those who know most rows are
       honest.
 
-    With two classes, the public rows' own class shares are estimated from the ratios too. If more than a fifth of the
-    rows differ, pi_c is the mean of both (public rows of Adult with 55 % positive for 24 %: .80 right for .74). With
-    more classes the ratios decide nearly alone, and liars could move the estimate.
-
-    A class that would label fewer rows than are due to it is then raised, to what equal class shares would
-    make of it at most: without it a rare class is never the densest. Due to it is its share of the parties' rows (each
-    party's number bounded), at most pi_c. The root gives small parties more weight, so pi_c is above the share of rows
-    where they hold the class, and raising a class so far costs accuracy.
-
-    Of two classes pi_c is the share of the parties' rows, however small the parties are that hold the class. The
-    smaller one labels no more rows than its share among the private rows, or among the public ones where those are
-    estimated to differ by more than .08 and it is larger there: the other one is raised as far as that takes.
-
-    Memory is 8 bytes for each ratio above 0 in the codes (one or two a row and party), so O(num_parties * num_public):
-    trust looks at all answers several times. And O(num_public * num_classes) besides.
+    How many rows are due to a class, and where public rows' own class shares are estimated, is told in
+    docs/understand/density-ratios.md: of more than two classes they are not, for the ratios decide nearly alone, and
+    liars could move the estimate. The root gives small parties more weight, so pi_c is above the share of rows where
+    they hold the class, and raising a class so far costs accuracy. Memory is 8 bytes for each ratio above 0 in the
+    codes, because trust looks at all answers several times.
 
     With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie. With
-    "trimmed" every trust is 1, and S_c is, row by row, the mean of the parties' ratios of class c (brought to a mean of
-    1 as above) without the highest and the lowest 30 % of their weight. A party's weight is here ``w_k min(C share_kc,
-    1)``, so that a claim of nothing but class c weighs no more than an honest equal share of it. Liars with less than
-    30 % of a class's weight cannot take a row's ratio beyond what honest parties say.
+    "trimmed" every trust is 1, and S_c is, row by row, the mean of the ratios of class c (brought to a mean of 1 as
+    above) without the highest and the lowest 30 % of the weight. A party's weight is here ``w_k min(C share_kc, 1)``:
+    a claim of nothing but class c weighs no more than an honest equal share of it.
 
     The first party holds class 0 alone and knows the first row; the second holds class 1 and knows the second row.
     Nobody knows the third:
@@ -91,10 +80,7 @@ class DensityVote:
     """
 
     def __init__(self, *, num_public: int, num_classes: int, robust: Robust = "trust") -> None:
-        self._shape = (
-            check_whole("num_public", num_public, 1, error=DataError),
-            check_whole("num_classes", num_classes, 2, error=DataError),
-        )
+        self._shape = num_public, num_classes
         self._robust = check_choice("robust", robust, get_args(Robust))
         self._answers: list[_Answer] = []
         self._familiar = np.zeros(num_public, dtype=np.bool_)  # rows about as dense among a party's as among the public

@@ -39,11 +39,11 @@ else:
     """Those of algorithms in which no round follows."""
 
 
-def rule_for(name: str, target: Target | None, *, drawn: bool = False) -> ConsensusRule:
+def rule_for(name: str, target: Target | None, *, drawn: tuple[float, ...] = ()) -> ConsensusRule:
     """Return the rule of a name for what classes stand for: auto's rule on labels is the mean for numbers and grades.
 
-    ``drawn``: public rows were drawn column by column, and are too unlike private ones for density ratios: auto then
-    takes labels alone (Adult, FedKT, XGBoost, epsilon 0.5, five seeds: .785 by ratios, .827 by majority).
+    ``drawn``: the class shares with which public rows were drawn, column by column: they are too unlike private ones
+    for density ratios, so that auto takes labels alone, and probabilities are sharpened.
 
     Raises `ConfigError` if the rule needs an order that the classes do not have.
     """
@@ -53,4 +53,4 @@ def rule_for(name: str, target: Target | None, *, drawn: bool = False) -> Consen
     if name == Auto.name:
         labels = Majority() if target is None else Mean()
         return labels if drawn else Auto(labels, demanded=target is not None and not target.is_number)
-    return RULES[name]
+    return Probabilities(shares=drawn) if name == Probabilities.name else RULES[name]

@@ -162,7 +162,7 @@ def _more(record: RunRecord) -> tuple[str, int] | None:
     """
     if record.claims:
         return None
-    if "probabilities" in record.settings("send"):
+    if "probabilities" in record.settings("send") or "probabilities" in record.consensus_reason:  # by auto
         chosen = record.consensus_rule == "probabilities"
         return "probabilities", sum(bool(p.class_counts) for p in record.parties) if chosen else 0
     asked = {"auto", "density-ratio"}.intersection(map(str, record.settings("consensus")))

@@ -145,11 +145,10 @@ def _bytes(record: RunRecord) -> Iterator[Line]:
     final = record.final_bytes_down / len(record.parties) if record.parties else 0.0
     if final:
         yield Line(f"final {traffic.final_result(record)}", f"{size(final)} down a party, once")
-    model, averageable = traffic.model_sharing(record)
+    model = traffic.mean_model_bytes(record)
     exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final / len(traffic.known_rounds(record))
     if model is not None and exchanged > 0:
-        rival = "FedAvg of the same model" if averageable else "the model itself; FedAvg cannot average it"
         weighed = sum(p.model_bytes is not None for p in record.parties)  # a simulation weighs the first models only
         of = f"; {weighed:,} of {len(record.parties):,} models weighed" if weighed < len(record.parties) else ""
-        note = f"({rival}), {number(2 * model / exchanged)} times the bytes of a round{of}"
+        note = f"({number(2 * model / exchanged)} times the bytes of a round{of})"
         yield Line("sharing models instead", f"{size(model)} up, {size(model)} down", note)

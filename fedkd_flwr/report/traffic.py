@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from dataclasses import dataclass, field
 
@@ -10,10 +9,7 @@ from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.results import spread
 
-__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "model_sharing", "traffic"]
-
-# FedAvg can average a model if a word of its name begins like one of these; trees have no weights to average.
-_AVERAGEABLE = ("mlp", "cnn", "logistic", "linear", "net", "lenet", "resnet", "vgg", "sgd")
+__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "mean_model_bytes", "traffic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +45,10 @@ def traffic(record: RunRecord) -> Traffic:
     )
 
 
-def model_sharing(record: RunRecord) -> tuple[float | None, bool]:
-    """Return the mean size of a party's model in bytes, and whether FedAvg could average the models.
-
-    FedAvg averages weights, so every party must have the same kind of model, and that kind must have weights. The size
-    is None if it is not known, and where weights are what the parties send: that is no alternative then.
-    """
-    if record.sends in ("weights", "trees"):
-        return None, False
+def mean_model_bytes(record: RunRecord) -> float | None:
+    """Return the mean size of a party's model; None if it is not known, and where models are what the parties send."""
     sizes = spread(p.model_bytes for p in record.parties)
-    kinds = {p.model.lower() for p in record.parties}
-    words = re.split(r"[^a-z0-9]+", next(iter(kinds), ""))
-    averageable = len(kinds) == 1 and any(word.startswith(_AVERAGEABLE) for word in words)
-    return (sizes.mean if sizes else None), averageable
+    return None if sizes is None or record.sends in ("weights", "trees") else sizes.mean
 
 
 def final_result(record: RunRecord) -> str:

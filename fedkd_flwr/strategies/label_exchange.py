@@ -67,8 +67,9 @@ class LabelExchange(Exchange[PartyLabels]):
         super().__init__(**keywords)
         self.consensus: Labels = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote: Labels | None = None  # raw vote; None unless `consensus` holds model predictions
-        schema = self.public.schema
-        self.rule: ConsensusRule = rule_for(self.config.vote_rule, schema.target, drawn=bool(schema.class_shares))
+        target, drawn = self.public.schema.target, self.public.schema.class_shares
+        self.config = self.config.on_drawn_rows() if drawn and target is None else self.config
+        self.rule: ConsensusRule = rule_for(self.config.vote_rule, target, drawn=drawn)
         self.choice = ("", "")  # the rule that the answers chose, and why; "" where the run names one on labels
         self._said_once: dict[str, dict[str, NDArray[Any]]] = {}  # by party, and payload name
         self._trusts: dict[str, float] = {}  # of this round's answers, by party

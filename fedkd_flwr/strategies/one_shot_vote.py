@@ -133,11 +133,8 @@ class OneShotVote(LabelExchange):
     def combine(self, server_round: int, answers: Sequence[PartyLabels], this: RoundRecord) -> Labels:
         """Vote, train the final model on the answered public rows, and return its labels of all of them."""
         nobody = np.full((1, self.spec.num_public), ABSTAIN, dtype=np.int16)  # beside noise a vote all the same
-        self.votes, facts = tally(
-            [answer.labels for answer in answers] or [nobody],
-            config=self.config,
-            num_classes=self.spec.num_classes,
-        )
+        said = [answer.labels for answer in answers] or [nobody]
+        self.votes, facts = tally(said, config=self.config, num_classes=self.spec.num_classes)
         answered, found = self._answers(self.votes, facts, answers, server_round, this)
         found = self.settled(found, facts, answers)
         judged, by_votes = self.judged(server_round, answers, found), found.by_votes
@@ -148,8 +145,8 @@ class OneShotVote(LabelExchange):
         rows = self.queries if self.noise.adds_noise else np.arange(self.spec.num_public)
         labelled = answered.labels != ABSTAIN
         if not labelled.any():
-            way_out = "Ask one student per party: fedkt.students-per-party=1."
-            way_out = "Lower the threshold, or ask more queries." if self.noise.adds_noise else way_out
+            one = "Ask one student per party: fedkt.students-per-party=1."
+            way_out = "Lower the threshold, or ask more queries." if self.noise.adds_noise else one
             raise ConfigError(explain("the vote", "label at least one public row", 0, way_out))
         self.vote = np.full(self.spec.num_public, ABSTAIN, dtype=np.int16)
         self.vote[rows] = answered.labels

@@ -130,6 +130,7 @@ NOISY = [
 @pytest.mark.parametrize(("config", "noise"), NOISY)
 def test_beside_noise_parties_are_asked_for_labels_alone_and_no_rule_that_needs_more_is_named(config, noise):
     assert (config(**noise).asked, config().asked, config(consensus="majority").asked) == ("", "density-ratio", "")
+    assert (config(**noise).on_drawn_rows().asked, config().on_drawn_rows().asked) == ("", "probabilities")
     assert config(consensus="density-ratio").asked == "density-ratio"
     assert "consensus" not in config().told()
     for values, match in (
@@ -142,12 +143,17 @@ def test_beside_noise_parties_are_asked_for_labels_alone_and_no_rule_that_needs_
 
 
 def test_a_setting_that_a_vote_rule_would_ignore_is_refused():
-    with pytest.raises(ConfigError, match=r"send must keep its default \('labels'\) where consensus is 'majority'"):
+    with pytest.raises(ConfigError, match=r"send must keep its default \('auto'\) where consensus is 'majority'"):
         FedKTConfig(send="probabilities", consensus="majority")
     with pytest.raises(ConfigError, match=r"known-rows must be 0 with send 'probabilities'"):
         FedCTConfig(send="probabilities", known_rows=200)
     with pytest.raises(ConfigError, match=r"consensus must be auto with noise at the server, got 'median'"):
         PATEConfig(consensus="median", noise="gaussian", epsilon=2.0)
+
+
+@pytest.mark.parametrize("given", [{"send": "labels"}, {"consensus": "density-ratio"}, {"known_rows": 200}])
+def test_drawn_rows_get_no_probabilities_where_a_run_asks_for_something_else(given):
+    assert FedKTConfig(**given).on_drawn_rows() == FedKTConfig(**given)
 
 
 # ------------------------------------------------------------------------------------------------ training

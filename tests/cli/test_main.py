@@ -32,7 +32,6 @@ REPORT = [
     ("report", "100", "--output", "{root}/file.txt/x.html"),
     ("report", "100", "--output", "{root}/empty"),
     ("report", "100", "--csv", "{root}/file.txt"),
-    ("report", "100", "--unknown"),
 ]
 OF_RUNS = [
     ("runs", "list", "--limit", "-1"),
@@ -41,23 +40,15 @@ OF_RUNS = [
     ("compare",),
     ("compare", "100", "101"),
     ("compare", "100", "102"),
-    ("compare", "100", "101", "--force", "--by", "brier"),
-    ("compare", "100", "101", "--force", "--output", "{root}/file.txt/x.html"),
     ("node", "ledger", "{root}/ledger.sqlite3"),
     ("node", "ledger", "{root}/empty", "--delta", "2"),
 ]
 OTHERS = [
-    ("chose",),
     ("dev", "audit", "quorun=0.5"),
     ("dev", "audit", "{root}/broken.toml"),
     ("dev", "audit", "--shadows", "5"),
-    ("dev", "audit", "--parties", "many"),
     ("server", "bundle", "{root}/empty"),
     ("choose",),
-    ("choose", "--dataset", "nothing"),
-    ("choose", "--table", "{root}/bytes.bin", "--label", "y"),
-    ("choose", "--dataset", "digits", "--set", "quorum"),
-    ("choose", "--dataset", "digits", "--by", "beauty"),
     ("dev", "net", "many"),
     ("node", "approve", "{root}/none.fab"),
     ("node", "revoke", "zz"),

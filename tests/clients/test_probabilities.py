@@ -1,5 +1,7 @@
 """What a party says where probabilities are sent, and how often it computes it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import model, parties, party, public_set, rows
@@ -61,6 +63,16 @@ def test_students_of_fedkt_learn_their_teachers_probabilities():
     said = opened(answer("fedkt", own)[2], num_arrays=2)
     assert said["labels"].shape == (2, 60)
     assert len(np.unique(said["probs"])) > 6
+
+
+def test_of_drawn_rows_fedkt_asks_one_model_of_all_own_rows_and_no_density_ratios_leave():
+    public = public_set()
+    public = replace(public, schema=replace(public.schema, class_shares=(0.2, 0.3, 0.5)))
+    allow = ALLOWED | {"density-ratio"}
+    own = member(model=lambda *, seed: Classifier(LogisticRegression(), num_classes=3), allow=allow, public=public)
+    said = {name: opened(answer(name, own)[2], num_arrays=2 if name == "fedkt" else 1) for name in ("fedkt", "fedct")}
+    assert (said["fedkt"]["probs"] == said["fedct"]["probs"]).all()
+    assert all("ratios" not in one for one in said.values())
 
 
 def test_models_that_are_fitted_anew_say_once_and_for_all_what_own_rows_taught_them(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.choice import MIN_COVERAGE, RuleChoice, choose_rule, label_skew
 
 
@@ -66,9 +65,3 @@ def test_most_parties_of_one_class_are_not_taken_for_parties_that_hold_two_class
     counts = np.array([[0, 100]] * 6 + [[450, 0]] * 4)
     chosen = choose_rule(num_classes=2, class_counts=counts.sum(axis=0), coverage=1.0, skew=label_skew(counts))
     assert chosen.rule == "density-ratio"
-
-
-@pytest.mark.parametrize(("classes", "coverage"), [(3, 1.2), (3, -0.1), (3, float("nan")), (1, None)])
-def test_what_is_no_share_or_no_choice_is_refused(classes, coverage):
-    with pytest.raises(ConfigError, match="coverage must" if coverage is not None else r"num_classes .* >= 2, got 1"):
-        choose_rule(num_classes=classes, class_counts=None, coverage=coverage)

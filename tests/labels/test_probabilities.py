@@ -6,7 +6,7 @@ import pytest
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.labels import Ballot
 from fedkd_flwr.labels.priors import class_shares
-from fedkd_flwr.labels.probabilities import BITS, Probabilities, home_labels, joined, likelihood_steps
+from fedkd_flwr.labels.probabilities import BITS, Probabilities, home_labels, joined, likelihood_steps, sharpened
 from fedkd_flwr.labels.ratios import ratio_codes
 
 MEANS = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
@@ -98,6 +98,23 @@ def test_for_two_classes_a_party_weighs_as_much_as_its_rows_can_tell():
     probs = joined(likelihoods, counts, np.array([0.5, 0.5]))
     weights = 1 / (1 / counts).sum(axis=1)
     assert np.log(probs[0, 1] / probs[0, 0]) == pytest.approx(weights @ odds / weights.sum())
+
+
+def test_drawn_rows_are_labelled_for_the_released_shares_by_models_that_are_sure_of_little():
+    shares = np.array([0.7, 0.2, 0.1])
+    rows, y = _rows(shares, 4000)
+    even, counts = np.ones(3) / 3, np.array([99, 99, 99])
+    doubtful = _posterior(rows, even) ** 0.4
+    said = likelihood_steps(doubtful / doubtful.sum(axis=1, keepdims=True), taught=even, class_counts=counts)
+    beside, rng = {str(i): {"probs": said, "class-counts": counts} for i in range(3)}, np.random.default_rng(1)
+    found = Probabilities(shares=tuple(shares)).combine(_ballot(beside, 4000), config=CONFIG, rng=rng)
+    labelled = np.bincount(found.labels, minlength=3) / 4000
+    assert np.abs(labelled - shares).sum() / 2 < 0.03 + 1e-9
+    plain = joined([said + 1e-9], np.array([[99.0] * 3]), shares)
+    assert plain.argmax(axis=1).tolist().count(0) > 0.8 * 4000
+    assert (found.labels == y).mean() > (plain.argmax(axis=1) == y).mean() + 0.02
+    sure = _posterior(rows, shares)
+    assert sharpened(sure, np.bincount(sure.argmax(axis=1)) / 4000) == pytest.approx(sure)  # enough have each label
 
 
 def test_a_liar_that_swaps_its_classes_is_heard_less_than_the_others():

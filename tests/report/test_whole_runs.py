@@ -17,15 +17,11 @@ from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, 
 AT_SERVER = {"noise": "gaussian", "epsilon": 8.0, "num_queries": 40}
 RUNS = {
     "fedkt L0": ("fedkt", {}),
-    "fedkt L1": ("fedkt", {"level": "L1", **AT_SERVER}),
     "fedkt L1, Laplace": ("fedkt", {"level": "L1", "noise": "laplace", "noise_strength": 1.0, "num_queries": 40}),
     "fedkt L2": ("fedkt", {"level": "L2", "teachers_per_student": 5, **AT_SERVER}),
-    "pate": ("pate", {"party_models": False}),
     "pate, noisy": ("pate", {"party_models": False, **AT_SERVER}),
     "fedct": ("fedct", {}),
-    "fedct, responses": ("fedct", {"label_mechanism": "randomized-response", "noise_strength": 3.0}),
     "fedct, bits": ("fedct", {"label_mechanism": "xor", "noise_strength": 3.0}),
-    "fedct, auto": ("fedct", {"label_mechanism": "auto", "noise_strength": 3.0}),
 }
 DRAWN = ("fedct, bits",)  # the pictures are the same for all, and take seconds
 
