@@ -51,7 +51,7 @@ COMMANDS = {
     **{f"server {verb}": f"{_CLI}.server:{verb}" for verb in ("schema", "public")},
     **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},
     "node list": f"{_SILO}.node:list_approved",
-    "node ledger": f"{_SILO}.ledger:ledger",
+    "node ledger": f"{_SILO}.egress:ledger",
     **{f"node egress {verb}": f"{_SILO}.egress:{verb}" for verb in ("pending", "approve", "reject", "log", "verify")},
     **{f"file {verb}": f"{_SILO}.file:{verb}" for verb in ("ask", "show", "answer", "count")},
     "dev net": f"{_SILO}.net:net",

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
-from fedkd_flwr.checks import check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import Labels, Ties, VoteCounter, majority
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
@@ -109,13 +108,13 @@ def entropy(probs: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def draw_by_entropy(
-    probs: NDArray[np.floating], count: int, *, prefer: str, rng: np.random.Generator
+    probs: NDArray[np.floating], count: int, *, prefer: Literal["uncertain", "certain"], rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Draw different rows one after the other, each with weight exp(entropy) or exp(-entropy) among those left.
 
     Equations (4) and (5): rows to ask parties about are uncertain ones, rows to train oneself on are certain ones.
     ``probs``, (num_rows, num_classes), are the model's; ``prefer`` is "uncertain" or "certain". The row numbers come in
-    the order drawn, int64. Raises `ConfigError` if there are fewer rows than ``count``, or ``prefer`` is unknown.
+    the order drawn, int64. Raises `ConfigError` if there are fewer rows than ``count``.
 
     >>> rows = draw_by_entropy(np.full((5, 2), 0.5), 5, prefer="uncertain", rng=np.random.default_rng(1))
     >>> sorted(rows.tolist())
@@ -123,8 +122,6 @@ def draw_by_entropy(
     """
     if not 1 <= count <= len(probs):
         raise ConfigError(explain("rows to draw", f"be within 1..{len(probs)} (public rows)", count))
-    if prefer not in ("uncertain", "certain"):
-        raise ConfigError(explain("prefer", 'be "uncertain" or "certain"', prefer))
     logs = entropy(probs) * (1.0 if prefer == "uncertain" else -1.0)
     # the largest of log-weight + Gumbel noise is a draw by weight, the next one a draw among the rest, and so on
     order = np.argsort(-(logs + rng.gumbel(size=len(logs))), kind="stable")
@@ -169,7 +166,6 @@ class KnowledgeBuffer:
     """
 
     def __init__(self, num_rounds: int, held: Iterable[Knowledge] = ()) -> None:
-        check_whole("buffer_rounds", num_rounds, 1)
         self._held: deque[Knowledge] = deque(held, maxlen=num_rounds)
 
     def __len__(self) -> int:

@@ -33,8 +33,8 @@ from fedkd_flwr.files import write_atomic
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
-from fedkd_flwr.report.attack import found_texts, interval_text
 from fedkd_flwr.report.page import write_page
+from fedkd_flwr.report.tables import found_texts, interval_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
 from fedkd_flwr.simulation.grid import InProcessGrid

@@ -57,6 +57,13 @@ __all__ = [
 
 logger = logging.getLogger("flwr.party")
 
+_OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent
+_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
+_FREE = ("solo-epochs",)  # of a model trained alone: it changes no answer
+_MOST_RUNS = 100
+_DIGITS = 16  # hexadecimal, of a digest of the seal
+_RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
+
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
@@ -228,16 +235,6 @@ def _noisy(card: Card, config: Mapping[str, Scalar]) -> bool:
         return card.config.from_told(config).privacy == "party"
     except PayloadError:
         return False  # such an instruction is refused before a private row is read
-
-
-_OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent
-_MOST_ROUNDS = 10**6  # of a run: beyond them a count of releases may be larger than an accountant takes
-
-
-_FREE = ("solo-epochs",)  # of a model trained alone: it changes no answer
-_MOST_RUNS = 100
-_DIGITS = 16  # hexadecimal, of a digest of the seal
-_RUN = re.compile("[0-9A-Za-z_-]{1,64}")  # it becomes a run's name in the ledger, and is printed
 
 
 def mark_of(config: Mapping[str, Scalar], told: ExchangeConfig, *, algorithm: str, fingerprint: str) -> str:

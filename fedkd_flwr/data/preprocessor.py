@@ -125,26 +125,18 @@ class Preprocessor:
         check_columns(table, schema)
         if schema.shape is not None:
             return np.divide(pixels_of(table, schema), np.float32(255), dtype=np.float32)
-        features = np.zeros((len(table), self.num_features), dtype=np.float32)
-        at = 0
+        parts: list[NDArray[np.float32]] = []
         for j, column in enumerate(schema.columns):
             values = column_of(table, column.name, j)
             if column.kind == "numeric":
-                features[:, at] = self._scaled(values, column)
-                at += 1
-                continue
-            if column.kind == "text":
-                weights = self._terms[column.name].transform(text_values(values, column.reading.missing))
-                features[:, at : at + weights.shape[1]] = weights
-                at += weights.shape[1]
-                continue
-            position = {canonical(category): i for i, category in enumerate(column.categories)}
-            texts = column_texts(values, column.reading.missing)
-            codes = np.array([position.get(text, -1) for text in texts], dtype=np.int64)
-            rows = np.flatnonzero(codes >= 0)
-            features[rows, at + codes[rows]] = 1.0
-            at += len(column.categories)
-        return features
+                parts.append(self._scaled(values, column)[:, None])
+            elif column.kind == "text":
+                parts.append(self._terms[column.name].transform(text_values(values, column.reading.missing)))
+            else:
+                position = {canonical(category): i for i, category in enumerate(column.categories)}
+                codes = np.array([position.get(text, -1) for text in column_texts(values, column.reading.missing)])
+                parts.append((codes[:, None] == np.arange(len(column.categories))).astype(np.float32))
+        return np.concatenate(parts, axis=1)
 
     def _scaled(self, values: Any, column: Column) -> NDArray[np.float32]:
         name, numbers = column.name, column_numbers(values, column.name, column.reading)

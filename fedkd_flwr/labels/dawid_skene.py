@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, majority
 
-__all__ = ["DawidSkene", "dawid_skene", "five_steps"]
+__all__ = ["DawidSkene", "dawid_skene"]
 
 
 def dawid_skene(
@@ -93,11 +93,6 @@ def dawid_skene(
     return consensus, probs
 
 
-def five_steps(labels: Sequence[Labels], *, num_classes: int) -> tuple[Labels, NDArray[np.float64]]:
-    """Return what `dawid_skene` finds in five steps with equal classes; to its end it fits the votes' mistakes."""
-    return dawid_skene(labels, num_classes=num_classes, max_iterations=5, tolerance=0.0, class_prior="uniform")
-
-
 @dataclass(frozen=True)
 class DawidSkene(ConsensusRule):
     """The most probable class of each row where it is probable enough (``least``); other rows wait."""
@@ -113,8 +108,12 @@ class DawidSkene(ConsensusRule):
         It learns each party's errors, also a liar's: leaving out whom nobody confirms would only lose what that tells.
         """
         counted = [arrays[0] for arrays, counts in zip(ballot.labels, ballot.counted, strict=True) if counts]
-        labels, probs = five_steps(
-            counted or [arrays[0] for arrays in ballot.labels], num_classes=ballot.votes.shape[1]
+        labels, probs = dawid_skene(  # five steps with equal classes: to its end it fits the votes' mistakes
+            counted or [arrays[0] for arrays in ballot.labels],
+            num_classes=ballot.votes.shape[1],
+            max_iterations=5,
+            tolerance=0.0,
+            class_prior="uniform",
         )
         sure = (labels != ABSTAIN) & (probs.max(axis=1) >= self.least)
         # probabilities that are equal up to rounding are a tie like any other

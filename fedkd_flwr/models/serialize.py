@@ -2,7 +2,7 @@
 
 The container is a zip of uncompressed members: ``meta.json`` (version, kind, label space, digests), ``payload``, in the
 format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and perhaps
-``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). None uses pickle.
+``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.public`). None uses pickle.
 
 Reading is safe whoever wrote the file for torch nets of the zoo, transformers, and scikit-learn's types of
 `fedkd_flwr.models.payloads.PLAIN`, which compute with NumPy on plain arrays. Of trees, forests, boosting, neighbours,
@@ -173,17 +173,13 @@ def _open(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     except Exception as error:  # zipfile and json may raise anything
         seen = f"{len(data)} bytes ({type(error).__name__}: {error})"
         raise ModelBytesError(explain("Model bytes", "be a model written by fedkd_flwr", seen)) from error
-    _check_meta(meta)
-    digests = {"payload": meta.get("sha256"), "encoder.json": meta.get("encoder_sha256")}
-    if any(hashlib.sha256(content).hexdigest() != digests.get(name) for name, content in contents.items()):
-        raise ModelBytesError(explain("Model bytes", "match their own digests", "other bytes", "They were damaged."))
-    return meta, contents
-
-
-def _check_meta(meta: Any) -> None:
     if not (isinstance(meta, dict) and meta.get("format") == FORMAT):
         raise ModelBytesError(explain("Model bytes", f"be of format {FORMAT}", "something else"))
     if meta.get("version") != VERSION:
         way_out = "Another version of fedkd_flwr wrote them."
         raise ModelBytesError(explain("Model version", f"be {VERSION}", meta.get("version"), way_out))
     check_choice("kind of model bytes", meta.get("kind"), KINDS, error=ModelBytesError)
+    digests = {"payload": meta.get("sha256"), "encoder.json": meta.get("encoder_sha256")}
+    if any(hashlib.sha256(content).hexdigest() != digests.get(name) for name, content in contents.items()):
+        raise ModelBytesError(explain("Model bytes", "match their own digests", "other bytes", "They were damaged."))
+    return meta, contents

@@ -58,13 +58,9 @@ class Graph:
 
     def add(self, operation: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add one operation and return the name of its output."""
-        return self.add_several(operation, *inputs, count=1, domain=domain, **attributes)[0]
-
-    def add_several(self, operation: str, *inputs: str, count: int, domain: str = "", **attributes: Any) -> list[str]:
-        """Add one operation and return the names of its first ``count`` outputs."""
-        names = [self._name(operation) for _ in range(count)]
-        self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), names, domain=domain, **attributes))
-        return names
+        name = self._name(operation)
+        self.nodes.append(self.onnx.helper.make_node(operation, list(inputs), [name], domain=domain, **attributes))
+        return name
 
     def cast(self, value: str, dtype: Any) -> str:
         """Return a value as another type."""

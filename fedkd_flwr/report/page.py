@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
-from fedkd_flwr.report import attack, claims, results, run_privacy, tables, traffic
+from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
@@ -71,7 +71,6 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         claims=claims.ordered(shown.claims),
         claim_groups=_claim_groups(claims.ordered(shown.claims)),
         claim_meaning=claims.claim_meaning,
-        attack_plots=drawn([attack.roc_plot], shown)[0] if shown.audit else [],
         least_rows=LEAST_ROWS,
         thresholds=threshold_table(shown),
         thresholds_explained=thresholds_explained,
@@ -81,7 +80,6 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         how_the_vote_went=_how_the_vote_went(shown, left_out),
         num_parties=_number_of_parties(shown),
         toml=_changed_settings(shown),
-        attack=attack,
         privacy=run_privacy,
         consensus=consensus_line(shown),
         results=results,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.privacy.rounding import bound_text, least_text
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RoundRecord, RunRecord
 from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
@@ -16,11 +17,15 @@ from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
     "advice",
+    "attack_table",
+    "attacked_claims",
     "claims",
     "columns",
     "configuration",
     "figures_explained",
     "fixed_answers",
+    "found_texts",
+    "interval_text",
     "lack_probabilities",
     "metrics",
     "metrics_by_class",
@@ -277,3 +282,39 @@ def configuration(record: RunRecord) -> list[Table]:
         Table("The run's data", ["run", ""], data),
         Table("Versions", ["package", "version"], list(record.versions.items())),
     ]
+
+
+def attack_table(found: AuditRecord) -> Table:
+    """Return how well an attacker who saw all that left told members from fresh rows."""
+    rows = [_attacked("all parties", found.everybody), *(_attacked(name, of) for name, of in found.parties.items())]
+    header = ["", "members", "attack AUC", "found at 1 % false alarms", "at 0.1 %"]
+    return Table("What the attack found", header, rows, range(1, 5))
+
+
+def attacked_claims(found: AuditRecord) -> Table:
+    """Return what is claimed, rounded up, beside what the attack proves at least, rounded down."""
+    rows = [
+        (
+            f"{of.unit} ({of.neighbouring_relation})",
+            f"{bound_text(of.epsilon)} at delta {bound_text(of.delta)}",
+            least_text(of.proven),
+        )
+        for of in found.claims
+    ]
+    header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
+    return Table("Claims, and what the attack proves", header, rows, (1, 2))
+
+
+def _attacked(name: str, of: AttackFigures) -> list[str]:
+    return [name, f"{of.members:,}", interval_text(of.auc), *found_texts(of)]
+
+
+def found_texts(of: AttackFigures) -> tuple[str, str]:
+    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
+    at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
+    return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
+
+
+def interval_text(of: Measured) -> str:
+    """Return a figure with its interval."""
+    return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"

@@ -16,12 +16,14 @@ from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 
 TREE = DecisionTreeClassifier(max_depth=3)
 PLAIN = {"centralised": False, "progress": False}
+FEW = {"consensus": "majority", "students_per_party": 1, "teachers_per_student": 2}  # of FedKT: a fifth of its models
 
 
 @pytest.fixture
 def door(tmp_path):
     def simulate(*args, **settings):
-        return fk.simulate(*args, **{"model": TREE, "output_dir": tmp_path, **PLAIN, **settings})
+        few = {} if "algorithm" in settings else FEW
+        return fk.simulate(*args, **{"model": TREE, "output_dir": tmp_path, **PLAIN, **few, **settings})
 
     return simulate
 
@@ -30,7 +32,8 @@ def door(tmp_path):
 def plain(tmp_path_factory):
     """Return the figures of a run on a frame, to which those of the same rows in other forms are equal."""
     folder = tmp_path_factory.mktemp("plain")
-    return fk.simulate(hospital_rows(), label="outcome", parties="hospital", model=TREE, output_dir=folder, **PLAIN)
+    given = {"label": "outcome", "parties": "hospital", "model": TREE, "output_dir": folder}
+    return fk.simulate(hospital_rows(), **given, **PLAIN, **FEW)
 
 
 @pytest.mark.parametrize(

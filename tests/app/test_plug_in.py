@@ -20,7 +20,7 @@ import fedkd_flwr.strategies
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.registry import load as find_class
-from fedkd_flwr.silo.cli.ledger import ledger
+from fedkd_flwr.silo.cli.egress import ledger
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "flower-project.md"

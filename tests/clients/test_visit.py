@@ -126,6 +126,11 @@ def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_f
     assert len(learnt) == 3  # the same file: what was made before the crash goes out
 
 
+def test_an_answer_kept_without_a_claim_is_not_what_leaves_where_the_same_round_is_asked_with_noise(tmp_path):
+    plain, noisy = (fit(of_run(tmp_path, *rows(20, seed=0)), **more) for more in ({}, {**RESPONSE, "privacy": "party"}))
+    assert noisy[0][0].tobytes() != plain[0][0].tobytes()
+
+
 def test_a_guess_at_an_answer_that_another_process_s_answer_came_before_does_not_show(tmp_path):
     X, y = rows(20, seed=0)
     public = public_set(3000)

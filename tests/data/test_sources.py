@@ -8,6 +8,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.datasets import load_pool
+from fedkd_flwr.data.sources import read_user_table
 from fedkd_flwr.errors import DataError
 
 
@@ -90,3 +91,11 @@ def test_a_user_s_file_without_labels_of_two_classes_or_a_schema_is_refused(user
     pd.read_csv(user_file).assign(rich="no").to_csv(user_file, index=False)
     with pytest.raises(DataError, match="must hold at least two classes, got C = 1"):
         load_pool("table", seed=0, table=str(user_file), label="rich")
+
+
+def test_a_row_without_a_label_leaves_the_others_with_their_party(tmp_path):
+    rows = pd.DataFrame({"x": range(12), "ward": ["a", "b", "b"] * 4, "y": ["no", "yes", ""] * 4})
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    source = read_user_table(str(tmp_path / "t.csv"), "y", partition_column="ward")
+    assert (source.parties.tolist(), source.rows_left_out) == (["a", "b"] * 4, 4)
+    assert "left out: it says whose row it is" in [note.read_as for note in source.looked.notes]

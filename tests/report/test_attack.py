@@ -1,4 +1,4 @@
-"""What an attack found, on the page: figures with their intervals, the claim beside what is proven, a curve."""
+"""What an attack found, on the page: figures with their intervals, the claim beside what is proven."""
 
 from dataclasses import replace
 
@@ -6,7 +6,6 @@ import pytest
 
 from fedkd_flwr.audit.run import audit_text
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
-from fedkd_flwr.report.attack import roc_plot
 from fedkd_flwr.report.page import write_page
 
 
@@ -56,14 +55,6 @@ def test_a_page_has_the_section_only_where_an_attack_was_tried(audited, make_rec
     assert title in write_page(audited, tmp_path / "a.html").read_text()
     assert title not in write_page(make_record(), tmp_path / "b.html").read_text()
     assert title not in write_page(audited, tmp_path / "c.html", publishable=True).read_text()
-
-
-def test_the_curve_is_drawn_and_a_record_without_one_says_so(audited, make_record):
-    pytest.importorskip("matplotlib")
-    assert roc_plot(audited).svg.startswith("<svg")
-    assert roc_plot(make_record()).svg == ""
-    audited.audit.roc = [[0.0], []]
-    assert roc_plot(audited).svg == ""
 
 
 def test_an_audit_survives_the_file(audited, tmp_path):

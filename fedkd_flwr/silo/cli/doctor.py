@@ -10,7 +10,7 @@ import typer
 
 from fedkd_flwr.cli.options import AsJson, echo, print_json
 from fedkd_flwr.cli.simulate import RunSettings
-from fedkd_flwr.silo.cli.options import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options, without_file
+from fedkd_flwr.silo.cli.node import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options, without_file
 
 __all__ = ["doctor", "rehearse"]
 

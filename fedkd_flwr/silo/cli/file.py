@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkd_flwr.silo.cli.options import without_file
+from fedkd_flwr.silo.cli.node import without_file
 
 if TYPE_CHECKING:
     from fedkd_flwr.algorithms.card import Config

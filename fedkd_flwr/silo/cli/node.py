@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedkd_flwr.cli import NOT_READY
-from fedkd_flwr.cli.options import AsJson, echo, print_json
+from fedkd_flwr.cli.options import AsJson, complete_node_settings, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
-from fedkd_flwr.silo.cli.options import Insecure, Key, NodeWords, RootCertificates, node_options
 
-__all__ = ["approve", "bundle", "list_approved", "revoke", "run"]
+__all__ = [
+    "Insecure",
+    "Key",
+    "NodeText",
+    "NodeWords",
+    "RootCertificates",
+    "approve",
+    "bundle",
+    "list_approved",
+    "node_options",
+    "revoke",
+    "run",
+    "without_file",
+]
 
 ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
+NodeWords = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE.toml] [KEY=VALUE]... [-- SUPERNODE_OPTIONS]",
+        help="The node's settings; behind -- further options as flower-supernode takes them.",
+        autocompletion=complete_node_settings,
+    ),
+]
+NodeText = Annotated[
+    str, typer.Option("--node-config", help="Its settings as flower-supernode takes them: one text, or a TOML file.")
+]
+RootCertificates = Annotated[str, typer.Option("--root-certificates", help="At a silo: the CA's certificate.")]
+Key = Annotated[str, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="At a silo: connect without TLS.")]
 
 
 def run(
@@ -208,3 +234,27 @@ def bundle(
         print_json({"sha256": built.sha256, "app": built.app, "version": built.version, "files": list(built.files)})
         return
     typer.echo(f"{built.sha256}  {one_line(built.app)} {one_line(built.version)}, {len(built.files)} files")
+
+
+def node_options(
+    words: Sequence[str] | None, *, insecure: bool = False, **given: str
+) -> tuple[list[str], list[str], dict[str, Any]]:
+    """Return the words that are settings, the options of flower-supernode, and the node's settings of the words.
+
+    ``given``: options by their names, with _ for -; "" is passed over.
+    """
+    from fedkd_flwr.settings.node_config import NodeConfig
+    from fedkd_flwr.settings.run_settings import read_settings
+
+    found = list(words or [])
+    first = next((i for i, word in enumerate(found) if word.startswith("--")), len(found))
+    options = found[first:] + ["--insecure"] * insecure
+    for name, value in given.items():
+        options += [f"--{name.replace('_', '-')}", value] if value else []
+    values = read_settings(found[:first], of=NodeConfig)
+    return found[:first], options, without_file(values)
+
+
+def without_file(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without those of the section ``[file]``, which `fedkd file` alone reads."""
+    return {key: value for key, value in values.items() if not key.startswith("file.")}

@@ -151,12 +151,8 @@ def test_debiasing_for_another_epsilon_is_noticed(kind: type) -> None:
 def _variances(mechanism: RandomizedResponse | BitFlip) -> float:
     """Return the exact variance of one report's debiased entry for a class that is not its own, by `debias` itself."""
     classes = mechanism.num_classes
-    if isinstance(mechanism, BitFlip):
-        p = mechanism.flip_probability
-        values = mechanism.debias(np.eye(2, classes, dtype=np.int64), 1)[:, 0]
-    else:
-        p = (1 - mechanism.keep) / classes
-        values = mechanism.debias(np.eye(2, classes, dtype=np.int64), 1)[:, 0]
+    p = mechanism.flip_probability if isinstance(mechanism, BitFlip) else (1 - mechanism.keep) / classes
+    values = mechanism.debias(np.eye(2, classes, dtype=np.int64), 1)[:, 0]
     return float(p * (1 - p) * (values[0] - values[1]) ** 2)
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.silo.bundles import Approvals
+from fedkd_flwr.silo.cli.node import node_options, without_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,3 +99,16 @@ def test_a_bundle_is_of_the_current_folder_or_else_of_this_package(tmp_path, mon
     (tmp_path / "pyproject.toml").touch()
     _bundle()
     assert apps[2:] == [Path()]
+
+
+def test_words_are_settings_until_the_first_option_and_named_options_follow_those_of_the_user():
+    words = ["party=a", "data-path=/own.csv", "--superlink", "10.0.0.7:9092"]
+    settings, options, values = node_options(words, insecure=True, root_certificates="ca.pem", node_config="")
+    assert settings == words[:2]
+    assert options == ["--superlink", "10.0.0.7:9092", "--insecure", "--root-certificates", "ca.pem"]
+    assert (values["party"], values["data-path"]) == ("a", "/own.csv")
+
+
+def test_settings_that_only_fedkd_file_reads_are_left_out():
+    assert without_file({"party": "a", "file.key": "k.pem"}) == {"party": "a"}
+    assert node_options(None) == ([], [], {})
