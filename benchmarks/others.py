@@ -12,6 +12,7 @@ parties' own test rows alone and with it; and the parties that lose there clearl
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 import statistics
@@ -23,6 +24,7 @@ from typing import Any
 import pandas as pd
 
 import fedkd_flwr as fk
+from fedkd_flwr.errors import DataError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.recommendation import changes
@@ -99,8 +101,11 @@ def main() -> None:
             made = []
             for seed in options.seeds:
                 rows = table.sample(min(len(table), MOST_ROWS), random_state=seed)
-                record = run(rows, label, seed, parties=parties, algorithm=options.algorithm)
-                made.append({"seed": seed, **figures(record)})
+                with contextlib.suppress(DataError):  # too few rows for so many parties
+                    record = run(rows, label, seed, parties=parties, algorithm=options.algorithm)
+                    made.append({"seed": seed, **figures(record)})
+            if not made:
+                continue
             found.append({"table": name, "origin": origin, "rows": len(table), "parties": parties, "runs": made})
             keys = [key for key, value in made[0].items() if isinstance(value, float)]
             means = {key: statistics.fmean(one[key] for one in made) for key in keys}

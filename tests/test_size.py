@@ -19,7 +19,7 @@ LIMITS = {
     "checks": 183,
     "cli": 1_362,
     "clients": 3_078,
-    "data": 5_626,
+    "data": 5_655,
     "errors": 276,
     "files": 296,
     "labels": 2_353,

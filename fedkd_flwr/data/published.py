@@ -27,7 +27,7 @@ from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.sources import Source
-from fedkd_flwr.errors import Code, DataError, explain
+from fedkd_flwr.errors import Code, DataError, explain, import_extra
 
 __all__ = ["PAIRED", "PUBLISHED", "read_cifar", "read_idx", "read_paired", "read_published"]
 
@@ -49,11 +49,20 @@ _CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hor
 # FedMD's six private classes
 _CIFAR100 = {0: "apple", 2: "baby", 20: "chair", 63: "porcupine", 71: "sea", 82: "sunflower"}
 _DIGITS = [str(digit) for digit in range(10)]
+_TORCHVISION = {  # its class, and what lies in the folder that it downloads to
+    "cifar10": ("CIFAR10", "cifar-10-batches-py"),
+    "cifar100": ("CIFAR100", "cifar-100-python"),
+    "svhn": ("SVHN", "train_32x32.mat"),
+}
 
 
 def read_published(name: str, data_root: str | os.PathLike[str]) -> Source:
-    """Read one of the sets of `PUBLISHED` below ``data_root``."""
-    return PUBLISHED[name](_Files(name, data_root))
+    """Read one of the sets of `PUBLISHED` below ``data_root``; what torchvision downloaded there is read by it."""
+    files = _Files(name, data_root)
+    kind, marker = _TORCHVISION.get(name, ("", ""))
+    folders = () if files.root is None or not kind else (files.root, files.root / name)
+    found = next((folder for folder in folders if (folder / marker).exists()), None)
+    return PUBLISHED[name](files) if found is None else _by_torchvision(name, kind, found)
 
 
 def read_paired(name: str, data_root: str | os.PathLike[str]) -> Source:
@@ -263,6 +272,25 @@ def _cifar100(files: _Files) -> Source:
     return _only(_image_source(arrays, _DIGITS, (3, 32, 32)), _CIFAR100)
 
 
+def _by_torchvision(name: str, kind: str, folder: Path) -> Source:
+    make, arrays = getattr(import_extra("torchvision", "vision", what=f"this copy of {name}").datasets, kind), []
+    for part in ("train", "test"):
+        words = {"split": part} if name == "svhn" else {"train": part == "train"}
+        try:
+            read = make(root=str(folder), download=False, **words)
+        except RuntimeError as error:  # "Dataset not found or corrupted"
+            raise DataError(explain(f"data set {name!r}", f"be whole in {folder}", f"this: {error}")) from error
+        images = np.asarray(read.data)
+        arrays.append(images if images.shape[1] == 3 else images.transpose(0, 3, 1, 2))
+        arrays.append(np.asarray(read.labels if name == "svhn" else read.targets))
+    made = _image_source(arrays, _CIFAR10 if name == "cifar10" else _DIGITS, (3, 32, 32))
+    return _only(made, _CIFAR100) if name == "cifar100" else made
+
+
+def _svhn(files: _Files) -> Source:
+    raise files.missing("svhn/train_32x32.mat")
+
+
 def _only(source: Source, classes: dict[int, str]) -> Source:
     """Return the rows of some classes, numbered from 0 in this order."""
     new = np.full(256, -1, dtype=np.int16)
@@ -296,4 +324,5 @@ PUBLISHED: dict[str, Callable[[_Files], Source]] = {
     "emnist-letters": _emnist_letters,
     "cifar10": _cifar10,
     "cifar100": _cifar100,
+    "svhn": _svhn,
 }

@@ -12,6 +12,7 @@ from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
+from fedkd_flwr.metrics import RARE
 
 __all__ = ["DensityVote", "Robust"]
 
@@ -189,7 +190,8 @@ class DensityVote:
         """Return which rows have a label, and the probabilities of all."""
         num_classes = self._shape[1]
         ratios, shares, told = self._found()
-        due, larger, at_least = np.minimum(shares, told), int(told.argmax()), 0.0
+        due = np.where(num_classes * told < RARE, shares, np.minimum(shares, told))
+        larger, at_least = int(told.argmax()), 0.0
         if num_classes == 2:
             public_shares = mixture(ratios, shares)
             apart = np.abs(public_shares - told).sum() / 2
@@ -197,9 +199,7 @@ class DensityVote:
                 due = shares = (shares + public_shares) / 2
             else:
                 due = shares = told  # small parties of one class have more weight than rows
-                at_least = told[larger]
-                if apart > _UNSURE_SHARES:
-                    at_least = min(at_least, public_shares[larger])
+                at_least = min(told[larger], public_shares[larger] if apart > _UNSURE_SHARES else 1.0)
         densities = ratios * shares
         labelled = densities.sum(axis=1) > _NOBODYS
         probs = np.full(self._shape, 1 / num_classes)

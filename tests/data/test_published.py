@@ -3,14 +3,16 @@
 import gzip
 import lzma
 import struct
+import sys
+import types
 
 import numpy as np
 import pytest
 from data.conftest import check_pool, forest_accuracy
 
 from fedkd_flwr.data.datasets import load_pool
-from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_cifar, read_idx
-from fedkd_flwr.errors import Code, ConfigError, DataError
+from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_cifar, read_idx, read_published
+from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError
 
 
 @pytest.fixture
@@ -229,3 +231,37 @@ def test_cut_cifar_file_is_refused(tmp_path):
     (tmp_path / "batch.bin").write_bytes(bytes(3000))
     with pytest.raises(DataError, match="multiple of 3073 bytes, got 3000"):
         read_cifar(tmp_path / "batch.bin", label_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "marker"), [("cifar10", "CIFAR10", "cifar-10-batches-py"), ("svhn", "SVHN", "train_32x32.mat")]
+)
+def test_what_torchvision_downloaded_is_read_by_it(tmp_path, monkeypatch, name, kind, marker):
+    """A stand-in with its signatures and layouts: the real one weighs gigabytes."""
+
+    def read(root, download, train=None, split=None):
+        assert (root, download) == (str(tmp_path), False)
+        n = 40 if train or split == "train" else 8
+        if name == "svhn":  # channels first
+            return types.SimpleNamespace(data=np.full((n, 3, 32, 32), 7, np.uint8), labels=np.arange(n) % 10)
+        images = np.zeros((n, 32, 32, 3), np.uint8)
+        images[:, 0, 1, 2] = 9
+        return types.SimpleNamespace(data=images, targets=[i % 10 for i in range(n)])
+
+    (tmp_path / marker).touch()
+    module = types.SimpleNamespace(datasets=types.SimpleNamespace(**{kind: read}))
+    monkeypatch.setitem(sys.modules, "torchvision", module)
+    source = read_published(name, tmp_path)
+    assert source.shape == (3, 32, 32)
+    assert source.y.tolist() == [i % 10 for i in range(40)]
+    assert source.test_table.shape == (8, 3072)
+    assert source.table[0].reshape(3, 32, 32)[2, 0, 1] == (7 if name == "svhn" else 9)
+
+
+def test_without_torchvision_the_extra_is_named_and_without_files_what_is_missing(tmp_path, monkeypatch):
+    with pytest.raises(DataError, match=r"svhn/train_32x32\.mat"):
+        read_published("svhn", tmp_path)
+    (tmp_path / "train_32x32.mat").touch()
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[vision\]"):
+        read_published("svhn", tmp_path)
