@@ -34,7 +34,7 @@ BLOCKS = [
     )
 ]
 RUN_ELSEWHERE = {
-    "README.md": "docs/test_readme.py",
+    "README.md": "api/test_python_page.py",
     "docs/howto/export.md": "test_documented_use.py",
     "docs/howto/flower-project.md": "app/test_plug_in.py",
     "docs/howto/predict.md": "test_documented_use.py",

@@ -2,7 +2,7 @@
 
 The container is a zip of uncompressed members: ``meta.json`` (version, kind, label space, digests), ``payload``, in the
 format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torch nets and transformers), and perhaps
-``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.encoder`). None uses pickle.
+``encoder.json``, which says how raw rows become what the model reads (`fedkd_flwr.data.public`). None uses pickle.
 
 Reading is safe whoever wrote the file for torch nets of the zoo, transformers, and scikit-learn's types of
 `fedkd_flwr.models.payloads.PLAIN`, which compute with NumPy on plain arrays. Of trees, forests, boosting, neighbours,
