@@ -52,6 +52,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_c
 TABLES, PARTIES, ROWS, SHADOWS, NARROW = ("adult", "cod-rna", "wine"), 2, 600, 8, 0.05
 METHODS: dict[str, dict[str, Any]] = {
     "FedKT: labels": {"algorithm": "fedkt", "consensus": "majority", **BOOSTED},
+    "FedKT, t = 5: labels": {"algorithm": "fedkt", "fedkt.teachers-per-student": 5, "consensus": "majority", **BOOSTED},
     "FedCT: labels": {"algorithm": "fedct", "consensus": "majority", **BOOSTED},
     "bagging: trees": BAGGING,
     "pooled forest: trees": {"algorithm": "pooled-forest", **FOREST},
@@ -60,8 +61,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedKT: probabilities": {"algorithm": "fedkt", "send": "probabilities", **BOOSTED},
     "FedCT: probabilities": {"algorithm": "fedct", "send": "probabilities", **BOOSTED},
 }
-CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:5])]  # "": values
-CASES += [("adult", method) for method in list(METHODS)[5:]]
+CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:6])]  # "": values
+CASES += [("adult", method) for method in list(METHODS)[6:]]
 
 
 def config_of(table: Path, settings: dict[str, Any], seed: int, output: str) -> RunConfig:

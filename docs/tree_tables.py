@@ -231,7 +231,7 @@ def hospital_table(root: Path, *, whole: bool = False) -> str:
     names = list(next(iter(found.values()))[0]["home"])
     told = (
         "At home FedKT, FedCT and noisy sums answer for the own class shares, the others as they were taught. *Clearly "
-        "below*: by more than two standard errors of the difference, over seeds. FedKT, FedCT: `auto` of real rows."
+        "below*: by more than two standard errors of the difference, over seeds."
     )
     head = ["method", "seeds", "common rows: alone", "with", "AUC with", "home: alone", "with", "clearly below alone"]
     head += names if whole else []

@@ -30,8 +30,8 @@ class FedKTConfig(OneShotVoteConfig):
     """FedKT's s: students, and label arrays, per party. auto: 2 at L0, and 1 at L1 and L2, where s multiplies the
     cost."""
     teachers_per_student: int = setting(0, ge=0, le=1000, told=True, zero="auto")
-    """FedKT's t: disjoint subsets of a party's rows, and teachers, per student. auto: 1 at L0, where subsets protect
-    nobody; 5 at L1, and 25 at L2."""
+    """FedKT's t: disjoint subsets of a party's rows, and teachers, per student. auto: 1 at L0, where subsets prove
+    nothing; 5 at L1, and 25 at L2."""
 
     @property
     def privacy(self) -> Privacy:
