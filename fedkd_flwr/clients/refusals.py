@@ -73,10 +73,6 @@ class RefusingClient(NumPyClient):
         said = self._refusal(config)
         return said if said["code"] != Code.WITHHELD else signed(self.party)
 
-    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return self.fit(None, config)
-
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         code = code_of(self.error, withheld=self.withheld or asked == "party")

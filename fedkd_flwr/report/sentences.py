@@ -327,9 +327,6 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "{delta} (for one record, against the {adversary}). With the answers of this run that is at most epsilon {total} "
     "at delta {total_delta} for one record; each party's ledger adds them up more tightly.",
     NoteCode.TRACKING_ENDED: "tracking by {tool} ended early: {failure}",
-    NoteCode.FEW_NODES: "{nodes} nodes are connected; the run would wait for {wanted}",
-    NoteCode.REHEARSAL: "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger "
-    "was charged. Private rows decide a code only where the party claims no privacy, as in a run.",
     NoteCode.AUDITED: "audited run: each party trained on a random half of its rows; the other half are the fresh rows "
     "of the attack",
 }
