@@ -594,8 +594,6 @@ def make_case(seed: int) -> dict[str, Any]:
         node |= {"epsilon-budget": 1e6, "delta-budget": 0.5}
     if rng.integers(3) == 0:
         node["rows-at-least"] = int(rng.integers(1, 20))
-    if rng.integers(4) == 0:
-        node["class-rows-at-least"] = int(rng.integers(1, 6))
     case = {"seed": seed, "algorithm": name, "settings": settings, "model": model, "params": chosen, "node": node}
     texts = bool(rng.integers(4) == 0)
     form = str(rng.choice(list(FORMATS), p=list(FORMATS.values())))

@@ -17,7 +17,7 @@ from fedkd_flwr.clients.answer import Finished, dump, pack_finished, unpack_fini
 from fedkd_flwr.clients.exchange import PartyExchange
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.clients.refusals import obey, require_claim, rows_enough, signed, told_cause
+from fedkd_flwr.clients.refusals import obey, require_claim, signed, told_cause
 from fedkd_flwr.clients.visit import Visit, claimed, refused
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.errors import Code
@@ -142,7 +142,7 @@ def _finished(visit: Visit, private: bool) -> tuple[float, dict[str, Scalar]] | 
     kept = keep_models(party, finished)
     _show(party, finished, kept)
     leaving = visit.leaving(private)
-    return _told(party, finished, kept, leaving) if leaving and rows_enough(visit.party) else None
+    return _told(party, finished, kept, leaving) if leaving else None
 
 
 def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction: Instruction) -> Finished:

@@ -59,8 +59,6 @@ REASONS: dict[str, str] = {
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and its file holds none of the drawn rows. It "
     "never draws a second one. Its operator can go on with a file that holds some of them, or take the party out.",
-    Code.TOO_FEW_ROWS: "The party holds fewer rows of a class than its own rule asks (class-rows-at-least). Its "
-    "operator can change the rule, or take part once there are more rows.",
     Code.CHANGING_MOD: "The party's ClientApp has a mod of Flower's that changes replies: it clips, masks or adds "
     "noise. Labels would be spoilt, and claims untrue. Take it out of mods=[...]: noise is a setting of the strategy.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
