@@ -21,7 +21,7 @@ LIMITS = {
     "clients": 3_030,
     "data": 5_655,
     "errors": 274,
-    "files": 296,
+    "files": 306,
     "labels": 2_353,
     "metrics": 340,
     "models": 3_489,
