@@ -133,6 +133,7 @@ def choose(
     DataFrame
         A row for each candidate: ``mean`` and ``deviation`` over the seeds, ``clear`` (whether it is worse than the
         first by more than noise), ``kilobytes_up`` a party, ``seconds``, and why it has no place (``not_ranked``).
+        ``attrs["text"]`` is what the command line prints.
 
     Raises
     ------
@@ -152,20 +153,4 @@ def choose(
             "whose": whose,
             "figure": by.replace("-", "_"),
         }
-        found = chosen({**rows, **settings_of(settings)}, progress=progress, **how).as_dict()
-    several = len(found["seeds"]) > 1
-    equal, figure = found["not_told_from_the_first"], f"{found['whose']}:{found['figure']}"
-    rank = {name: i for i, name in enumerate(found["ranking"])}
-    table = pd.DataFrame(
-        {
-            "candidate": one["name"],
-            found["figure"]: statistics.fmean(one["figures"][figure]) if one["name"] in rank else None,
-            "deviation": statistics.stdev(one["figures"][figure]) if several and one["name"] in rank else None,
-            "clear": None if equal is None or not rank.get(one["name"]) else one["name"] not in equal,
-            "kilobytes_up": statistics.fmean(one["kilobytes_up"] or [0.0]),
-            "seconds": statistics.fmean(one["seconds"] or [0.0]),
-            "not_ranked": one["not_ranked"],
-        }
-        for one in sorted(found["candidates"], key=lambda one: rank.get(one["name"], len(rank)))
-    )
-    return table.set_index("candidate")
+        return chosen({**rows, **settings_of(settings)}, progress=progress, **how).frame()
