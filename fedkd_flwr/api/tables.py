@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,9 +61,10 @@ def compare(
     Returns
     -------
     DataFrame
-        A row for each group and whose models these are: the settings that differ, the mean over seeds, and for the
-        later groups ``difference`` to the first one, half the width of its 95 % interval (``plus_minus``), and the
-        ``verdict`` in words. ``attrs["text"]`` is what the command line prints.
+        A row for each group and whose models these are: the settings that differ, the mean over seeds and its
+        ``deviation``, and for the later groups ``difference`` to the first one, half the width of its 95 % interval
+        (``plus_minus``), the number of ``seeds``, and the ``verdict`` in words. ``attrs["text"]`` is what the command
+        line prints.
 
     Raises
     ------
@@ -78,22 +78,7 @@ def compare(
         else:
             known = [one.record if isinstance(one, FederationResult) else one]
         records |= {record.run_id: record for record in known}
-    compared = comparing.compare(list(records.values()), figure=by.replace("-", "_"))
-    later = {(one.second, one.whose): one for one in compared.differences}
-    rows = []
-    for group in compared.as_dict()["groups"]:
-        for whose, values in group["figures"].items():
-            row = {"group": group["letter"], **group["settings"], "whose": whose, "mean": statistics.fmean(values)}
-            if (found := later.get((group["letter"], whose))) is not None:
-                row |= {
-                    "difference": found.paired.mean,
-                    "plus_minus": found.paired.half,
-                    "verdict": found.paired.verdict("seed"),
-                }
-            rows.append(row)
-    table = pd.DataFrame(rows)
-    table.attrs["text"] = compared.text()
-    return table
+    return comparing.compare(list(records.values()), figure=by.replace("-", "_")).frame()
 
 
 def choose(
