@@ -88,15 +88,6 @@ def ready(message: Message, context: Context) -> Message:
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 
 
-@app.query("rehearse")
-def rehearse(message: Message, context: Context) -> Message:
-    """Answer a rehearsal: constant labels, or why this party would be missing."""
-    settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
-    with _visit(context):
-        fitted = client_of(context).rehearse(settings)
-    return Message(reply_record(*fitted), reply_to=message)
-
-
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""

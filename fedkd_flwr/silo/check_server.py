@@ -141,6 +141,6 @@ def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
     wanted = config.num_parties or config.min_parties
     what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
     if online < wanted:
-        yield warning("nodes", what, "Ask the missing silos to start their nodes. Who is ready: fedkd server rehearse")
+        yield warning("nodes", what, "Ask the missing silos to start their nodes.")
     else:
-        yield ready("nodes", f"{what}. Who is ready for it: fedkd server rehearse")
+        yield ready("nodes", what)

@@ -107,11 +107,6 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     lines.append(f"beside     number of examples: {output['num_examples']:,}")
     lines += [f"           {name}: {one_line(value)}" for name, value in output.get("sender", {}).items()]
     lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
-    if facts.get("policy") == "first-round" and (within := facts.get("within", {})).get("rounds"):
-        most, until = f"{within['rows']:,}", f"{within['rounds']:,}"
-        lines.append(
-            f"approving  also lets out its like in later rounds, until round {until}, of at most {most} rows each"
-        )
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]
         lines += [f"... {more:,} rows more"] if (more := len(table) - 1 - rows) > 0 else []

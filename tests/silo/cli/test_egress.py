@@ -32,7 +32,6 @@ def _hold(
         "algorithm": "fedct",
         "claim": None,
         "rules": [],
-        "covers": "c",
         "since": "2026-11-22T12:00:00+00:00",
         "until": until,
         "output": output_of(reply, num_examples=5),
@@ -54,7 +53,7 @@ def log(tmp_path):
                 "left": i < 2,
                 "code": "" if i < 2 else "held-back",
                 "claim": None,
-                "rules": [{"rule": "answer-hours", "wanted": "08:00-18:00", "seen": "19:00", "kept": i < 2}],
+                "rules": [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": i < 2}],
                 "output": output_of(REPLY),
                 "approval": {"policy": "always", "verdict": "rejected", "by": "Ada", "reason": "a, b"},
             }
@@ -155,7 +154,7 @@ def test_the_log_comes_as_a_table_as_csv_and_as_json(fedkd, log, tmp_path):
     assert "only the code held-back" in text
     assert "rejected by Ada: a, b" in text
     rows = list(csv.DictReader(fedkd("node", "egress", "log", tmp_path, "--csv").out.splitlines()))
-    assert [row["noted"] for row in rows] == ["", "", "answer-hours (19:00)"]
+    assert [row["noted"] for row in rows] == ["", "", "run-rules (3)"]
     lines = read_log(log.path).lines
     assert [json.loads(row["json"]) for row in rows] == lines
     assert json.loads(fedkd("node", "egress", "log", log.path, "--json", "--run", "monday").out) == lines
