@@ -97,10 +97,20 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it."""
+    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it.
+
+    Where a desktop sets ``XDG_STATE_HOME``, ``~/.fedkd`` is a link to a folder there: a service without the variable
+    finds the same ledgers by it.
+    """
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        desktop = Path(os.environ.get("XDG_STATE_HOME", "")) / "fedkd"
+        if desktop.is_absolute() and folder == Path("~/.fedkd").expanduser():
+            make_folder(desktop)
+            with contextlib.suppress(FileExistsError):  # made by another process, or left by a folder that is gone
+                folder.symlink_to(desktop, target_is_directory=True)
+        else:
+            folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

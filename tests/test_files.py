@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +96,17 @@ def test_a_file_is_for_its_owner_alone_also_where_an_open_one_stood(tmp_path):
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
+
+
+def test_a_desktop_s_folder_of_states_holds_what_a_service_without_its_variable_finds(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = write_atomic(Path("~/.fedkd/ledgers/key").expanduser(), b"spent")
+    assert (tmp_path / "state" / "fedkd" / "ledgers" / "key").read_bytes() == b"spent"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert path.read_bytes() == b"spent"
+    write_atomic(path, b"more")
+    assert (tmp_path / "state" / "fedkd" / "ledgers" / "key").read_bytes() == b"more"
 
 
 def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):

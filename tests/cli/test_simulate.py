@@ -182,7 +182,7 @@ def test_the_command_compares_a_table(tmp_path, monkeypatch):
     )
     assert found.exception is None, found.exception
     assert name in found.output
-    assert "One seed says nothing about noise" in found.output
+    assert "One or two seeds say nothing about noise" in found.output
 
 
 def test_the_next_command_that_an_error_ends_with_is_one_of_choose(tmp_path):
