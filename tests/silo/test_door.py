@@ -348,32 +348,6 @@ def test_nobody_waits_for_a_steward_longer_than_the_server_waits_or_the_site_say
     assert time.monotonic() < soon + 10.0
 
 
-def test_two_federations_at_one_silo_hold_and_log_their_answers_side_by_side(tmp_path):
-    left = []
-
-    def visit(run, approved):
-        door = SiloDoor(EgressLog(tmp_path, party="a"), run_id=run, approve="always", within_s=20.0)
-        door.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
-        try:
-            door.let_out(Leaving(reply=StoredReply(arrays={"labels": np.full(3, approved)}), num_examples=3))
-            left.append(run)
-        except RefusalError:
-            door.refused("held-back")
-
-    visits = [threading.Thread(target=visit, args=(run, run == "1")) for run in "12"]
-    for one in visits:
-        one.start()
-    while not (tmp_path.is_dir() and len(pending(tmp_path)) == 2):
-        time.sleep(0.01)
-    decide("2", tmp_path, approved=False, reason="no")
-    decide("1", tmp_path, approved=True)
-    for one in visits:
-        one.join(20)
-    found = read_log(EgressLog(tmp_path, party="a").path)
-    assert (left, found.problems) == (["1"], [])
-    assert {(line["run"], line["left"]) for line in found.lines} == {("1", True), ("2", False)}
-
-
 def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_approval_any_more(tmp_path, monkeypatch):
     """As when the run is stopped: the node ends the ClientApp's process, and it hears SIGTERM."""
     door = SiloDoor(EgressLog(tmp_path, party="a"), run_id="1", approve="always")
