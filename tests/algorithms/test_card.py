@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
-from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, _limit_text, fit, kebab, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())
@@ -110,11 +110,6 @@ def test_a_rule_says_in_words_which_values_are_taken(name, rule):
     assert Both.rule(name) == rule
 
 
-@pytest.mark.parametrize(("limit", "text"), [(0.125, "0.125"), (2**31, "2^31"), (2**31 - 1, "2.14748e+09")])
-def test_a_limit_is_written_as_people_write_it(limit, text):
-    assert _limit_text(limit) == text
-
-
 def test_a_meaning_is_the_docstring_below_its_own_setting_on_one_line():
     class Two(Red):
         first: int = setting(1)
@@ -160,14 +155,6 @@ def test_a_refusal_names_the_key_the_rule_and_the_value(values, message):
         Both(**values)
     assert sorted(str(caught.value).split("\n")) == sorted(message.split("\n"))
     assert caught.value.code == Code.WRONG_CONFIG
-
-
-def test_a_field_that_is_declared_without_setting_is_told_nobody_and_always_read():
-    class Plain(Red):
-        number: int = 3
-
-    assert Plain(number=4).number == 4
-    assert "number" not in Plain(number=4).told()
 
 
 def test_all_settings_that_nobody_reads_are_named_at_once_each_by_one_reason():
@@ -419,14 +406,6 @@ def test_a_silo_takes_part_by_default_where_labels_alone_leave_it():
     assert Card.train_pooled is fit
     assert {card.name for card in CARDS if card.sends == "labels"} == allowed_by_default()
     assert allowed_by_default() == {"fedct", "fedkt", "pate", "privatekt"}
-
-
-def test_what_no_page_tells_of_a_card_is_true_of_these_alone():
-    assert {card.name for card in CARDS if card.extends} == {"privatekt"}
-    assert {card.name for card in CARDS if card.samples and card.sends != "weights"} == {"privatekt", "fedxgb-bagging"}
-    roles = {card.name: card.roles for card in CARDS if card.roles}
-    assert roles.pop("fedkt-prox") == ("teacher", "student")
-    assert roles == {"fedkt": ("teacher", "student", "final"), "pate": ("final",)}
 
 
 def test_cards_are_found_by_name_in_order():

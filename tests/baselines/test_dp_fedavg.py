@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord
 from weights import codes, grid_of, make, members, run, same
 
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
@@ -83,16 +82,6 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
     assert strategy.record.rounds[0].answered == []
     assert moved(strategy) > 10
     assert [n.values["valid"] for n in strategy.record.notes if n.code == NoteCode.FEW_ANSWERS][:1] == [0]
-
-
-def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
-    strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
-    strategy.roster.nodes = [1000, 1001, 1002, 1003]
-    monkeypatch.setattr(strategy.roster, "look", lambda grid, latecomers: {1000, 1001, 1002})
-    strategy._began = 1.0  # as after `start`
-    strategy.exchange.num_rounds = 1
-    strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
-    assert strategy.roster.asked_now == [1000, 1001, 1002, 1003]
 
 
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():

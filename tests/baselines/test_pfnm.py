@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Array
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from weights import TEST, codes, make, members, net, run
+from weights import TEST, codes, make, members, run
 
 from fedkd_flwr.baselines.pfnm import aggregate, match_units
 from fedkd_flwr.errors import ConfigError
@@ -59,11 +59,6 @@ def test_class_counts_that_are_none_are_left_out(counts):
     assert list(codes(strategy).values()) == ["bad-payload"]
 
 
-def test_widths_are_those_that_were_asked_for():
-    wide = net(seed=1, hidden=(3, 4)).with_widths([5, 6])
-    assert [array.shape for array in wide.initialize().arrays()] == [(5, 2), (5,), (6, 5), (6,), (3, 6), (3,)]
-
-
 # ----------------------------------------------------------------------------------------------------------- arithmetic
 
 
@@ -103,14 +98,6 @@ def test_permuted_copies_of_one_net_are_that_net_again(seed, widths, copies):
     assert [array.shape for array in found] == [array.shape for array in one]
     X = rng.normal(size=(20, widths[0]))
     assert np.allclose(answers(found, X), answers(one, X), rtol=1e-3, atol=1e-2)
-
-
-def test_units_that_have_nothing_in_common_stay_apart():
-    rng = np.random.default_rng(0)
-    units = [np.eye(6)[:3] * 50, np.eye(6)[3:] * 50]
-    centres, owned = match_units(units, [np.ones(6)] * 2, prior=1e-9, gamma=1.0, passes=3, rng=rng)
-    assert len(centres) == 6
-    assert not set(owned[0]) & set(owned[1])
 
 
 def test_two_units_of_one_party_never_share_a_centre():
