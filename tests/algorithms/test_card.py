@@ -331,45 +331,6 @@ def test_what_parties_are_told_is_what_they_parse(config):
             assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
 
 
-def _conditions():
-    for card in CARDS:
-        config = card.config
-        for name, field in config.model_fields.items():
-            only = field.json_schema_extra["only"]
-            for other, values in only.items():
-                choices = get_args(config.model_fields[other].annotation) or (True, False)
-                met = {one: allowed[0] for one, allowed in only.items() if one != other}
-                for seen in choices:
-                    reads = [config.model_fields[one].json_schema_extra["only"].get(other, choices) for one in met]
-                    if seen not in values and all(seen in allowed for allowed in reads):
-                        yield pytest.param(config, name, other, seen, met, id=f"{card.name}-{name}-{other}-{seen}")
-
-
-@pytest.mark.parametrize(("config", "name", "other", "seen", "met"), list(_conditions()))
-def test_a_setting_that_nobody_reads_is_refused(config, name, other, seen, met):
-    keys, values = config.keys(), config.model_fields[name].json_schema_extra["only"][other]
-    for value in _others(config, name):
-        message = (
-            f"{keys[name]} must keep its default ({config.default(name)!r}) where {keys[other]} is {seen!r}, "
-            f"got {value!r}. It would be ignored: drop it, or set {keys[other]} to "
-            f"{' or '.join(repr(one) for one in values)}."
-        )
-        with pytest.raises(ConfigError) as caught:
-            config(**{name: value, other: seen, **met})
-        assert str(caught.value) == message
-
-
-def test_these_conditions_are_those_that_there_are():
-    """So that an empty list could not pass."""
-    found = {(param.values[0].__name__, param.values[1]) for param in _conditions()}
-    assert {
-        ("FedCTConfig", "quorum"),
-        *(("FedKTConfig", name) for name in ("threshold", "num_queries")),
-        ("PATEConfig", "learn_from"),
-        ("FedMDConfig", "score_noise"),
-    } <= found
-
-
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config):
     for name in config.model_fields:

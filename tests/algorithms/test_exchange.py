@@ -20,7 +20,6 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.cost.accountant import Accountant
 
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -49,15 +48,6 @@ def test_a_delta_of_no_claim_is_refused():
             config(delta=0.001)
         assert config(delta=1e-5).delta == 1e-5
     assert Noisy(delta=0.001, label_mechanism="xor").delta == 0.001
-
-
-@pytest.mark.parametrize("name", ["randomized-response", "xor"])
-@pytest.mark.parametrize("labels", [60, 180])
-def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
-    config = Noisy(label_mechanism=name, epsilon=3.0, delta=1e-4)
-    found = config.label_noise(num_classes=3, num_labels=labels)
-    spent = Accountant().compose(found.dp_event(), labels).epsilon(1e-4)
-    assert 2.9 < spent <= 3.0
 
 
 def test_a_strength_is_given_once_where_there_is_noise():

@@ -112,29 +112,6 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     assert drawn == {0, 1}
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"noise": "laplace", "noise_strength": 0.5},
-        {"noise": "gaussian", "noise_strength": 1.5},
-        {"noise": "gaussian", "noise_strength": 1.5, "learn_from": "counts"},
-        {"noise": "laplace", "noise_strength": 0.5, "one_class_voters": "leave-out"},
-        CONFIDENT,
-    ],
-)
-def test_noise_is_the_plan_s_on_the_asked_rows(settings):
-    config = PATEConfig(**settings, num_queries=2)
-    queries = np.array([0, 3], dtype=np.int64)
-    found = aggregate(
-        VOTES, config=config, rng=None, queries=queries, noise_rng=np.random.default_rng(5)
-    )  # fmt: skip
-    expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
-    assert found.labels.tolist() == expected.labels.tolist()
-    assert (found.counts is None) == (settings.get("learn_from") != "counts")
-    if found.counts is not None:
-        assert found.counts.tolist() == expected.counts.tolist()
-
-
 def test_the_share_of_winners_that_noise_left_as_they_were():
     counts = np.array([[2, 1], [0, 3], [1, 0], [0, 1]])
 

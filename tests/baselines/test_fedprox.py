@@ -12,13 +12,12 @@ from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
 from fedkd_flwr.baselines.cards import FedProxConfig
-from fedkd_flwr.baselines.fedprox import FedProxClient
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.strategies.exchange import accepted
 from fedkd_flwr.strategies.roster import Reception
-from fedkd_flwr.wire.records import open_instruction, open_reply
+from fedkd_flwr.wire.records import open_reply
 
 pytest.importorskip("torch")
 
@@ -177,26 +176,3 @@ def test_a_party_with_another_net_leaves_the_round_out_and_says_so():
     strategy, _ = run(rounds=1, held=[*held[:3], party("other", held[3].X, held[3].y, model=held[3].model,
                                                        allow=frozenset({"fedprox"}))])  # fmt: skip
     assert codes(strategy) == {"other": "bad-instruction"}
-
-
-@pytest.mark.parametrize("mu", [float("nan"), -1.0, True, "much"])
-def test_a_party_refuses_a_mu_that_is_none(mu, honest):
-    arrays, config = open_instruction(honest[1].sent[0].content)
-    assert FedProxClient(members(1)[0]).fit(arrays, {**config, "proximal-mu": mu})[2]["code"] == "bad-instruction"
-
-
-# ------------------------------------------------------------------------------------------------------------- settings
-
-
-def test_its_settings_and_where_they_stand():
-    assert FedProxConfig.keys() == {
-        "seed": "seed",
-        "nodes_stable_s": "nodes-stable-s",
-        "node_deadline_s": "node-deadline-s",
-        "local_epochs": "local-epochs",
-        "solo_epochs": "paper.solo-epochs",
-        "proximal_mu": "fedprox.proximal-mu",
-    }
-    assert FedProxConfig().told() == {"seed": 1, "local-epochs": 5, "solo-epochs": 0, "proximal-mu": 0.1}
-    assert FedProxConfig(proximal_mu=0).proximal_mu == 0.0  # FedAvg
-    assert FedProxConfig().privacy == "none"

@@ -37,7 +37,6 @@ from pate_truth import (
 from scipy.special import ndtr
 
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.privacy.cost import pate
 from fedkd_flwr.privacy.cost.pate import (
     data_dependent_epsilon,
     gaussian_log_q,
@@ -295,22 +294,7 @@ def test_costs_of_queries_add_up_and_repeats_count(noise, rows, data):
     np.testing.assert_allclose(noise.rdp(rows, scale, 1, ORDERS), sum(one_by_one), rtol=1e-12)
 
 
-def test_many_rows_are_cut_into_chunks_that_join_without_a_seam(monkeypatch):
-    counts = np.random.default_rng(0).multinomial(90, [0.8, 0.1, 0.1], size=500)
-    whole = LAPLACE.rdp(counts, 0.1, 1, ORDERS)
-    monkeypatch.setattr(pate, "_ROWS", 7)
-    np.testing.assert_allclose(LAPLACE.rdp(counts, 0.1, 1, ORDERS), whole, rtol=1e-12)
-
-
 # ---------------------------------------------------------------- epsilon
-
-
-@both("scales", ((4.0, 40.0, 400.0),), ((0.005, 0.05, 0.5),))
-def test_default_orders_lose_little_against_many(noise, scales):
-    rows, many = rows_of(ORACLE["pate2017_lnmax"][3]), 1.0 + np.geomspace(0.01, 5000, 3000)
-    for scale in scales:
-        best = data_dependent_epsilon(noise.mechanism(scale), rows, 1e-5, orders=many)
-        assert best * (1 - 1e-9) <= data_dependent_epsilon(noise.mechanism(scale), rows, 1e-5) <= 1.02 * best
 
 
 @both("scale", (3.0,), (0.3,))
