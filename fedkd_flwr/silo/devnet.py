@@ -29,13 +29,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from fedkd_flwr.app.submit import FlowerError, app_folder, flower, flower_env, toml
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
 
 __all__ = ["Devnet", "deal", "devnet", "make_key", "make_tls"]
 
 _START_S = 120.0
+_LABEL = "digit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,47 +49,26 @@ class Devnet:
     processes: Mapping[str, subprocess.Popen[bytes]]  # by the names of the folders
 
 
-def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
-    """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
+def deal(folder: Path, silos: Sequence[str]) -> Path:
+    """Deal scikit-learn's digits to silos, a fifth of them, without labels, to all; return the server's public file.
 
-    Rows without a label are left out. Each silo and the server get a folder in ``folder``. Without a table
-    scikit-learn's digits are dealt.
+    Each silo and the server get a folder in ``folder``.
     """
     import pandas as pd
+    from sklearn.datasets import load_digits
 
-    from fedkd_flwr.data.columns import column_texts
-    from fedkd_flwr.data.tables import read_table
     from fedkd_flwr.data.write_schema import infer_schema
 
-    if table:
-        rows = read_table(table, label=label)
-        if label not in rows.columns:
-            raise DataError(explain("label", f"be a column of {table}", label, f"Columns: {', '.join(rows.columns)}."))
-    else:
-        from sklearn.datasets import load_digits
-
-        X, y = load_digits(return_X_y=True)
-        label = "digit"
-        rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
-        rows[label] = [f"digit {one}" for one in y]
-    rows = rows[[text is not None for text in column_texts(rows[label])]].reset_index(drop=True)
-    if len(rows) < 20 * (len(silos) + 1):
-        raise DataError(explain("table", f"have 20 rows a silo and 20 public ones for {len(silos)} silos", len(rows)))
-    try:
-        schema = infer_schema(rows, label=label)
-    except DataError as error:
-        problems = str(error).splitlines()
-        asked = next((i for i, line in enumerate(problems) if "fedkd server schema " in line), 0)
-        if not asked:
-            raise
-        way_out = "fedkd dev net takes no rules for a table: correct the file, or take such columns out of it."
-        raise DataError("\n".join([*problems[:asked], way_out])) from error
+    X, y = load_digits(return_X_y=True)
+    rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
+    rows[_LABEL] = [f"digit {one}" for one in y]
+    schema = infer_schema(rows, label=_LABEL)
     order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):
         place = folder / name
         place.mkdir()
-        rows.iloc[np.sort(public)].drop(columns=label).to_csv(place / "public.csv", index=False)
+        rows.iloc[np.sort(public)].drop(columns=_LABEL).to_csv(place / "public.csv", index=False)
         schema.write(place / "schema.toml")
         if held is not None:
             rows.iloc[np.sort(held)].to_csv(place / "private.csv", index=False)
@@ -133,8 +113,6 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey, how: PrivateFormat) 
 def devnet(
     count: int,
     *,
-    table: str = "",
-    label: str = "",
     node_settings: Mapping[str, object] | None = None,
     name: str = "devnet",
     show: Callable[[str], None] = lambda _: None,
@@ -149,7 +127,7 @@ def devnet(
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         show("dealing the rows")
-        public = deal(folder, silos, table=table, label=label)
+        public = deal(folder, silos)
         configs = {}
         for silo in silos:
             place = folder / silo

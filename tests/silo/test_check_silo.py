@@ -188,14 +188,11 @@ def test_a_planted_fault_is_named_with_its_cause_and_its_way_out(silo, tmp_path,
 
 
 def test_a_silo_that_lacks_columns_is_ready_without_them(silo):
-    run = {"public-path": silo["public-path"], "algorithm": "fedct"}
     _edit(silo, lambda rows: rows.drop(columns="job"))
-    assert exit_code(check_silo(silo, run=run)) == Level.FAULT
-    found = check_silo(silo | {"lacks": "job"}, run=run)
+    assert exit_code(check_silo(silo)) == Level.FAULT
+    found = check_silo(silo | {"lacks": "job"})
     assert exit_code(found) == 0
     assert "it lacks job, learns and votes without, and tells the server so" in [one.what for one in found]
-    refused = check_silo(silo | {"lacks": "job", "allow-algorithms": "fedavg"}, run=run | {"algorithm": "fedavg"})
-    assert "lacks must be empty for fedavg: its net must have all columns" in " ".join(one.what for one in refused)
 
 
 def test_a_column_without_a_value_is_named_to_its_owner(silo):
@@ -209,26 +206,15 @@ def test_a_column_without_a_value_is_named_to_its_owner(silo):
 def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
     public = load_public(silo["public-path"])
     silo["public-fingerprint"] = short_fingerprint(public.fingerprint)
-    found = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedct"})
+    found = check_silo(silo)
     assert exit_code(found) == 0
     assert list(as_text(found))[-1] == f"Ready: {len(found)} points were looked at."
     told = {one.subject: one.what for one in found}
     assert told["fingerprint"].endswith("as agreed")
     assert told["rows"].startswith("96 rows to learn from, of 2 classes")
-    assert told["run"] == "this party would answer its first round (fedct)"
     assert "most different columns" not in told["shift"]
     # nothing was kept
     assert not (tmp_path / "state").exists()
-
-
-def test_a_silo_hears_what_it_would_refuse_in_a_run(silo):
-    findings = check_silo(silo, run={"public-path": silo["public-path"], "algorithm": "fedmd"})
-    (refused,) = (one for one in findings if one.level == Level.FAULT)
-    assert refused.subject == "not allowed"
-    assert 'Add "fedmd" to this node\'s allow-algorithms' in refused.what
-
-
-# ------------------------------------------------------------------------------------------------- the way there
 
 
 def test_findings_as_json_say_what_why_and_what_to_do(silo):
