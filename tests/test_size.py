@@ -33,7 +33,7 @@ LIMITS = {
     "report": 4_367,
     "seeds": 30,
     "settings": 704,
-    "silo": 3_559,
+    "silo": 3_557,
     "simulation": 1_150,
     "stores": 2_384,
     "strategies": 3_577,
