@@ -126,8 +126,8 @@ def devnet(
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    ``rows`` with their ``label`` column are dealt, see `deal`. ``node_settings``: settings of every node's config, beside its party and its paths. ``name``: what the SuperLink is
-    called in Flower's configuration.
+    ``rows`` with their ``label`` column are dealt, see `deal`. ``node_settings``: settings of every node's config,
+    beside its party and its paths. ``name``: what the SuperLink is called in Flower's configuration.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))
