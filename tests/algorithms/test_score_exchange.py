@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +22,6 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
 
-laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
 RESPONSE = {"answer_form": "argmax", "label_mechanism": "randomized-response"}
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -158,27 +155,17 @@ def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer()
         ScoreExchangeConfig(public_rows_per_round=7).batch(6)
 
 
+LAPLACE, GAUSSIAN = ({"score_noise": noise, "noise_strength": 0.5} for noise in ("laplace", "gaussian"))
+PROBS, LOGITS = {"kind": "probs", "num_classes": 3}, {"kind": "logits", "num_classes": 3, "bound": 10.0}
+
+
 @pytest.mark.parametrize(
     ("settings", "mechanism"),
     [
-        ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        (
-            {"score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
+        (LAPLACE, NoisyScores(noise="laplace", scale=0.5, **PROBS)),
+        (GAUSSIAN, NoisyScores(noise="gaussian", scale=0.5, **PROBS)),
+        ({**LAPLACE, "answer_form": "logits"}, NoisyScores(noise="laplace", scale=0.5, **LOGITS)),
         ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],
 )

@@ -304,6 +304,15 @@ def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains
     assert error < 1e-9
 
 
+def test_the_stated_rounding_of_a_transform_grows_with_the_number_of_uses():
+    """A mass of one point on a circle of 16: nine frequencies of size 1, and one number that comes back."""
+    rounding = 4 * 2.0**-52 * math.log2(17)
+    for uses in (2, 10_000):
+        low, mass, error = losses._circular([(0, np.ones(1), uses)], 0, 15, 0.0)
+        assert (low, mass[0], len(mass)) == (0, pytest.approx(1), 16)
+        assert error == pytest.approx(rounding * (uses * math.sqrt(2 * 9) + math.sqrt(16)))
+
+
 # ------------------------------------------------------------------------------------------------ delta and epsilon
 
 
