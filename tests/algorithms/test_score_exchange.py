@@ -96,6 +96,12 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
     assert few == pytest.approx(onto_simplex((noisy[0].astype(float) + noisy[1]) / 2))
 
 
+def test_noisy_logits_stay_logits():
+    answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
+    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", noise_strength=1.0)
+    assert average.tolist() == [[10.0, -4.0, 0.5]]
+
+
 # ------------------------------------------------------------------------------------------------ invariants
 
 label_rows = st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6)
@@ -153,6 +159,12 @@ def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer()
     rule = r"public-rows-per-round must be at most 6 \(public rows\), got 7\. Lower public-rows-per-round, or 0 for"
     with pytest.raises(ConfigError, match=rule):
         ScoreExchangeConfig(public_rows_per_round=7).batch(6)
+
+
+def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
+    assert ScoreExchangeConfig().bits_down == 32
+    assert ScoreExchangeConfig(score_bits=16).bits_down == 16
+    assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
 
 
 LAPLACE, GAUSSIAN = ({"score_noise": noise, "noise_strength": 0.5} for noise in ("laplace", "gaussian"))
