@@ -293,6 +293,7 @@ def test_unlike_grids_join_on_one_step_as_their_sums_do():
     assert mass @ np.exp(-tilt * points) == pytest.approx(exact @ np.exp(-tilt * at), rel=1e-9)
     assert mass @ np.exp(-(tilt + 1) * points) == pytest.approx(exact @ np.exp(-(tilt + 1) * at), rel=1e-9)
     assert sum(grid[3] for grid in grids) < error < 1e-9
+    assert losses._convolve([(*grid[:3], 1e-3) for grid in grids], tilt)[3] >= 2e-3  # what each grid states is added
 
 
 def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains():
