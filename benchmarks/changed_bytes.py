@@ -183,7 +183,7 @@ def killed(root: Path, changes: int, rng: random.Random) -> dict[str, Counter[st
             assert book.db is not None
             book.db.execute("PRAGMA cache_size = 1")
             book.add(later.entries[-1], reply_to(4).to_bytes(), kept=3)
-            book.put("plans", bytes(100_000))
+            book.put("draw", bytes(100_000))
             os.kill(os.getpid(), signal.SIGKILL)
     os.wait()
     folder = store_in(root / "whole").directory

@@ -231,8 +231,7 @@ class Visit:
         if party.ledger.keeps:
             self._require_charges()
         rounds = 1 if charge.once else instruction.rounds_left
-        continues = instruction.earlier
-        party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=continues)
+        party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds)
 
     def _learnt(self, asked: Instruction) -> Answer:
         """Learn, where there are rows enough: in a process that can be ended, where the node has limits."""

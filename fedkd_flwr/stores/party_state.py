@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -149,13 +149,8 @@ class NoLedger:
         """Return None: no reply was charged."""
         return None
 
-    def ask(
-        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
-    ) -> None:
+    def ask(self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1) -> None:
         """Refuse nothing."""
-
-    def end_plan(self, run_id: str) -> None:
-        """Do nothing: no round was planned."""
 
     def charge(
         self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str

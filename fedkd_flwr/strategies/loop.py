@@ -235,7 +235,6 @@ class ExchangeStrategy(Strategy):
 
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
-        self.exchange.ended()
         self.record.close(error)
         self._tell()
 

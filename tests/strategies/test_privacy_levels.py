@@ -584,7 +584,6 @@ def _refused_once(tmp_path):
 
     class Overtaken(FedCTClient):
         def learn(self, instruction):
-            member.ledger.end_plan("1")  # as where what was kept for this run has lapsed
             elsewhere = PartyState(tmp_path, run_id="2", party="b")
             FedCTClient(dataclasses.replace(member, run_id="2", state=elsewhere)).fit([], ASKED)
             return super().learn(instruction)
