@@ -86,8 +86,6 @@ def write(root: Path) -> None:
     for run_id in RUNS:
         for server_round in ROUNDS:
             charge(root, run_id, server_round)
-    for _ in range(20):
-        EgressLog(root, party="a").count_refusal("7", "busy")
     node_secret(root)
     arrays = reply_to(1).arrays | {"scores": np.random.default_rng(0).random((30, 4))}
     PartyState(root, run_id="7", party="a").save(Saved(server_round=3, arrays=arrays, model=b"model", meta={"k": 0.1}))

@@ -40,21 +40,6 @@ from fedkd_flwr.stores.party_state import NoState, PartyState, Saved
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Scalar, named_arrays
 
-__all__ = [
-    "Charge",
-    "Instruction",
-    "earlier_runs",
-    "kept_state",
-    "mark_of",
-    "node_proof",
-    "note_where_it_is_kept",
-    "opened",
-    "other_rows",
-    "taken_up",
-    "went_on_from",
-    "withholds",
-]
-
 logger = logging.getLogger("flwr.party")
 
 _OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent

@@ -84,8 +84,8 @@ class Door(Protocol):
     def let_out(self, leaving: Leaving) -> None:
         """Return when a reply may leave; raises `RefusalError` where it may not."""
 
-    def refused(self, code: str) -> int:
-        """Hear that only a code leaves; return how often it has in this run, 0 where the log need not tell it again."""
+    def refused(self, code: str) -> None:
+        """Hear that only a code leaves."""
 
 
 class OpenDoor:
@@ -105,9 +105,8 @@ class OpenDoor:
         """Let it out."""
         leaving.note()
 
-    def refused(self, code: str) -> int:
-        """Count nothing: each refusal is told."""
-        return 1
+    def refused(self, code: str) -> None:
+        """Write nothing down."""
 
 
 OPEN = OpenDoor()

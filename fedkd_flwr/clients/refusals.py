@@ -22,19 +22,6 @@ from fedkd_flwr.clients.party import OPEN, Ask, Door, Party
 from fedkd_flwr.errors import TELLING, Code, FedkdError, RefusalError, cause, explain
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
-__all__ = [
-    "RefusingClient",
-    "code_of",
-    "note_no_noise",
-    "obey",
-    "refusal",
-    "require_claim",
-    "rows_enough",
-    "short_cause",
-    "signed",
-    "told_cause",
-]
-
 logger = logging.getLogger("flwr.party")
 
 _MAX_CAUSE = 600  # characters
@@ -107,14 +94,13 @@ def code_of(error: Exception, *, withheld: bool) -> Code:
 def refusal(
     party: str, error: Exception, code: Code, *, simulated: bool = False, door: Door = OPEN
 ) -> dict[str, Scalar]:
-    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
-    if number := door.refused(str(code)):
-        why = error.code if isinstance(error, FedkdError) else code
-        often = f" (time {number:,} in this run; not each one is told)" if number > 1 else ""
-        text = _told(error)
-        if len(text) > _MAX_TEXT:
-            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
-        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
+    """Return a refusal, and tell this party's own logs of it."""
+    door.refused(str(code))
+    text = _told(error)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
+    why = error.code if isinstance(error, FedkdError) else code
+    logger.error("%s leaves this round out: %s: %s", party, why, text)
     return signed(party, code=str(code), **told_cause(error, simulated))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
-from fedkd_flwr.stores.files import require_locks
+from fedkd_flwr.stores.files import locked
 
 __all__ = [
     "Finding",
@@ -122,9 +122,10 @@ def check_disk(folder: Path, key: str) -> Finding:
                 file.write(bytes(_PROBE_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
+            with locked(probe, timeout_s=0.0):
+                pass
         finally:
             probe.unlink(missing_ok=True)
-        require_locks(place)
         free = shutil.disk_usage(place).free
     except FedkdError as error:
         return finding_of("disk", error)

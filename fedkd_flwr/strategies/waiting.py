@@ -21,17 +21,6 @@ from flwr.supercore.run import Run
 from fedkd_flwr.errors import SETTLED, Code, TooFewPartiesError, explain
 from fedkd_flwr.wire.records import Scalar, open_reply
 
-__all__ = [
-    "Readiness",
-    "WatchedGrid",
-    "believed_names",
-    "question",
-    "read_answer",
-    "registered_names",
-    "start_processes",
-    "wait_for_nodes",
-]
-
 
 def wait_for_nodes(
     grid: Grid,

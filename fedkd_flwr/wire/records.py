@@ -29,29 +29,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, PayloadError, explain
 
-__all__ = [
-    "WIRE_VERSION",
-    "Reply",
-    "Room",
-    "Scalar",
-    "array_bytes",
-    "error_reply",
-    "flower_reply",
-    "from_flower",
-    "instruction_from_old",
-    "instruction_record",
-    "is_old",
-    "named_arrays",
-    "numbered",
-    "numbered_arrays",
-    "numpy_client_mod",
-    "open_instruction",
-    "open_reply",
-    "reply_record",
-    "reply_to_old",
-    "weights_record",
-]
-
 WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
