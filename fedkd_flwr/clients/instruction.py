@@ -201,13 +201,6 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
     return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
 
 
-def other_rows(saved: Saved | None, card: Card) -> list[str]:
-    """Return a note where what `kept_state` returned was made from another data file than the one held now."""
-    if saved is None or saved.meta.get("algorithm") != card.name or "data" in saved.meta:
-        return []
-    return [f"the data file is another than in round {saved.server_round} of this run"]
-
-
 def withholds(party: Party, card: Card, config: Mapping[str, Scalar]) -> bool:
     """Tell whether codes that private rows may decide stay at a party: beside a claim even a code would tell."""
     always = card.config().privacy == "party"  # whatever the settings are

@@ -52,7 +52,6 @@ class Ask:
     rounds_left: int = 1  # rounds that the server plans from this one on
     # settings, by key, that are no less than so much, because the instruction asks for that
     least: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # what whoever reads the party's own log should know of this visit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import kebab
 from fedkd_flwr.clients.exchange import PartyExchange
-from fedkd_flwr.clients.instruction import Charge, Instruction, other_rows
+from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.party import OPEN, Ask, Door, Party
 from fedkd_flwr.errors import TELLING, Code, FedkdError, RefusalError, cause, explain
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
 logger = logging.getLogger("flwr.party")
 
-_MAX_CAUSE = 600  # characters
 _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 
 
@@ -75,14 +74,9 @@ def signed(party: str, **values: Scalar) -> dict[str, Scalar]:
     return {"party": party, "wire-version": WIRE_VERSION, **values}
 
 
-def short_cause(error: Exception) -> str:
-    """Return the cause of an error in at most so many characters."""
-    return cause(error)[:_MAX_CAUSE]
-
-
 def told_cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
     """Return what a simulated party's reply says of a failure; nothing of a silo's, which only its own log knows."""
-    return {"failure": short_cause(error)} if simulated else {}
+    return {"failure": cause(error)} if simulated else {}
 
 
 def code_of(error: Exception, *, withheld: bool) -> Code:
@@ -143,7 +137,6 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
             public=party.public.fingerprint,
             rounds_left=instruction.rounds_left,
             least=exchange.asks(instruction),
-            notes=other_rows(instruction.saved, exchange.card),
         )
     )
 

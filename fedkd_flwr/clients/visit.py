@@ -42,10 +42,9 @@ from fedkd_flwr.clients.refusals import (
     refusal,
     require_claim,
     rows_enough,
-    short_cause,
     signed,
 )
-from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, explain
+from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, cause, explain
 from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
@@ -136,7 +135,7 @@ class Visit:
             logger.exception(words, self.party.name)
             fixed = self.exchange.fixed(asked)
             notes = [*fixed.notes, PartyNote.FIXED_ANSWER]
-            return self._made(replace(fixed, notes=notes, failure=short_cause(error)), asked)
+            return self._made(replace(fixed, notes=notes, failure=cause(error)), asked)
 
     def release(self, learnt: Learnt) -> StoredReply:
         """Keep the state, and charge: only then may the reply leave."""
@@ -364,11 +363,7 @@ def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | Non
             last_round,
             kept or "none",
         )
-        notes.append(PartyNote.STATE_OLDER if kept else PartyNote.STATE_LOST)
-    if kept > instruction.server_round:  # a reply of this very round would have been sent again
-        words = "%s: its state is of round %d, newer than what the server asks for; its model continues from there"
-        logger.warning(words, party.name, kept)
-        notes.append(PartyNote.STATE_NEWER)
+        notes.append(PartyNote.STATE_LOST)
     if saved is None or not kept:
         return None, notes
     from fedkd_flwr.models.serialize import loads

@@ -105,7 +105,7 @@ class SiloDoor:
         if claim is not None:
             known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
         self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
-        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
+        self._visit["public"] = ask.public
         if not isinstance(at, int):
             return
         self._visit["planned_rounds"] = max(at + ask.rounds_left - 1, int(self.settings.get("num-rounds", 0)))
@@ -162,7 +162,7 @@ class SiloDoor:
     def _write(self, *, left: bool, code: str) -> int:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None, "notes": []}
+        absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
         return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])

@@ -147,7 +147,7 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join([*broken, *line.get("notes", [])]),
+        "; ".join(broken),
     ]
 
 

@@ -94,10 +94,6 @@ class Book:
         start = canonical(asked).decode()[:-1] + ("," if asked else "")
         return self._built([row for row in self.rows if row[1].startswith(start)])
 
-    def last(self) -> list[Entry]:
-        """Return the last entry; [] where there is none."""
-        return self._built(self.rows[-1:])
-
     def first_of_kinds(self) -> tuple[list[Entry], list[int]]:
         """Return the first entry of each kind, oldest first, and how many there are of each."""
         counts: dict[int, int] = {}

@@ -6,11 +6,11 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import make_folder, read_sealed, write_sealed
@@ -22,6 +22,7 @@ except ImportError:  # Windows
 
 __all__ = ["file_name", "locked", "make_folder", "node_secret", "read_state", "state_lost"]
 
+T = TypeVar("T")
 _SECRET, _SECRET_BYTES = "node.secret", 32
 _NEW_SECRET = "Restore it, or remove it: the server then takes this node for a new one."
 
@@ -84,14 +85,14 @@ def node_secret(root: Path) -> bytes:
     with locked(root / f"{_SECRET}.lock", timeout_s=60.0):
         if not os.path.lexists(path):
             write_sealed(path, {"secret": os.urandom(_SECRET_BYTES).hex()})
-        return bytes.fromhex(read_state(path, "node secret", _NEW_SECRET)["secret"])
+        return read_state(path, "node secret", _NEW_SECRET, lambda data: bytes.fromhex(data["secret"]))
 
 
-def read_state(path: Path, what: str, way_out: str) -> dict[str, Any]:
-    """Return what `write_sealed` wrote; `DataError` (``state-lost``), in these words, if it is missing or changed."""
+def read_state(path: Path, what: str, way_out: str, make: Callable[[dict[str, Any]], T]) -> T:
+    """Return what is made of a sealed file; `DataError` (``state-lost``), in these words, if that cannot be."""
     try:
-        return read_sealed(path)
-    except (OSError, ValueError) as error:
+        return make(read_sealed(path))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise state_lost(path, what, error, way_out) from error
 
 

@@ -133,7 +133,7 @@ def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
     """Return the ids of the runs that parties of a run, or this one, went on from (`PartyState.note_continued`)."""
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
-    return [str(read_state(path, "note", way_out)["run"]) for path in paths]
+    return [read_state(path, "note", way_out, lambda data: str(data["run"])) for path in paths]
 
 
 class NoLedger:

@@ -194,7 +194,7 @@ class ExchangeStrategy(Strategy):
         self._evaluate_fn, self._should_stop, self._result = evaluate_fn, should_stop, Result()
         try:
             self.prepare(grid, num_rounds)
-            watched = WatchedGrid(grid)
+            watched: Any = WatchedGrid(grid)
             after = self._after_round
             result = super().start(watched, first, left, timeout, train_config, evaluate_config, after, **later)
             if not left:  # the run that this one continues was lost after its last round

@@ -125,7 +125,6 @@ def test_beside_nfdp_no_metric_leaves_a_silo_and_the_others_rows_are_its_own_tes
     assert all(p.solo == p.federated == {} for p in strategy.record.parties)
     assert all(r.accuracy == {} for r in strategy.record.rounds)
     assert "own test rows: accuracy" in caplog.text
-    assert "epsilon 0.2440" in caplog.text.replace("0.244,", "0.2440,")
 
 
 def test_a_party_whose_subset_is_gone_refuses_to_draw_again(tmp_path, caplog):

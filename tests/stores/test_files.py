@@ -38,9 +38,7 @@ def test_a_file_system_without_locks_is_refused_by_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files.fcntl, "flock", none)
     with (
-        pytest.raises(
-            DataError, match=r"the file system of .* must lock files, got No locks available\. Set"
-        ),
+        pytest.raises(DataError, match=r"the file system of .* must lock files, got No locks available\. Set"),
         locked(tmp_path / "lock", timeout_s=0.0),
     ):
         pass

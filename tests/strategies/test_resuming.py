@@ -207,7 +207,7 @@ def test_counts_older_than_the_checkpoint_beside_them_are_refused(tmp_path):
     folder = tmp_path / "runs" / "1" / "checkpoint"
     counted = Participations.load(folder)
     counted.with_count("party-001", 0).save(folder)
-    message = "count party-001 as often as the checkpoint beside it: 1, got 0"
+    message = r"checkpoint in .* must be whole, got fewer rounds of party-001 in participations\.json"
     with pytest.raises(DataError, match=message) as caught:
         start(tmp_path, 2, **settings, **{"resume-from": "1"})
     assert caught.value.code is Code.STATE_LOST

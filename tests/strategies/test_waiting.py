@@ -92,7 +92,7 @@ def test_a_long_wait_is_logged_now_and_then(caplog, monkeypatch):
     with caplog.at_level(logging.INFO, logger="flwr"), pytest.raises(TooFewPartiesError):
         _wait([1], wanted=3, deadline_s=60.0)
     lines = [r.getMessage() for r in caplog.records]
-    assert "waiting for nodes: 1 registered, 3 wanted" in lines
+    assert "waiting for nodes: 1 registered, 1 of them ready, 3 wanted" in lines
     assert 3 <= len(lines) <= 6
 
 
