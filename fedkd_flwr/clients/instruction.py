@@ -102,6 +102,12 @@ class Charge:
     neighbouring_relation: str = "replace one record"
     once: bool = False  # whether it pays for all later rounds too
 
+    @property
+    def words(self) -> dict[str, str]:
+        """What an entry of the ledger and a claim say of it."""
+        names = ("mechanism", "unit", "adversary", "neighbouring_relation")
+        return {name: getattr(self, name) for name in names}
+
     @classmethod
     def of_party(cls, event: Any, rows: int, words: str) -> Charge:
         """Return the cost of so many noisy answers, each of which any of the party's rows may have changed."""

@@ -126,13 +126,12 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
     if final:
         party.door.before_rows(Ask(server_round="final", algorithm=name, told=known))
         return
-    words = ("mechanism", "unit", "adversary", "neighbouring_relation")
     party.door.before_rows(
         Ask(
             server_round=instruction.server_round,
             algorithm=name,
             told=known,
-            claim=None if charge is None else {word: getattr(charge, word) for word in words},
+            claim=None if charge is None else charge.words,
             events=None if charge is None else charge.events,
             public=party.public.fingerprint,
             rounds_left=instruction.rounds_left,

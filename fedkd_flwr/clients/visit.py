@@ -256,13 +256,10 @@ class Visit:
             run_id=party.run_id,
             server_round=self.instruction.server_round,
             algorithm=self.exchange.card.name,
-            mechanism=charge.mechanism,
-            unit=charge.unit,
-            adversary=charge.adversary,
-            neighbouring_relation=charge.neighbouring_relation,
             events=charge.events,
             reply=reply,
             budget=party.budget,
+            **charge.words,
         )
 
     def _require_charges(self) -> None:

@@ -67,7 +67,8 @@ def rehearse(
             this.rejected.append(answer)
         else:
             this.answered.append(answer.party)
-    this.rejected += reception.silent(nodes, {reply.node_id for reply in replies})
+    silent = set(nodes) - {reply.node_id for reply in replies}
+    this.rejected += [reception.missing(node, code="no-reply") for node in sorted(silent)]
     this.ended = True
     for party in this.answered:
         log(INFO, "%s %s answers", WORD, party)

@@ -272,13 +272,8 @@ def egress_logs_in(path: Path) -> list[Path]:
     """Return the egress logs in a state directory, or a folder in it, or the file itself; `DataError` for none."""
     if path.is_file():
         return [path]
-    patterns = ("log.jsonl", "*/log.jsonl", "egress/*/log.jsonl", "head.json", "*/head.json", "egress/*/head.json")
-    found = {
-        one.with_name("log.jsonl")
-        for pattern in patterns
-        for one in path.glob(pattern)
-        if "egress" in one.parts[-3:-1]  # a ledger's head has the same name
-    }
+    folders = (one for one in (path, *path.glob("*"), *path.glob("egress/*")) if one.parent.name == "egress")
+    found = [one / "log.jsonl" for one in folders if any((one / name).exists() for name in ("log.jsonl", "head.json"))]
     if not found:
         way_out = "Give a party's state-dir: fedkd node egress log /srv/st-mary/state"
         raise DataError(explain(f"path {path}", "hold an egress log", "none", way_out))

@@ -160,9 +160,6 @@ def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, s
 
     A registered name is; another one where one node alone gives it. Else whoever is not ready, or answers nothing,
     could be written down under another party's name.
-
-    >>> believed_names({1: "a", 2: "b", 3: "a"}, [])
-    {2: 'b'}
     """
     registered, count = registered_names(nodes), Counter(said.values())
     taken = set(registered.values())

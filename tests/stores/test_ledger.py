@@ -11,7 +11,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -400,30 +399,6 @@ def test_two_processes_that_answer_the_same_requests_charge_once_and_say_the_sam
     assert [int(line.split()[1]) for line in first.splitlines()] == list(range(1, 21))
     assert {line.split()[0] for line in first.splitlines()} <= {"1", "2"}
     assert [e.server_round for e in make_store(tmp_path).load().entries] == list(range(1, 21))
-
-
-@POSIX
-def test_threads_of_one_process_charge_once_and_readers_never_see_half_a_charge(tmp_path):
-    got, errors = [], []
-
-    def work(number):
-        try:
-            for server_round in range(1, 11):
-                reply = charge(make_store(tmp_path), run_id=f"r{server_round}", reply=make_reply(number))
-                got.append((server_round, reply.to_bytes()))
-                make_store(tmp_path).load()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    assert len(got) == 40
-    assert len(set(got)) == 10
-    assert len(make_store(tmp_path).load().entries) == 10
 
 
 def test_a_ledger_that_another_process_holds_for_ever_is_an_error_in_time_and_can_be_read(tmp_path):

@@ -118,12 +118,6 @@ def test_new_rows_do_not_pay_for_others_and_old_ones_among_them_do(tmp_path):
     assert ledger_in(_store(tmp_path, tmp_path / "1.csv").directory)[1].all_histories().rows.tolist() == [10, 10]
 
 
-def test_an_edited_row_is_a_new_row_and_equal_rows_are_one(tmp_path):
-    _charge(_store(tmp_path, _write(tmp_path / "1.csv", [_row(1), _row(1), _row(2)])), "1", epsilon=0.9)
-    _charge(_store(tmp_path, _write(tmp_path / "2.csv", [_row(3)])), "2", epsilon=0.9)
-    assert ledger_in(_store(tmp_path, tmp_path / "1.csv").directory)[1].all_histories().rows.sum() == 3
-
-
 @pytest.mark.parametrize("name", ["x", "A", "a "])
 def test_the_same_data_under_another_name_is_refused_with_the_way_out_also_in_a_simulation(tmp_path, name):
     path = _write(tmp_path / "1.csv", [_row(number) for number in range(5)])

@@ -9,7 +9,6 @@ import pytest
 from flwr.app import Context, RecordDict
 from grid import InProcessGrid
 from sklearn.base import clone, is_classifier
-from sklearn.inspection import permutation_importance
 from sklearn.metrics import RocCurveDisplay, get_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -380,9 +379,3 @@ def test_it_answers_with_the_user_s_own_values_where_they_are_known():
     model = _model(classes=("0", "1"), values=(0.0, 1.0))
     assert model.predict(ROWS[:3]).tolist() == [1.0, 1.0, 0.0]
     assert get_scorer("f1")(model, ROWS, (ROWS.age < 50).astype(float)) == 1.0
-
-
-def test_permutation_importance_finds_the_column_that_matters():
-    found = permutation_importance(_model(), ROWS, AGES, n_repeats=3, random_state=0)
-    assert found.importances_mean[0] > 0.2
-    assert found.importances_mean[1] == 0.0

@@ -106,14 +106,6 @@ def test_where_the_server_s_own_forest_is_best_the_record_says_that_parties_were
     assert strategy.record.notes[0] == Note(NoteCode.OWN_FOREST, {"known": 90, "by_class": False})
 
 
-def test_rows_that_a_rule_leaves_out_get_the_label_of_the_vote_by_known_rows():
-    labels = PUBLIC.y.copy()
-    strategy = _strategy()
-    gap = np.setdiff1d(np.arange(300), strategy.exchange.known.rows)[:20]
-    labels[gap] = ABSTAIN
-    assert (_combined(strategy, a=labels, b=labels) != ABSTAIN).all()
-
-
 def test_known_rows_are_labelled_by_the_consensus_so_that_it_does_not_show_which_they_are():
     """A party that saw their true labels in the consensus could answer right there, and lie elsewhere."""
     strategy = _strategy()
