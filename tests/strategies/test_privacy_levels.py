@@ -369,38 +369,16 @@ def _label_epsilon(rounds_covered):
     return low
 
 
-def _with_budget(tmp_path, run_id="1", **limits):
+def _with_budget(tmp_path, **limits):
     ledger = LedgerStore(tmp_path, party="b", data_digest="ab" * 32)
     budget = Budget(**{"epsilon": 1.0, **limits})
     members = parties(3)
-    return [members[0], party("b", *rows(20, seed=8), ledger=ledger, budget=budget, run_id=run_id), members[2]]
-
-
-def _budget_run(tmp_path, *, run_id="1", num_rounds=4, **limits):
-    """A new client is made for each visit, as after a restart of the node."""
-    strategy = _strategy("FedCT response", noise_strength=_label_epsilon(2))
-
-    def handle(message, context):
-        clients = [FedCTClient(p) for p in _with_budget(tmp_path, run_id, **limits)]
-        return handler(clients)(message, context)
-
-    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=num_rounds)
-    return [[(r.party, r.code) for r in this.rejected] for this in strategy.record.rounds]
+    return [members[0], party("b", *rows(20, seed=8), ledger=ledger, budget=budget, run_id="1"), members[2]]
 
 
 def test_a_party_whose_budget_covers_two_of_four_rounds_takes_part_in_the_last_two_and_nobody_else_waits(
     tmp_path, caplog
 ):
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        rejected = _budget_run(tmp_path)
-    refused = [("b", Code.BUDGET_EXCEEDED)]
-    assert rejected == [refused, refused, [], []]  # it pays nothing until what is left can be paid whole
-    # the numbers are in the party's own log
-    assert "the 4 rounds of this run: epsilon <= 1 at delta 1e-05, got epsilon 0 spent before" in caplog.text
-    assert "asked" in caplog.text
-
-
-def test_a_budget_is_asked_before_anything_is_learnt(tmp_path):
     learnt = []
 
     class Watched(FedCTClient):
@@ -408,13 +386,19 @@ def test_a_budget_is_asked_before_anything_is_learnt(tmp_path):
             learnt.append(instruction.server_round)
             return super().learn(instruction)
 
-    strategy = _strategy("FedCT response", noise_strength=_label_epsilon(2))
-
-    def handle(message, context):
+    def handle(message, context):  # a new client for each visit, as after a restart of the node
         return handler([Watched(p) for p in _with_budget(tmp_path)])(message, context)
 
-    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=3)
-    assert learnt == [1, 1, 2, 2, 2, 3, 3, 3]  # party b does not learn in round 1
+    strategy = _strategy("FedCT response", noise_strength=_label_epsilon(2))
+    with caplog.at_level(logging.ERROR, logger="flwr.party"):
+        strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=4)
+    refused = [("b", Code.BUDGET_EXCEEDED)]
+    rejected = [[(r.party, r.code) for r in this.rejected] for this in strategy.record.rounds]
+    assert rejected == [refused, refused, [], []]  # it pays nothing until what is left can be paid whole
+    assert learnt == [1, 1, 2, 2, 3, 3, 3, 4, 4, 4]  # and learns nothing before it has asked
+    # the numbers are in the party's own log
+    assert "the 4 rounds of this run: epsilon <= 1 at delta 1e-05, got epsilon 0 spent before" in caplog.text
+    assert "asked" in caplog.text
 
 
 def test_the_ledger_of_a_party_holds_what_the_run_claims_for_it(tmp_path):
