@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
@@ -58,10 +57,6 @@ class RefusingClient(NumPyClient):
         """Say why this party is not ready; nothing of it where private rows may be the cause beside a claim."""
         said = self._refusal(config)
         return said if said["code"] != Code.WITHHELD else signed(self.party)
-
-    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return self.fit(None, config)
 
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
@@ -134,15 +129,9 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
             claim=None if charge is None else charge.words,
             events=None if charge is None else charge.events,
             public=party.public.fingerprint,
-            rounds_left=instruction.rounds_left,
             least=exchange.asks(instruction),
         )
     )
-
-
-def rows_enough(party: Party) -> bool:
-    """Tell whether the party holds as many rows of each of its classes as its site asks."""
-    return party.door.enough_rows(np.bincount(party.y, minlength=party.public.num_classes).tolist())
 
 
 def note_no_noise(party: Party, algorithm: str) -> None:
