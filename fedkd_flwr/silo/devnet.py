@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cryptography import x509
@@ -33,10 +34,12 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 __all__ = ["Devnet", "deal", "devnet", "make_key", "make_tls"]
 
 _START_S = 120.0
-_LABEL = "digit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,26 +52,28 @@ class Devnet:
     processes: Mapping[str, subprocess.Popen[bytes]]  # by the names of the folders
 
 
-def deal(folder: Path, silos: Sequence[str]) -> Path:
-    """Deal scikit-learn's digits to silos, a fifth of them, without labels, to all; return the server's public file.
+def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, label: str = "digit") -> Path:
+    """Deal rows to silos, a fifth of them, without labels, to all; return the server's public file.
 
-    Each silo and the server get a folder in ``folder``.
+    Each silo and the server get a folder in ``folder``. ``rows``: scikit-learn's digits without any.
     """
     import pandas as pd
-    from sklearn.datasets import load_digits
 
     from fedkd_flwr.data.write_schema import infer_schema
 
-    X, y = load_digits(return_X_y=True)
-    rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
-    rows[_LABEL] = [f"digit {one}" for one in y]
-    schema = infer_schema(rows, label=_LABEL)
+    if rows is None:
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+        rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
+        rows[label] = [f"digit {one}" for one in y]
+    schema = infer_schema(rows, label=label)
     order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):
         place = folder / name
         place.mkdir()
-        rows.iloc[np.sort(public)].drop(columns=_LABEL).to_csv(place / "public.csv", index=False)
+        rows.iloc[np.sort(public)].drop(columns=label).to_csv(place / "public.csv", index=False)
         schema.write(place / "schema.toml")
         if held is not None:
             rows.iloc[np.sort(held)].to_csv(place / "private.csv", index=False)
@@ -113,21 +118,23 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey, how: PrivateFormat) 
 def devnet(
     count: int,
     *,
+    rows: DataFrame | None = None,
+    label: str = "digit",
     node_settings: Mapping[str, object] | None = None,
     name: str = "devnet",
     show: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    ``node_settings``: settings of every node's config, beside its party and its paths. ``name``: what the SuperLink is
-    called in Flower's configuration.
+    ``rows`` with their ``label`` column are dealt, see `deal`. ``node_settings``: settings of every node's config,
+    beside its party and its paths. ``name``: what the SuperLink is called in Flower's configuration.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         show("dealing the rows")
-        public = deal(folder, silos)
+        public = deal(folder, silos, rows, label)
         configs = {}
         for silo in silos:
             place = folder / silo
