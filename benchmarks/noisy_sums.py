@@ -6,7 +6,8 @@
 equal bins between their smallest and largest value, rounded. Those ends, and categories, are those of all rows: people
 would take them from a code book. What a file already holds of a seed is passed over.
 
-- ``model``: the accuracy of noisy sums on test rows, noise at each party: of the sums alone, and with public rows.
+- ``model``: the accuracy of noisy sums on test rows, noise at each party: of the sums alone, and with public rows, each
+  of one round and of two, at the same epsilon.
 - ``l2``: the accuracy of FedKT L2, which protects the same unit against the same adversary, by `fedkd_flwr.simulate` on
   the same rows: 25 decision trees a party and forests, as its Table 9 has them, with 100 and with 1,000 queries.
 - ``rows``: each party's model labels the public rows, votes are counted as the package counts them, and a model of the
@@ -43,6 +44,7 @@ import pandas as pd
 from sklearn.metrics import mutual_info_score
 
 import fedkd_flwr as fk
+from fedkd_flwr.algorithms.column_weights import asked, products, weighed
 from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, draw, shares_of_sums
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig
@@ -124,24 +126,37 @@ class Federation:
         self.parts = partition(self.y, name="dirichlet", num_parties=PARTIES, seed=seed, alpha=0.5)
         self.majority = float(np.bincount(self.y_test).max() / len(test))
 
-    def released(self, public: PublicSet, config: NoisySumsConfig) -> tuple[Bins, list[np.ndarray]]:
-        """Return the bins, and each party's counts with noise of the operating system."""
+    def released(self, public: PublicSet, config: NoisySumsConfig) -> tuple[Bins, np.ndarray]:
+        """Return the bins, and the parties' counts added up, each with noise of the operating system."""
         bins, X, k = Bins.of(public, most=config.bins), public.features(self.private), public.num_classes
         mechanism = config.mechanism(len(bins.sizes))
-        return bins, [mechanism.privatize(bins.counts(X[p], self.y[p], num_classes=k)) for p in self.parts]
+        each = [mechanism.privatize(bins.counts(X[p], self.y[p], num_classes=k)) for p in self.parts]
+        return bins, np.sum(each, axis=0)
 
     def model(self, epsilon: float) -> dict[str, float]:
-        """Return the accuracy of noisy sums: of the sums alone, and with real public rows."""
+        """Return how good noisy sums are, of one round and of two: of the sums alone, and with real public rows."""
         found = {}
-        for kind, table in (("sums alone", bin_rows(self.schema)), ("with public rows", self.own)):
+        kinds = {"sums alone": bin_rows(self.schema), "with public rows": self.own}
+        for (kind, table), rounds in itertools.product(kinds.items(), (1, 2)):
             public = make_public_set(table, self.schema)
-            config = NoisySumsConfig(epsilon=epsilon).resolved(num_public=1, num_classes=2, num_rounds=1)
-            bins, answers = self.released(public, config)
-            cells, test = (bins.cells(bins.codes(X)) for X in (public.X, public.features(self.test)))
-            size = {"sizes": bins.sizes, "public_cells": cells, "noises": PARTIES}
-            _, scores, prior, facts = aggregate(answers, config=config, **size)
+            size = {"num_public": 1, "num_classes": public.num_classes}
+            config = NoisySumsConfig(epsilon=epsilon).resolved(**size, num_rounds=rounds)
+            bins, sums = self.released(public, config)
+            cells, own, test = (
+                bins.cells(bins.codes(X)) for X in (public.X, public.features(self.private), public.features(self.test))
+            )
+            of_public = {"public_cells": cells, "noises": PARTIES}
+            scores, prior, facts = aggregate(sums, config=config, sizes=bins.sizes, **of_public)
+            if rounds == 2:
+                vectors, rows = asked(scores, sums, bins.sizes), np.column_stack([own, len(sums) + self.y])
+                mechanism = config.products(len(bins.sizes))
+                added = np.sum([mechanism.privatize(products(vectors, rows[p])) for p in self.parts], axis=0)
+                noise = mechanism.sigma * PARTIES**0.5
+                scores, prior = weighed(scores, sums, bins.sizes, added, noise)
             labels = (scores[test].sum(axis=1) + prior).argmax(axis=1)
-            found |= {kind: self._accuracy(labels), f"{kind}, difference": facts.difference}
+            words = kind if rounds == 1 else f"{kind}, two rounds"
+            found |= {words: self._accuracy(labels), f"{words}, balanced": self._balanced(labels)}
+            found[f"{kind}, difference"] = facts.difference
         return found
 
     def l2(self, epsilon: float, queries: int) -> dict[str, float]:
@@ -175,8 +190,7 @@ class Federation:
         """Return public rows drawn from one release, and the class shares that it tells."""
         public = make_public_set(bin_rows(self.schema), self.schema)
         config = NoisySumsConfig(epsilon=epsilon).resolved(num_public=1, num_classes=2, num_rounds=1)
-        bins, answers = self.released(public, config)
-        rng, sums = np.random.default_rng(self.seed), np.sum(answers, axis=0)
+        (bins, sums), rng = self.released(public, config), np.random.default_rng(self.seed)
         table = bins.rows(draw(sums, bins.sizes, PUBLIC, rng=rng)[0], rng=rng)
         return table, class_shares(PUBLIC * shares_of_sums(sums, bins.sizes))
 

@@ -14,7 +14,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import NoisyCounts, NoisyProducts
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -103,6 +103,8 @@ def test_what_is_no_vote_is_refused(mechanism, given, wrong):
         (lambda: BitFlip(epsilon=1.0, num_classes=32768), r"num_classes must be a whole number within 2"),
         (lambda: NoisyCounts(sigma=0.0, tables=1), "sigma"),
         (lambda: NoisyCounts(sigma=1.0, tables=0), "tables"),
+        (lambda: NoisyProducts(sigma=0.0, vectors=2), "sigma"),
+        (lambda: NoisyProducts(sigma=1.0, vectors=1), "vectors"),
         (lambda: ClippedSum(clip=0.0, noise_multiplier=1.0), "clip"),
         (lambda: ClippedSum(clip=1.0, noise_multiplier=0.0), "noise_multiplier"),
         (
