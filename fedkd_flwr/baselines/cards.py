@@ -24,20 +24,11 @@ __all__ = [
     "SCAFFOLD",
     "STACKED",
     "DPFedAvgConfig",
-    "FedAvgConfig",
-    "FedDFConfig",
     "FedKTProxConfig",
     "FedProxConfig",
     "FedXGBBaggingConfig",
-    "PFNMConfig",
-    "PooledForestConfig",
-    "SCAFFOLDConfig",
     "StackedConfig",
 ]
-
-
-class FedAvgConfig(LocalEpochsConfig):
-    """Settings of FedAvg."""
 
 
 class FedProxConfig(LocalEpochsConfig):
@@ -49,18 +40,6 @@ class FedProxConfig(LocalEpochsConfig):
     """Weight of FedProx's term that holds a party's net near the server's; 0 is FedAvg."""
 
 
-class SCAFFOLDConfig(LocalEpochsConfig):
-    """Settings of SCAFFOLD."""
-
-
-class FedDFConfig(LocalEpochsConfig):
-    """Settings of FedDF."""
-
-
-class PFNMConfig(LocalEpochsConfig):
-    """Settings of PFNM."""
-
-
 class FedXGBBaggingConfig(ExchangeConfig):
     """Settings of FedXGB-Bagging."""
 
@@ -69,10 +48,6 @@ class FedXGBBaggingConfig(ExchangeConfig):
     leaves: Literal["mean", "sum"] = setting("mean", section=PAPER)
     """How new trees of FedXGB-Bagging's parties count: each leaf divided by how many parties answered (mean), or as
     they are (sum), which overshoots where many parties are alike."""
-
-
-class PooledForestConfig(ExchangeConfig):
-    """Settings of the pooled forest."""
 
 
 class StackedConfig(DDConfig):
@@ -170,22 +145,22 @@ def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> 
 
 
 FEDAVG = _card(
-    "FedAvg", FedAvgConfig, 'McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017'
+    "FedAvg", LocalEpochsConfig, 'McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017'
 )
 FEDPROX = _card("FedProx", FedProxConfig, 'Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020')
 SCAFFOLD = _card(
     "SCAFFOLD",
-    SCAFFOLDConfig,
+    LocalEpochsConfig,
     'Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
 )
 FEDDF = _card(
     "FedDF",
-    FedDFConfig,
+    LocalEpochsConfig,
     'Lin et al., "Ensemble Distillation for Robust Model Fusion in Federated Learning", NeurIPS 2020',
 )
 PFNM = _card(
     "PFNM",
-    PFNMConfig,
+    LocalEpochsConfig,
     'Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
     default_rounds=1,
     one_shot=True,
@@ -207,7 +182,7 @@ FEDXGB_BAGGING = _card(
 )
 POOLED_FOREST = _card(
     "Pooled-Forest",
-    PooledForestConfig,
+    ExchangeConfig,
     "the trees of all parties' forests in one forest",
     sends="trees",
     default_rounds=1,

@@ -49,7 +49,6 @@ class Ask:
     claim: Mapping[str, str] | None = None  # what the reply claims, in words; None without noise at this party
     events: Sequence[tuple[Any, int]] | None = None  # what it releases, for one record
     public: str = ""  # the fingerprint of the public set that it is about
-    rounds_left: int = 1  # rounds that the server plans from this one on
     # settings, by key, that are no less than so much, because the instruction asks for that
     least: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[str] = ()  # what whoever reads the party's own log should know of this visit
@@ -78,9 +77,6 @@ class Door(Protocol):
     def before_rows(self, ask: Ask) -> None:
         """Refuse a visit by what it asks, before a private row is read; raises `RefusalError`. None if it is final."""
 
-    def enough_rows(self, counts: Sequence[int]) -> bool:
-        """Tell whether the party holds as many rows of each of its classes as its site asks."""
-
     def let_out(self, leaving: Leaving) -> None:
         """Return when a reply may leave; raises `RefusalError` where it may not."""
 
@@ -96,10 +92,6 @@ class OpenDoor:
 
     def before_rows(self, ask: Ask) -> None:
         """Refuse nothing."""
-
-    def enough_rows(self, counts: Sequence[int]) -> bool:
-        """Any number is enough."""
-        return True
 
     def let_out(self, leaving: Leaving) -> None:
         """Let it out."""

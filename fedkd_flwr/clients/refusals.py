@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
@@ -29,7 +28,6 @@ __all__ = [
     "obey",
     "refusal",
     "require_claim",
-    "rows_enough",
     "short_cause",
     "signed",
     "told_cause",
@@ -72,10 +70,6 @@ class RefusingClient(NumPyClient):
         """Say why this party is not ready; nothing of it where private rows may be the cause beside a claim."""
         said = self._refusal(config)
         return said if said["code"] != Code.WITHHELD else signed(self.party)
-
-    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return self.fit(None, config)
 
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
@@ -155,16 +149,10 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
             claim=None if charge is None else {word: getattr(charge, word) for word in words},
             events=None if charge is None else charge.events,
             public=party.public.fingerprint,
-            rounds_left=instruction.rounds_left,
             least=exchange.asks(instruction),
             notes=other_rows(instruction.saved, exchange.card),
         )
     )
-
-
-def rows_enough(party: Party) -> bool:
-    """Tell whether the party holds as many rows of each of its classes as its site asks."""
-    return party.door.enough_rows(np.bincount(party.y, minlength=party.public.num_classes).tolist())
 
 
 def note_no_noise(party: Party, algorithm: str) -> None:

@@ -41,7 +41,6 @@ from fedkd_flwr.clients.refusals import (
     obey,
     refusal,
     require_claim,
-    rows_enough,
     short_cause,
     signed,
 )
@@ -235,13 +234,8 @@ class Visit:
         party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=continues)
 
     def _learnt(self, asked: Instruction) -> Answer:
-        """Learn, where there are rows enough: in a process that can be ended, where the node has limits."""
+        """Learn: in a process that can be ended, where the node has limits."""
         exchange, apart = self.exchange, self.party.apart
-        if not rows_enough(self.party):
-            way_out = "Lower class-rows-at-least in this node's config, or wait until there are more rows."
-            subject = f"rows of each class of {self.party.name}"
-            message = explain(subject, "be as many as the site asks", "fewer", way_out)
-            raise DataError(message, code=Code.TOO_FEW_ROWS)
         if apart is None or not exchange.in_one_piece(asked):
             return exchange.learn(asked)
         return unpack_answer(apart(lambda: pack_answer(exchange.learn(asked))))

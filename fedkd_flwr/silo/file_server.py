@@ -146,7 +146,7 @@ def _checked(values: Mapping[str, Any], num_parties: int) -> RunConfig:
     config = parse_run_config(values)
     if not config.public_path:
         raise ConfigError(explain("public-path", "be given to a run at real silos", config.public_path))
-    for key in ("resume-from", "rehearsal", "tracking"):
+    for key in ("resume-from", "tracking"):
         if values.get(key):
             raise ConfigError(explain(key, "be left out of a run by file", values[key]))
     if config.num_parties != num_parties:

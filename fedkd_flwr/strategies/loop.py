@@ -327,7 +327,7 @@ class ExchangeStrategy(Strategy):
         """Refuse what Flower's loop calls, where `start` has not begun this run."""
         if self._began:
             return
-        rule = "be started by its own start, or by LegacyStrategy"
+        rule = "be started by its own start"
         way_out = "Flower's DifferentialPrivacy wrappers add noise to weights: give the strategy's config its noise."
         error = ConfigError(explain(self.exchange.card.title, rule, "a call of one step", way_out))
         self.record.close(error)

@@ -188,11 +188,10 @@ def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, s
     return {n: name for n, name in said.items() if count[name] == 1 and name not in taken} | registered
 
 
-def question(node: int, settings: Mapping[str, Scalar] | None = None, action: str = "") -> Message:
-    """Return the message that asks a node whether it is ready, or to rehearse (``action="rehearse"``)."""
+def question(node: int, settings: Mapping[str, Scalar] | None = None) -> Message:
+    """Return the message that asks a node whether it is ready."""
     content = RecordDict({} if settings is None else {"settings": ConfigRecord(dict(settings))})
-    kind = MessageType.QUERY + (f".{action}" if action else "")
-    return Message(content, dst_node_id=node, message_type=kind)
+    return Message(content, dst_node_id=node, message_type=MessageType.QUERY)
 
 
 def read_answer(reply: Message) -> tuple[str, str]:

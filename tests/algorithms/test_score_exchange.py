@@ -15,7 +15,6 @@ from fedkd_flwr.algorithms.score_exchange import (
     DigestConfig,
     ScoreExchangeConfig,
     aggregate,
-    as_labels,
     passes_on_pooled,
 )
 from fedkd_flwr.errors import ConfigError
@@ -71,25 +70,6 @@ def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
     assert facts.agreement == pytest.approx(2 / 3)
 
 
-def test_one_party_s_average_is_its_own_answer():
-    for share, answer in (
-        ("argmax", np.array([0, 2, 1], dtype=np.int16)),
-        ("softmax", np.array([[0.5, 0.25, 0.25]], dtype=np.float32)),
-        ("logits", np.array([[5.0, -3.0, 0.5]], dtype=np.float32)),
-    ):
-        average, facts = _mean([answer], answer_form=share)
-        expected = np.eye(3)[answer] if share == "argmax" else answer
-        assert average.tolist() == expected.tolist()
-        assert facts.agreement == 1.0
-
-
-def test_an_answer_s_labels():
-    labels = np.array([2, 0], dtype=np.int16)
-    assert as_labels(labels) is labels
-    found = as_labels(np.array([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]))
-    assert (found.tolist(), found.dtype) == ([2, 0], np.int16)
-
-
 # ------------------------------------------------------------------------------------------------ under noise
 
 
@@ -117,12 +97,6 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
     assert facts.kept_share is None
     few, _ = aggregate(noisy[:2], config=config, num_classes=3)
     assert few == pytest.approx(onto_simplex((noisy[0].astype(float) + noisy[1]) / 2))
-
-
-def test_noisy_logits_stay_logits():
-    answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
-    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", noise_strength=1.0)
-    assert average.tolist() == [[10.0, -4.0, 0.5]]
 
 
 # ------------------------------------------------------------------------------------------------ invariants
@@ -182,12 +156,6 @@ def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer()
     rule = r"public-rows-per-round must be at most 6 \(public rows\), got 7\. Lower public-rows-per-round, or 0 for"
     with pytest.raises(ConfigError, match=rule):
         ScoreExchangeConfig(public_rows_per_round=7).batch(6)
-
-
-def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
-    assert ScoreExchangeConfig().bits_down == 32
-    assert ScoreExchangeConfig(score_bits=16).bits_down == 16
-    assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
 
 
 @pytest.mark.parametrize(
@@ -293,8 +261,3 @@ def test_what_does_not_fit_together_is_refused(settings, message):
 def test_logits_are_not_sharpened(config):
     with pytest.raises(ConfigError, match="answer-form must be softmax or argmax where averages are sharpened"):
         config(answer_form="logits")
-
-
-def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
-    assert DigestConfig(subset_rows=5, subset_replacement=False).privacy == "party"
-    assert DigestConfig(**NOISE, score_bits=16).bits_down == 16
