@@ -114,12 +114,11 @@ class Visit:
         require_claim(party, charge is not None)
         obey(self.exchange, self.instruction, charge, final=final)
         if charge is not None and party.require_privacy and party.budget.epsilon == math.inf:
-            logger.warning(
+            words = (
                 "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
-                "and any other would pass too.",
-                party.name,
-                charge.mechanism,
+                "and any other would pass too."
             )
+            logger.warning(words, party.name, charge.mechanism)
 
     def learn(self) -> Learnt:
         """Learn, make private, and put into wire arrays; beside a claim, a fixed answer stands for what fails."""
@@ -347,13 +346,11 @@ def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | Non
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []
     if kept < last_round:
-        logger.warning(
+        words = (
             "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
-            "a disk that survives this node's restarts.",
-            party.name,
-            last_round,
-            kept or "none",
+            "a disk that survives this node's restarts."
         )
+        logger.warning(words, party.name, last_round, kept or "none")
         notes.append(PartyNote.STATE_LOST)
     if saved is None or not kept:
         return None, notes

@@ -201,13 +201,6 @@ def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_i
     assert member.state.of_run("8").load().server_round == 2
 
 
-def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
-    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
-    assert np.array_equal(first, again)
-    assert said["went-on-from"] == "7"
-
-
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)

@@ -49,7 +49,6 @@ RUNS = {
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
     "fedmd": {**SCORES, "answer-form": "softmax", "score-bits": 8},
-    "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
