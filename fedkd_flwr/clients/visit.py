@@ -35,14 +35,7 @@ from fedkd_flwr.clients.instruction import (
     withholds,
 )
 from fedkd_flwr.clients.party import Leaving, Party, Shown, Table
-from fedkd_flwr.clients.refusals import (
-    code_of,
-    note_no_noise,
-    obey,
-    refusal,
-    require_claim,
-    signed,
-)
+from fedkd_flwr.clients.refusals import code_of, note_no_noise, obey, refusal, require_claim, signed
 from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, cause, explain
 from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier

@@ -245,11 +245,7 @@ def test_changes_are_shown_as_the_whole_answer_that_the_server_makes_of_them():
 def test_bits_are_shown_class_by_class():
     bits = np.array([[1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0]], dtype=np.int16)
     shown = _columns({"bits": encode_labels(bits, public=PUBLIC.bits, server_round=1)})
-    assert shown == {
-        "bit of red": [1, 0, 0, 1],
-        "bit of green": [0, 1, 0, 1],
-        "bit of blue": [0, 0, 1, 0],
-    }
+    assert shown == {"bit of red": [1, 0, 0, 1], "bit of green": [0, 1, 0, 1], "bit of blue": [0, 0, 1, 0]}
 
 
 def test_scores_are_shown_at_the_precision_at_which_they_leave():

@@ -47,12 +47,7 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
     kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios")
     for client, stays in ((FedCTClient, {"value.labels", "payload.labels"}), (FedMDClient, {*kept} - {"kept.ratios"})):
         member = of_run(tmp_path, *rows(20, seed=0))
-        meta = {
-            "algorithm": client.card.name,
-            "data": "another",
-            "charge": "c",
-            "values": ["labels"],
-        }
+        meta = {"algorithm": client.card.name, "data": "another", "charge": "c", "values": ["labels"]}
         arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
         member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
         saved = kept_state(member, client.card, heard=client.heard)

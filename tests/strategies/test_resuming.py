@@ -176,20 +176,12 @@ def lost(tmp_path_factory):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"seed": 2},
-            ConfigError,
-            "seed must be 1, as in the run to continue, got 2. Continue a run with",
-        ),
+        ({"seed": 2}, ConfigError, "seed must be 1, as in the run to continue, got 2. Continue a run with"),
         ({"num-rounds": 4}, ConfigError, "num-rounds must be 2, as in the run to continue, got 4"),
         ({"min-parties": 1}, ConfigError, "min-parties must be 2, as in the run to continue, got 1"),
         ({"model": "knn"}, ConfigError, "model must be 'decision-tree', as in the run to continue, got 'knn'"),
         ({"algorithm": "pate", "num-rounds": 1}, ConfigError, "resume-from must hold a checkpoint of pate"),
-        (
-            {"resume-from": "2"},
-            ConfigError,
-            "must name a run without a result, got '2'. Its result is there",
-        ),
+        ({"resume-from": "2"}, ConfigError, "must name a run without a result, got '2'. Its result is there"),
         ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs list` says which"),
         ({"resume-from": "4"}, DataError, "run must be the id, the start of an id, the name or the path of a run"),
     ],
