@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord, ConfigRecord
 from weights import codes, grid_of, make, members, run, same
 
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
@@ -83,6 +84,16 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
     assert [n.values["valid"] for n in strategy.record.notes if n.code == NoteCode.FEW_ANSWERS][:1] == [0]
 
 
+def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
+    strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
+    strategy.roster.nodes = [1000, 1001, 1002, 1003]
+    monkeypatch.setattr(strategy.roster, "look", lambda grid, latecomers: {1000, 1001, 1002})
+    strategy._began = 1.0  # as after `start`
+    strategy.exchange.num_rounds = 1
+    strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
+    assert strategy.roster.asked_now == [1000, 1001, 1002, 1003]
+
+
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():
     strategy, _ = run("dp-fedavg", rounds=3, delta=1e-6, noise_strength=4.0)
     (claim,) = strategy.claims
@@ -129,6 +140,13 @@ def test_a_net_with_running_averages_is_refused():
     with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=True"):
         make("dp-fedavg", global_model=net(False))
     make("dp-fedavg", global_model=net(True))
+
+
+@pytest.mark.parametrize("rounds", [1, 30])
+def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
+    mechanism = DPFedAvgConfig(epsilon=2.0, delta=1e-6).mechanism(rounds)
+    cost = Accountant().compose(mechanism.dp_event(), rounds).epsilon(1e-6)
+    assert 1.98 < cost <= 2.0
 
 
 # ------------------------------------------------------------------------------------------------------------- settings
