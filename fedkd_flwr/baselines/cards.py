@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from fedkd_flwr.algorithms.card import PAPER, Card, ExchangeConfig, Privacy, fit, setting
@@ -89,17 +88,12 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
         """Return the noise of one round; found from ``epsilon``, where that is given, for a party asked in all."""
         if not self.epsilon:
             return ClippedSum(clip=self.clip, noise_multiplier=self.noise_strength or 1.0)
-        return _calibrated(self.clip, num_rounds, self.epsilon, self.delta)
+        from fedkd_flwr.privacy.cost.calibration import calibrate
 
+        def make(multiplier: float) -> ClippedSum:
+            return ClippedSum(clip=self.clip, noise_multiplier=multiplier)
 
-@lru_cache(maxsize=16)
-def _calibrated(clip: float, num_rounds: int, epsilon: float, delta: float) -> ClippedSum:
-    from fedkd_flwr.privacy.cost.calibration import calibrate
-
-    def make(multiplier: float) -> ClippedSum:
-        return ClippedSum(clip=clip, noise_multiplier=multiplier)
-
-    return calibrate(make, count=num_rounds, epsilon=epsilon, delta=delta)
+        return calibrate(make, count=num_rounds, epsilon=self.epsilon, delta=self.delta)
 
 
 class FedKTProxConfig(FedProxConfig, FedKTConfig):

@@ -18,7 +18,7 @@ from typing import Any
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
-from fedkd_flwr.stores.files import require_locks
+from fedkd_flwr.stores.files import locked
 
 __all__ = [
     "Finding",
@@ -115,7 +115,12 @@ def check_disk(folder: Path, key: str) -> Finding:
     """Try a lock in the folder that ``key`` names, or in the nearest there is, and look at what is free."""
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
     try:
-        require_locks(place)
+        probe = place / f".fedkd-check-{os.getpid()}"
+        try:
+            with locked(probe, timeout_s=0.0):
+                pass
+        finally:
+            probe.unlink(missing_ok=True)
         free = shutil.disk_usage(place).free
     except FedkdError as error:
         return finding_of("disk", error)

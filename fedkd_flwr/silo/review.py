@@ -11,7 +11,6 @@ from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.report.formatting import columns, one_line
-from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, Verdict, held_in
 
 __all__ = ["answer_lines", "decide", "log_text", "pending", "who_asks"]
@@ -125,9 +124,7 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
     output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
     by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
-    number = line.get("refusal") or 0
-    often = f" (time {number:,})" if number > IN_FULL else ""
-    left = f"only the code {line['code']}{often}" if line.get("code") else "nothing"
+    left = f"only the code {line['code']}" if line.get("code") else "nothing"
     if line.get("left"):
         held = "held, " if outcome.startswith("not ") else "answer, " if outcome else "answer"
         left = f"{held}{outcome}"
@@ -139,7 +136,7 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join([*broken, *line.get("notes", [])]),
+        "; ".join(broken),
     ]
 
 

@@ -137,6 +137,14 @@ def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_mo
     assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
 
 
+def test_dawid_skene_works_on_noisy_labels_of_all_parties():
+    answers = _skewed()
+    labels, probs = dawid_skene(answers, num_classes=3, max_iterations=5, tolerance=0.0, class_prior="uniform")
+    found, facts = _consensus(answers, num_classes=3, **_response(consensus="dawid-skene", confidence=0.9))
+    assert found.tolist() == np.where(probs.max(axis=1) >= 0.9, labels, ABSTAIN).tolist()
+    assert facts.kept_share is not None
+
+
 # ------------------------------------------------------------------------------------------------ invariants
 
 rows_of_labels = st.lists(st.integers(-1, 2), min_size=5, max_size=5)

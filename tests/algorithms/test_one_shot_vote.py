@@ -61,6 +61,14 @@ def test_votes_by_hand(answers, settings, votes, discounted):
     assert facts.discounted == discounted
 
 
+def test_only_counted_parties_give_a_class_each_of_them_once():
+    assert _tally(TORN)[1].class_voters.tolist() == [2, 1, 1]  # the first party's students dispute class 1
+    assert _tally(BLIND)[1].class_voters.tolist() == [3, 1, 1]
+    assert _tally(BLIND, one_class_voters="leave-out")[1].class_voters.tolist() == [1, 1, 1]
+    one = _tally(_arrays([[0, 1], [0, 0]]), num_classes=2)[1]
+    assert one.class_voters.tolist() == [1, 0]  # its students dispute the only row of class 1
+
+
 def test_where_nobody_tells_classes_apart_everybody_counts_unless_noise_protects_each_party():
     blind = _arrays([[1, 1]], [[0, 0]], [[1, 1]])
     leave_out = {"one_class_voters": "leave-out", "num_classes": 2}
@@ -110,6 +118,17 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     assert (lowest.labels.tolist(), lowest.counts) == ([0, 2, -1, 0], None)
     drawn = {aggregate(VOTES, config=OneShotVoteConfig(), rng=rng).labels[3] for _ in range(30)}
     assert drawn == {0, 1}
+
+
+@pytest.mark.parametrize("learn_from", ["labels", "counts"])
+def test_noise_is_the_plan_s_on_the_asked_rows(learn_from):
+    config = PATEConfig(noise="gaussian", noise_strength=1.5, learn_from=learn_from, num_queries=2)
+    seeds = [np.random.default_rng(5) for _ in range(2)]
+    found = aggregate(VOTES, config=config, rng=None, queries=np.array([0, 3]), noise_rng=seeds[0])
+    expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=seeds[1])
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert np.array_equal(found.counts, expected.counts)
+    assert (found.counts is None) == (learn_from == "labels")
 
 
 def test_the_share_of_winners_that_noise_left_as_they_were():
@@ -239,6 +258,15 @@ def test_liars_that_evade_the_rule_on_uninformative_voters_no_longer_win():
     assert right["auto"] > 0.9
     assert facts.trusts is None
     assert (_tally(answers)[1].trusts[7:] < 0.1).all()
+
+
+def test_beside_noise_no_vote_depends_on_what_others_say():
+    answers, _ = _with_liars()
+    noisy = {"noise": "gaussian", "noise_strength": 2.0}
+    found, facts = tally(answers, config=PATEConfig(**noisy), num_classes=3)
+    plain, _ = tally(answers, config=PATEConfig(**noisy, distrust="none"), num_classes=3)
+    assert facts.trusts is None
+    assert found.tolist() == plain.tolist()
 
 
 def test_where_trust_weighs_rows_with_votes_of_parties_that_label_all_alike_only_have_none():

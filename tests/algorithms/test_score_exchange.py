@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +22,6 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
 
-laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
 RESPONSE = {"answer_form": "argmax", "label_mechanism": "randomized-response"}
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -99,6 +96,12 @@ def test_noisy_probabilities_are_averaged_without_bias_and_brought_back_to_proba
     assert few == pytest.approx(onto_simplex((noisy[0].astype(float) + noisy[1]) / 2))
 
 
+def test_noisy_logits_stay_logits():
+    answers = _probs([[20.0, -3.0, 0.0]], [[0.0, -5.0, 1.0]])
+    average, _ = _mean(answers, answer_form="logits", score_noise="gaussian", noise_strength=1.0)
+    assert average.tolist() == [[10.0, -4.0, 0.5]]
+
+
 # ------------------------------------------------------------------------------------------------ invariants
 
 label_rows = st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6)
@@ -158,27 +161,23 @@ def test_the_usual_number_of_rows_a_round_is_5000_or_all_where_there_are_fewer()
         ScoreExchangeConfig(public_rows_per_round=7).batch(6)
 
 
+def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
+    assert ScoreExchangeConfig().bits_down == 32
+    assert ScoreExchangeConfig(score_bits=16).bits_down == 16
+    assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
+
+
+LAPLACE, GAUSSIAN = ({"score_noise": noise, "noise_strength": 0.5} for noise in ("laplace", "gaussian"))
+PROBS, LOGITS = {"kind": "probs", "num_classes": 3}, {"kind": "logits", "num_classes": 3, "bound": 10.0}
+
+
 @pytest.mark.parametrize(
     ("settings", "mechanism"),
     [
-        ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        (
-            {"score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
+        (LAPLACE, NoisyScores(noise="laplace", scale=0.5, **PROBS)),
+        (GAUSSIAN, NoisyScores(noise="gaussian", scale=0.5, **PROBS)),
+        ({**LAPLACE, "answer_form": "logits"}, NoisyScores(noise="laplace", scale=0.5, **LOGITS)),
         ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord, ConfigRecord
 from weights import codes, grid_of, make, members, run, same
 
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
@@ -16,7 +17,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.stores.book import Plans
 from fedkd_flwr.stores.ledger import LedgerStore
 
 pytest.importorskip("torch")
@@ -84,6 +84,16 @@ def test_where_nobody_has_a_valid_answer_noise_alone_comes_out():
     assert [n.values["valid"] for n in strategy.record.notes if n.code == NoteCode.FEW_ANSWERS][:1] == [0]
 
 
+def test_a_node_that_is_gone_still_counts_in_the_mean(monkeypatch):
+    strategy, grid = make("dp-fedavg", **QUIET), grid_of(members(4, "dp-fedavg"), "dp-fedavg")
+    strategy.roster.nodes = [1000, 1001, 1002, 1003]
+    monkeypatch.setattr(strategy.roster, "look", lambda grid, latecomers: {1000, 1001, 1002})
+    strategy._began = 1.0  # as after `start`
+    strategy.exchange.num_rounds = 1
+    strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid)
+    assert strategy.roster.asked_now == [1000, 1001, 1002, 1003]
+
+
 def test_the_claim_is_for_a_party_against_everyone_but_the_server():
     strategy, _ = run("dp-fedavg", rounds=3, delta=1e-6, noise_strength=4.0)
     (claim,) = strategy.claims
@@ -122,23 +132,6 @@ def test_a_budget_that_does_not_cover_the_rounds_refuses_before_anybody_trains(t
         charged(tmp_path, budget=Budget(epsilon=0.1))
 
 
-def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds(tmp_path):
-    ledger, budget = LedgerStore(tmp_path, party="server", data_digest="0" * 64), Budget(epsilon=20.0)
-
-    def given(run_id):
-        return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
-
-    strategy = make("dp-fedavg", given=given("1"), noise_strength=4.0)
-    strategy.exchange.num_rounds = 20
-    strategy.exchange.check_budget(1)
-    with ledger.looked_at() as book:
-        assert Plans(book.parts["plans"]).of("1").rounds == 20
-    strategy.conclude(KeyboardInterrupt())
-    held = members(2, "dp-fedavg")
-    other, _ = run("dp-fedavg", rounds=1, held=held, noise_strength=0.8, given=given("2"))
-    assert other.record.status == "completed"
-
-
 def test_a_net_with_running_averages_is_refused():
     def net(freeze):
         params = {"optimizer": "sgd", "freeze_norm": freeze, "channels": [4, 4]}
@@ -147,6 +140,13 @@ def test_a_net_with_running_averages_is_refused():
     with pytest.raises(ConfigError, match=r"model must keep no running averages.*freeze_norm=True"):
         make("dp-fedavg", global_model=net(False))
     make("dp-fedavg", global_model=net(True))
+
+
+@pytest.mark.parametrize("rounds", [1, 30])
+def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
+    mechanism = DPFedAvgConfig(epsilon=2.0, delta=1e-6).mechanism(rounds)
+    cost = Accountant().compose(mechanism.dp_event(), rounds).epsilon(1e-6)
+    assert 1.98 < cost <= 2.0
 
 
 # ------------------------------------------------------------------------------------------------------------- settings

@@ -212,6 +212,15 @@ def test_where_a_class_is_rare_a_rule_that_never_finds_it_does_not_win_by_the_ro
     assert by_class == pytest.approx({"finds": (12 / 16 + 154 / 184) / 2, "nobody": 0.5})
 
 
+def test_one_rare_row_more_is_luck_and_does_not_choose_the_rule():
+    known, base = _rare(16), _says_rare(10, 20)
+    lucky, better = base.copy(), base.copy()
+    lucky[:16] = np.arange(16) >= 5  # finds 11, of which 5 are among the other's 10
+    better[:16] = np.arange(16) >= 1
+    assert best_by_known_rows({"base": base, "lucky": lucky}, known) == "base"
+    assert best_by_known_rows({"base": base, "better": better}, known) == "better"
+
+
 def test_a_judged_consensus_says_by_which_figure_and_what_the_commonest_class_has():
     options = {"rule": "majority", "own": None, "num_classes": 2, "ties": "lowest"}
     rare, even = _rare(16), _rare(100)

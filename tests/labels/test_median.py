@@ -42,6 +42,12 @@ def test_a_party_that_moves_its_vote_upwards_never_moves_the_median_downwards(vo
     assert median(moved[None], ties="lowest")[0] >= median(votes[None], ties="lowest")[0]
 
 
+def test_a_random_tie_between_two_middle_classes_falls_on_both():
+    votes = np.tile([1, 1, 0], (200, 1))
+    assert set(median(votes, rng=np.random.default_rng(1)).tolist()) == {0, 1}
+    assert set(median(votes, ties="lowest").tolist()) == {0}
+
+
 CONFIG = SimpleNamespace(ties="lowest")
 
 

@@ -137,10 +137,10 @@ def test_a_planted_fault_is_named_with_its_cause_and_its_way_out(silo, tmp_path,
         plant(silo, tmp_path)
     elif case == "full disk":
 
-        def full(folder):
+        def full(path, *, timeout_s):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(common, "require_locks", full)
+        monkeypatch.setattr(common, "locked", full)
     else:
         silo["model"] = "xgboost"
         monkeypatch.setitem(sys.modules, "xgboost", None)

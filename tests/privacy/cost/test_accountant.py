@@ -148,6 +148,12 @@ def test_no_noise_has_no_bound_and_nothing_costs_nothing():
         assert (spent.epsilon(0.5), spent.delta(100.0)) == (math.inf, 1.0)
 
 
+def test_at_delta_zero_pure_events_sum_and_gaussian_ones_have_no_bound():
+    assert _spent((PureEvent(0.5), 4), (dp.LaplaceDpEvent(2.0), 2)).epsilon(0.0) == pytest.approx(3.0)
+    assert _spent((dp.GaussianDpEvent(100.0), 1)).epsilon(0.0) == math.inf
+    assert _spent((ApproximateEvent(0.1, 1e-9), 1)).epsilon(0.0) == math.inf
+
+
 def test_stated_deltas_compose_and_count_against_the_asked_one():
     spent = _spent((ApproximateEvent(0.1, 1e-6), 20))
     assert spent.epsilon(1e-6) == math.inf

@@ -293,6 +293,7 @@ def test_unlike_grids_join_on_one_step_as_their_sums_do():
     assert mass @ np.exp(-tilt * points) == pytest.approx(exact @ np.exp(-tilt * at), rel=1e-9)
     assert mass @ np.exp(-(tilt + 1) * points) == pytest.approx(exact @ np.exp(-(tilt + 1) * at), rel=1e-9)
     assert sum(grid[3] for grid in grids) < error < 1e-9
+    assert losses._convolve([(*grid[:3], 1e-3) for grid in grids], tilt)[3] >= 2e-3  # what each grid states is added
 
 
 def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains():
@@ -302,6 +303,15 @@ def test_a_grid_too_wide_to_hold_is_given_up_and_only_the_chernoff_bound_remains
     low, mass, error = losses._circular([piece], 0, 4 * losses.WINDOW - 1, 0.0)
     assert (low, len(mass)) == (0, 4 * losses.WINDOW)
     assert error < 1e-9
+
+
+def test_the_stated_rounding_of_a_transform_grows_with_the_number_of_uses():
+    """A mass of one point on a circle of 16: nine frequencies of size 1, and one number that comes back."""
+    rounding = 4 * 2.0**-52 * math.log2(17)
+    for uses in (2, 10_000):
+        low, mass, error = losses._circular([(0, np.ones(1), uses)], 0, 15, 0.0)
+        assert (low, mass[0], len(mass)) == (0, pytest.approx(1), 16)
+        assert error == pytest.approx(rounding * (uses * math.sqrt(2 * 9) + math.sqrt(16)))
 
 
 # ------------------------------------------------------------------------------------------------ delta and epsilon

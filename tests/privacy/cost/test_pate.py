@@ -37,6 +37,7 @@ from pate_truth import (
 from scipy.special import ndtr
 
 from fedkd_flwr.errors import DataError
+from fedkd_flwr.privacy.cost import pate
 from fedkd_flwr.privacy.cost.pate import (
     data_dependent_epsilon,
     gaussian_log_q,
@@ -292,6 +293,13 @@ def test_costs_of_queries_add_up_and_repeats_count(noise, rows, data):
     rows, scale = [*rows, rows[0]], data.draw(noise.scales)
     one_by_one = [noise.rdp([row], scale, 1, ORDERS) for row in rows]
     np.testing.assert_allclose(noise.rdp(rows, scale, 1, ORDERS), sum(one_by_one), rtol=1e-12)
+
+
+def test_many_rows_are_cut_into_chunks_that_join_without_a_seam(monkeypatch):
+    counts = np.random.default_rng(0).multinomial(90, [0.8, 0.1, 0.1], size=500)
+    whole = LAPLACE.rdp(counts, 0.1, 1, ORDERS)
+    monkeypatch.setattr(pate, "_ROWS", 7)
+    np.testing.assert_allclose(LAPLACE.rdp(counts, 0.1, 1, ORDERS), whole, rtol=1e-12)
 
 
 # ---------------------------------------------------------------- epsilon

@@ -114,6 +114,11 @@ def test_the_price_of_the_filter_is_at_most_a_tenth_for_usual_releases(name):
     assert tight * (1 - 1e-9) <= _needed(event, count, 1e-5) <= 1.1 * tight
 
 
+def test_pure_releases_are_never_counted_above_their_sum():
+    assert _counted([(PureEvent(0.3), 3)], 1.0, 1e-5) == pytest.approx(0.9)
+    assert _counted([(PureEvent(0.01), 500)], 1.2, 1e-5) <= 1.2 < 5.0
+
+
 # ------------------------------------------------------------------------------------------------------- rules
 
 
