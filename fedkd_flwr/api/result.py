@@ -205,11 +205,10 @@ class FederationResult:
     def _repr_html_(self) -> str:
         from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
         from fedkd_flwr.report.html import drawn
-        from fedkd_flwr.report.model_plots import class_mix_plot
         from fedkd_flwr.report.page import headline
         from fedkd_flwr.report.rounds_plot import rounds_plot
 
-        plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot, class_mix_plot), self.record)
+        plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot), self.record)
         cells = "".join(
             f'<tr><th style="white-space:nowrap">{html.escape(label)}</th><td>{html.escape(value)}</td></tr>'
             for label, value in self._lines()

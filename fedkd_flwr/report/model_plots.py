@@ -1,4 +1,4 @@
-"""The pictures of rows by class, of classes that are mistaken for each other, and of predicted over true numbers."""
+"""The pictures of classes that are mistaken for each other, and of predicted over true numbers."""
 
 from __future__ import annotations
 
@@ -12,68 +12,13 @@ from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["LOOKS", "added", "class_mix_plot", "confusion_plot", "numbers_plot", "pooled"]
+__all__ = ["LOOKS", "added", "confusion_plot", "numbers_plot", "pooled"]
 
-_NAMED_PARTIES = 40
-_NAMED_CLASSES = 40
-_CELLS = 300  # of more cells the counts are not written
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
 
 LOOKS = {"alone (SOLO)": (INK, "--"), "with the federation": (BLUE, "-"), "server's model": (GREEN, "-.")}
 """Colour and line of each kind of models in a picture."""
-
-
-def class_mix_plot(record: RunRecord) -> Plot:
-    """Draw each party's share of rows by class as a heatmap, with its rows.
-
-    Parameters and errors are those of `accuracy_plot`.
-    """
-    held = [p for p in record.parties if sum(p.class_counts)]
-    title = "Which classes each party holds"
-    if not held:
-        return Plot(title=title, caption="Not drawn: the parties' class counts are not in the record.")
-    num_classes = max(len(p.class_counts) for p in held)
-    most = max(held, key=lambda p: sum(p.class_counts))
-    least = min(held, key=lambda p: sum(p.class_counts))
-    missing = sum(sum(n == 0 for n in p.class_counts) for p in held) / len(held)
-    title = f"{sum(most.class_counts):,} rows; {missing:.0f} of {num_classes} classes are missing"
-    if len(held) > 1:
-        title = (
-            f"{len(held)} parties with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
-            f"on average a party lacks {missing:.1f} of {num_classes} classes"
-        )
-    shares = [[n / sum(p.class_counts) for n in p.class_counts] for p in held]
-    top = max(map(max, shares))
-    named = len(held) <= _NAMED_PARTIES
-    with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
-        axes = canvas.figure.add_subplot()
-        few = len(held) * num_classes <= _CELLS and num_classes <= 15
-        words = [[f"{n:,}" for n in p.class_counts] for p in held if few]
-        canvas.heatmap(axes, shares, top=top, words=words)
-        if named:
-            labels = [f"{plain(p.name, 24)} ({sum(p.class_counts):,})" for p in held]
-            axes.set_yticks(range(len(held)))
-            axes.set_yticklabels(labels, parse_math=False)
-            axes.set_ylabel("party (rows)")
-        else:
-            axes.set_yticks([])
-            axes.set_ylabel(f"{len(held)} parties, by name")
-        if num_classes <= _NAMED_CLASSES:
-            names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
-            long = max(map(len, names)) * num_classes > 45
-            axes.set_xticks(range(num_classes))
-            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}
-            axes.set_xticklabels(names, parse_math=False, **turned)
-        else:
-            axes.set_xlabel(f"{num_classes} classes, in the schema's order")
-        svg = canvas.svg("mix")
-    caption = (
-        "Each row is one party, each column one class. Colour is the share of the party's rows: the fullest is "
-        f"{top:.0%}. Numbers are private rows, those kept for testing among them. The more the parties differ, the "
-        "harder a vote is."
-    )
-    return Plot(title=title, svg=svg, caption=caption)
 
 
 def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:

@@ -29,7 +29,6 @@ __all__ = [
     "means",
     "models",
     "models_shown",
-    "of_fewer",
     "of_kinds",
     "pairs",
     "rarest_class",
@@ -294,9 +293,13 @@ class Figures:
     n: int  # test rows; of each party's own: of all parties together
     means: dict[str, float]  # by key of `FIGURES`; figures that nobody reports are left out
     models: int = 1  # how many models were measured
-    # figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
-    # one class
-    fewer: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # how many models have a figure that others lack: a model has no AUC on rows of one class
+    fewer: dict[str, int] = field(default_factory=dict)
+
+    def text(self, figure: str) -> str:
+        """Return a mean as text; where some models lack the figure, with how many have it."""
+        of = f" (of {self.fewer[figure]})" if figure in self.fewer else ""
+        return written(self.means.get(figure), figure) + of
 
 
 def figures(record: RunRecord) -> list[Figures]:
@@ -313,7 +316,7 @@ def figures(record: RunRecord) -> list[Figures]:
                         n=_counted(ms, rows),
                         means={name: statistics.fmean(getattr(m, name) for m in h) for name, h in having.items() if h},
                         models=len(ms),
-                        fewer={name: (len(h), _counted(h, rows)) for name, h in having.items() if 0 < len(h) < len(ms)},
+                        fewer={name: len(h) for name, h in having.items() if 0 < len(h) < len(ms)},
                     )
                 )
     return found
@@ -326,24 +329,6 @@ def _counted(measured: Sequence[Metrics], rows: str) -> int:
 def test_rows(record: RunRecord) -> dict[str, int]:
     """Return how many test rows there are of each kind; of the parties' own: of all of them together."""
     return {one.rows: one.n for one in sorted(figures(record), key=lambda one: one.n)}
-
-
-def of_fewer(found: Sequence[Figures], who: Mapping[str, str]) -> list[str]:
-    """Return sentences on figures that only some parties have: of how many, and on how many test rows.
-
-    ``who`` names the kinds of models. Kinds of which the same is true share a sentence.
-    """
-    same: dict[tuple[str, int, int, int], list[str]] = {}
-    for one in found:
-        counts: dict[tuple[int, int], list[str]] = {}
-        for name, counted in one.fewer.items():
-            counts.setdefault(counted, []).append(FIGURES[name])
-        for (k, n), names in counts.items():
-            same.setdefault((", ".join(names), k, one.models, n), []).append(f"{who[one.who]}, {one.rows}")
-    return [
-        f"{names}: of {k} of {many} parties, {n:,} rows ({'; '.join(kinds)})."
-        for (names, k, many, n), kinds in same.items()
-    ]
 
 
 def simulation_only(record: RunRecord) -> bool:

@@ -82,10 +82,7 @@ def _over_rounds(record: RunRecord) -> Iterator[Line]:
         ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
     ):
         if any(is_number(v) for v in values):
-            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
-            of = [f" of {found[1]}" if (found := results.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
-            first = f"first round {share(values[0])}{of[0]}" if len(values) > 1 else ""
-            yield Line(label, share(values[-1]) + of[1], first=first)
+            yield Line(label, share(values[-1]), first=f"first round {share(values[0])}" if len(values) > 1 else "")
 
 
 def _of_parties(record: RunRecord, rows: str) -> Iterator[Line]:

@@ -109,15 +109,12 @@ def _metrics(record: RunRecord) -> list[str]:
         and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
     )
     which = [f"AUC and AP are of class '{plain(results.class_name(record.classes, 1), 40)}'."] if ranked else []
-    partly = [] if "r2" in shown else results.of_fewer(found, names)
     if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
         which.append(
             "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
             "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
         )
-    return columns([table.header, *table.rows], left=1) + [
-        line for text in (*partly, *which) for line in _wrapped("", text)
-    ]
+    return columns([table.header, *table.rows], left=1) + [line for text in which for line in _wrapped("", text)]
 
 
 def _parties(record: RunRecord) -> list[str]:
@@ -158,7 +155,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
         cells = claims.claim_cells(claim)
         whose = "privacy: " if claims.public(claim) else "privacy (OPERATOR ONLY): "
         yield from _wrapped(whose, "; ".join(f"{key}: {value}" for key, value in cells.items()))
-    for sentence in (*run_privacy.trust(found), *run_privacy.noise_effect(record)):
+    for sentence in run_privacy.trust(found):
         yield from _wrapped("privacy: ", sentence)
     if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")

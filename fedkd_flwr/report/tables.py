@@ -28,7 +28,6 @@ __all__ = [
     "lack_probabilities",
     "metrics",
     "metrics_by_class",
-    "metrics_of_fewer",
     "parties",
     "public_set_fit",
     "rounds",
@@ -97,6 +96,7 @@ def parties(record: RunRecord) -> Table:
             ]
     found += [
         ("better model", [advice(p, results.figure_used(record, "own"))[0] for p in record.parties]),
+        ("rows by class", [" ".join(f"{n:,}" for n in p.class_counts[:_MANY_CLASSES]) for p in record.parties]),
         ("agreement", [share(p.agreement) for p in record.parties]),
         ("trust", [share(p.trust) for p in record.parties]),
         ("model's size", [size(p.model_bytes) for p in record.parties]),
@@ -199,15 +199,10 @@ def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:
     """Return all metrics of every kind of model; ``who`` names the kinds."""
     shown = results.figures_shown(record)
     rows = [
-        [f"{who[one.who]}, {one.rows}", f"{one.n:,}", *(results.written(one.means.get(name), name) for name in shown)]
+        [f"{who[one.who]}, {one.rows}", f"{one.n:,}", *(one.text(name) for name in shown)]
         for one in results.figures(record)
     ]
     return Table("Means of all metrics", ["metrics (means)", "n", *shown.values()], rows, range(1, len(shown) + 2))
-
-
-def metrics_of_fewer(record: RunRecord) -> list[str]:
-    """Return sentences on metrics that only some parties have."""
-    return results.of_fewer(results.figures(record), _WHO)
 
 
 def lack_probabilities(record: RunRecord) -> bool:

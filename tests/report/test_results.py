@@ -71,14 +71,13 @@ def test_figures_are_means_with_the_rows_behind_them():
     assert results.figures(own)[0].n == 20
 
 
-def test_a_figure_that_some_models_lack_says_of_how_many_and_on_which_rows_it_is():
+def test_a_figure_that_some_models_lack_says_of_how_many_it_is():
     record = of_parties([5, 5], [9, 0], rows="own", accuracy=0.9, roc_auc=0.8)
     record.parties[1].solo["own"] = Metrics(n=9, accuracy=0.7)
     (alone,) = results.figures(record)
     assert (alone.n, alone.models) == (19, 2)
     assert alone.means == {"accuracy": pytest.approx(0.8), "roc_auc": 0.8}
-    assert alone.fewer == {"roc_auc": (1, 10)}
-    assert results.of_fewer([alone], {"alone": "alone"}) == ["AUC: of 1 of 2 parties, 10 rows (alone, own)."]
+    assert (alone.text("roc_auc"), alone.text("accuracy")) == ("0.800 (of 1)", "0.800")
 
 
 def test_what_is_no_finite_number_is_no_figure():

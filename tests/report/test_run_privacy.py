@@ -62,20 +62,6 @@ def test_a_headline_without_a_number_says_why(claim, figure):
     assert run_privacy.headline(RunRecord(run_id="7", algorithm="fedct", claims=[claim]))[0] == figure
 
 
-def test_noise_without_a_claim_has_no_effect_to_report():
-    record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, kept_share=0.5)])
-    assert run_privacy.noise_effect(record) == []
-    record.claims = [LABELS]
-    assert "Noise replaced 50 % of the labels" in run_privacy.noise_effect(record)[0]
-    record.claims = [{**LABELS, "mechanism": "bit flips (XOR) on one-hot labels"}]
-    assert "Noise replaced 50 % of the bits" in run_privacy.noise_effect(record)[0]
-
-
-def test_what_noise_changed_inside_a_party_is_not_guessed():
-    record = RunRecord(run_id="7", algorithm="fedkt", rounds=[RoundRecord(server_round=1)], claims=[RECORD])
-    assert run_privacy.noise_effect(record) == ["Only the parties know how many answers the noise changed."]
-
-
 def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels():
     record = RunRecord(run_id="7", algorithm="fedct", sends="labels", rounds=[RoundRecord(server_round=1)])
     record.config["consensus"] = "majority"

@@ -84,41 +84,16 @@ def test_auc_of_two_classes_names_its_class_because_that_of_the_common_one_is_ne
     assert "AUC and AP are of class" not in summary_table(measured_record)
 
 
-def test_a_figure_that_some_parties_lack_says_of_how_many_and_on_how_many_rows_it_is(measured_record):
+def test_a_figure_that_some_parties_lack_says_of_how_many_it_is(measured_record):
     for i, party in enumerate(measured_record.parties):
         auc = {"roc_auc": 0.9, "average_precision": 0.8} if i else {}  # the first party's rows are of one class
         party.solo["own"] = party.federated["own"] = Metrics(n=100 + i, accuracy=0.9, **auc)
     lines = summary_table(measured_record).splitlines()
-    assert lines.count("AUC, AP: of 2 of 3 parties, 203 rows (alone, own; federated, own).") == 1
-    assert next(line for line in lines if line.startswith("alone, own")).split()[2] == "303"
+    own = next(line for line in lines if line.startswith("alone, own"))
+    assert own.split()[2] == "303"
+    assert "0.900 (of 2)" in own
     measured_record.parties = measured_record.parties[1:]
-    assert "of 2 parties," not in summary_table(measured_record)
-
-
-def test_a_consensus_accuracy_says_of_how_many_rows_it_is_because_it_may_be_of_two(make_record):
-    record = make_record(3, 2)
-    assert "consensus accuracy        first round 0.809 of 6,889 rows, last 0.845 of 8,034 rows" in summary_table(
-        record
-    )
-    record.rounds, record.simulation = record.rounds[:1], False
-    assert "consensus accuracy        0.809 of at most 6,889 rows" in summary_table(record)
-    record = make_record(3, 2, algorithm="privatekt")
-    record.config["paper.transfer-rows"] = 2
-    for r in record.rounds:
-        r.labelled_share, r.consensus_accuracy = None, 0.5
-    assert "first round 0.500 of 2 rows, last 0.500 of 2 rows" in summary_table(record)
-    record.config.clear()
-    assert "first round 0.500, last 0.500" in summary_table(record)
-
-
-def test_known_rows_are_not_among_the_rows_of_a_consensus_accuracy_whichever_rule_they_chose(make_record):
-    record = make_record(3, 2)
-    record.consensus_rule, record.config["known-rows"] = "density-ratio", record.num_public - 7_000
-    for r, labelled in zip(record.rounds, (1.0, 0.5), strict=True):
-        r.labelled_share = labelled
-    half = f"{record.num_public // 2:,}"
-    line = f"consensus accuracy        first round 0.809 of 7,000 rows, last 0.845 of at most {half} rows"
-    assert line in summary_table(record)
+    assert "(of 2)" not in summary_table(measured_record)
 
 
 def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_both_can_be_copied(make_record):
