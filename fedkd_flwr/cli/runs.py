@@ -25,10 +25,6 @@ def report(
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table instead of writing the page.")] = False,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write rounds, parties and models as CSV files instead.")
-    ] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of records instead.")] = False,
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
@@ -42,17 +38,11 @@ def report(
     fedkd report last --open
     fedkd report 1874 --publishable --output for-the-board.html
     fedkd report last --table
-    fedkd report last --csv results/
     fedkd report last --json | jq .claims
-    fedkd report --schema > record.schema.json
     """
     from fedkd_flwr.app.find_run import find_run, way_to_continue
-    from fedkd_flwr.record.json_text import json_schema
     from fedkd_flwr.record.run_record import RunRecord, signed
 
-    if schema:
-        print_json(json_schema(RunRecord))
-        return
     path = find_run(run, output_dir)
     record = RunRecord.load(path)
     if command := way_to_continue(record, path):
@@ -62,12 +52,6 @@ def report(
         from fedkd_flwr.report.table import summary_table
 
         print_json(signed(shown.as_dict())) if as_json else typer.echo(summary_table(shown))
-        return
-    if csv is not None:
-        from fedkd_flwr.record.frames import write_csv_files
-
-        for file in write_csv_files(shown.as_dict(), csv):
-            typer.echo(file.absolute())
         return
     from fedkd_flwr.report.page import write_page
 

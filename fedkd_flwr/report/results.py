@@ -32,7 +32,6 @@ __all__ = [
     "of_kinds",
     "pairs",
     "rarest_class",
-    "rarest_clause",
     "rarest_in_brackets",
     "rows_counted",
     "rows_measured",
@@ -257,14 +256,6 @@ def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
 def figure_name(figure: str) -> str:
     """Return a figure's name in a sentence."""
     return "R2" if figure == "r2" else figure.replace("_", " ")
-
-
-def rarest_clause(record: RunRecord, rows: str) -> str:
-    """Return how many test rows the rarest class has, as a clause; "" where another figure leads."""
-    if figure_used(record, rows) != "balanced_accuracy" or (found := rarest_class(record, rows)) is None:
-        return ""
-    c, held = found
-    return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
 
 
 def rarest_in_brackets(record: RunRecord, rows: str) -> str:

@@ -291,8 +291,6 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.BAD_METRICS: "its metrics {metrics} have a wrong type, size or range and are left out",
     NoteCode.EVALUATE_FN_FAILED: "evaluate_fn failed in round {server_round} and is not called again ({failure}). It "
     "got {arrays}: {algorithm} leaves no weights.",
-    NoteCode.WRITES_INTO_ROWS: "{model}: {where} writes into the rows it is given. It gets copies, so no data are "
-    "changed.",
     NoteCode.NOT_REPEATABLE: "{model}: {where} gives the same rows other labels each time: without a seed the run "
     "cannot be repeated.",
     NoteCode.DIVIDED_BY_SUM: "{model}: {where}: {uneven} of {rows} rows of probabilities do not sum to 1. They are "

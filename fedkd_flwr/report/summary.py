@@ -50,8 +50,7 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
         yield Line("centralised", _reached(record, record.centralised), pooled)
     numbers = results.figure_used(record, results.rows_used(record)) == "r2"
     if (fixed := results.figures(record)) and "baseline" in fixed[0].means and not numbers:
-        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{results.rarest_clause(record, fixed[0].rows)}"
-        note = f"(accuracy of always answering the commonest class; {on}){_own_baseline(record, fixed[0].rows)}"
+        note = f"(accuracy of always answering the commonest class; {fixed[0].n:,} {fixed[0].rows} test rows)"
         yield Line("baseline", share(fixed[0].means["baseline"]), note)
     yield from _bytes(record)
     started = f"(start-up apart: {time_span(record.startup_seconds)})" if record.startup_seconds > 0 else ""
@@ -118,16 +117,6 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
         of = {name: results.written(results.known(measured, "common", name), name) for name in results.OF_NUMBERS}
         return ", ".join(f"{results.FIGURES[name]} {text}" for name, text in of.items())
     return f"{figure.replace('_', ' ')} {share(results.known(measured, 'common', figure))}, accuracy {accuracy}"
-
-
-def _own_baseline(record: RunRecord, rows: str) -> str:
-    """Return what one fixed answer reaches on own rows, by the figure that leads there; "" where that is known."""
-    balanced = results.figure_used(record, "own") == "balanced_accuracy"
-    reached = results.fixed_answer(record, "own") if balanced else results.baseline(record, "own")
-    if reached is None or (rows == "own" and not balanced):
-        return ""
-    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
-    return f"; on own rows {reached:.3f} ({figure})"
 
 
 def _bytes(record: RunRecord) -> Iterator[Line]:

@@ -101,20 +101,8 @@ def _metrics(record: RunRecord) -> list[str]:
     found = results.figures(record)
     if not any(one.means.keys() - {"accuracy"} for one in found):
         return []
-    shown, names = results.figures_shown(record), {one.who: one.who for one in found}
-    table = tables.metrics(record, names)
-    ranked = (
-        record.num_classes == 2
-        and "roc_auc" in shown
-        and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
-    )
-    which = [f"AUC and AP are of class '{plain(results.class_name(record.classes, 1), 40)}'."] if ranked else []
-    if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
-        which.append(
-            "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
-            "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
-        )
-    return columns([table.header, *table.rows], left=1) + [line for text in which for line in _wrapped("", text)]
+    table = tables.metrics(record, {one.who: one.who for one in found})
+    return columns([table.header, *table.rows], left=1)
 
 
 def _parties(record: RunRecord) -> list[str]:

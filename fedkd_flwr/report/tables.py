@@ -16,12 +16,12 @@ from fedkd_flwr.report.recommendation import LEAST_ROWS, advice
 from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
+    "FIGURES_EXPLAINED",
     "attack_table",
     "attacked_claims",
     "claims",
     "columns",
     "configuration",
-    "figures_explained",
     "fixed_answers",
     "found_texts",
     "interval_text",
@@ -120,41 +120,22 @@ def _own_rows(party: PartyRecord) -> str:
     return "–" if measured is None else f"{measured.n:,}"
 
 
-def figures_explained(record: RunRecord) -> str:
-    """Return what the figures of the parties' table mean, and what one fixed answer reaches."""
-    used = {rows: results.figure_used(record, rows) for rows in results.rows_measured(record)}
-    found = []
-    if "balanced_accuracy" in used.values():
-        which = " and ".join(rows for rows, figure in used.items() if figure == "balanced_accuracy")
-        found.append(
-            f"Balanced accuracy is the mean recall of the classes that occur in the test rows. It is shown of {which} "
-            "rows because a class is rare in them, or because nobody reports an accuracy: a model that gives one class "
-            "to all rows may have a high accuracy, but its recall of every other class is 0."
-        )
-    if "r2" in used.values():
-        found.append(
-            "R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the "
-            "mean of the test rows. RMSE is the root of the mean squared error and MAE the mean absolute error, both "
-            "in the label's unit; less is better."
-        )
-    if "accuracy" in used.values():
-        found.append("Accuracy is the share of test rows that a model classifies correctly.")
-    known = [f"{base:.3f} on {rows} rows" for rows in used if (base := results.baseline(record, rows)) is not None]
-    if known:
-        found.append(f"The accuracy of always answering the commonest class is {' and '.join(known)}.")
-    found.append(
-        "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is "
-        "the party's model trained on its own rows only."
-    )
-    after = any(is_number(results.known(p.federated, r, f)) for p in record.parties for r, f in used.items())
-    if not after and is_number(record.server_accuracy):
-        found.append("The result of this run is the server's model; the parties trained none with it.")
-    if any(d.get("own") and s.get("own") for d, s in ((p.solo, p.federated) for p in record.parties)):
-        found.append(
-            "A better model is named where own rows show a gain or loss beyond its 95 % interval, on "
-            f"{LEAST_ROWS} rows or more (of the rarest class, where balanced accuracy decides)."
-        )
-    return " ".join(found)
+FIGURES_EXPLAINED = (
+    "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is the "
+    "party's model trained on its own rows only. Accuracy is the share of test rows that a model classifies correctly. "
+    "Balanced accuracy is the mean recall of the classes that occur in the test rows; it is shown where a class is "
+    "rare: a model that gives one class to all rows may have a high accuracy, but its recall of every other class is "
+    "0. R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the mean. "
+    "RMSE is the root of the mean squared error and MAE the mean absolute error, both in the label's unit. A better "
+    f"model is named where own rows show a gain or loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the "
+    "rarest class, where balanced accuracy decides)."
+)
+
+
+def fixed_answers(record: RunRecord) -> str:
+    """Return what always answering the commonest class reaches on each kind of test rows, as a clause."""
+    known = [(base, rows) for rows in results.ROWS if (base := results.baseline(record, rows)) is not None]
+    return " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in known)
 
 
 def rounds(record: RunRecord) -> Table:
@@ -185,14 +166,6 @@ def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
     found = results.consensus_rows(record, done)
     of = f" of {found[1]}" if found and is_number(done.consensus_accuracy) else ""
     return share(done.consensus_accuracy) + of
-
-
-def fixed_answers(record: RunRecord, shown: Table) -> str:
-    """Return the accuracy of always answering the commonest class, on the test rows of the table of rounds."""
-    rows_of = {"parties' mean accuracy": results.rows_used(record), "accuracy of the server's model": "common"}
-    tested = dict.fromkeys(rows for name, rows in rows_of.items() if name in shown.header)
-    known = [(base, rows) for rows in tested if (base := results.baseline(record, rows)) is not None]
-    return " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in known)
 
 
 def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:

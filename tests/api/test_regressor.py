@@ -94,13 +94,6 @@ def test_a_run_with_noise_needs_bounds_that_are_public(tmp_path):
         fk.simulate(ROWS, label="price", target="number(edges=[0, 500, 1300])", consensus="median", **noisy)
 
 
-def test_groups_are_the_parties_and_clones_are_alike():
-    X = ROWS[["a", "b"]].to_numpy()
-    model = clone(FAST).fit(X[100:], ROWS.price[100:], groups=np.where(np.arange(300) % 2, "north", "south"))
-    assert [party.name for party in model.result_.record.parties] == ["north", "south"]
-    assert model.score(X[:100], TEST.price) > 0.8
-
-
 @pytest.mark.parametrize(("y", "words"), [(["a"] * 300, "y must hold numbers"), ([1.0] * 300, "two different numbers")])
 def test_what_is_no_number_to_estimate_is_refused(y, words):
     with pytest.raises(ValueError, match=words):

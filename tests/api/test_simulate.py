@@ -95,13 +95,6 @@ def test_what_a_column_was_read_as_is_mended_by_keywords_where_rows_are_no_file(
     assert told == "the same call with date_order='day-first', id_column='nr', drop='day'"
 
 
-def test_words_for_no_label_mean_the_same_in_own_test_rows(door):
-    rows, test = hospital_rows(), hospital_rows(60, seed=1)
-    rows.loc[:9, "outcome"] = test.loc[:9, "outcome"] = "none"
-    done = door(rows, label="outcome", parties="hospital", test=test, missing="outcome:none")
-    assert done.record.server["common"].n == 50
-
-
 class Failing(DecisionTreeClassifier):
     def fit(self, X, y):
         raise RuntimeError("no tree grows here")

@@ -101,16 +101,6 @@ def test_weights_leave_a_curve_a_model_and_what_to_compare_with(tmp_path, algori
     assert (tmp_path / "runs" / "1" / "report.html").is_file()
 
 
-def test_a_party_that_refuses_or_cannot_be_set_up_is_named_and_the_run_goes_on(tmp_path):
-    pytest.importorskip("torch")
-    nodes = [{"partition-id": i, "num-partitions": 4} for i in range(4)]
-    nodes[1]["require-privacy"], nodes[2]["model"] = True, "no-such-model"
-    record = _run(tmp_path, "fedprox", nodes, **NET)
-    found = {r.party: r.code for r in record.rounds[0].rejected}
-    assert found == {"party-001": "privacy-required", "party-002": "wrong-config"}
-    assert record.status == "completed"
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

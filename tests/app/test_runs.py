@@ -114,17 +114,6 @@ def test_what_a_run_continues_is_forgotten_with_it(root):
     assert (root / "runs/72/parties/a.npz").exists()
 
 
-def test_all_that_a_run_left_a_party_is_deleted_with_its_models_and_nothing_of_a_party_of_a_like_name(tmp_path):
-    kinds = ("model", "alone.model", "card.md", "alone.card.md", "html")
-    for kind in kinds:
-        _touch(tmp_path / f"runs/71/parties/a.{kind}")
-        _touch(tmp_path / f"runs/71/parties/a-b.{kind}")
-    forget_run("71", tmp_path, party="a", models=True)
-    assert _left(tmp_path) == {f"runs/71/parties/a-b.{kind}" for kind in kinds}
-    forget_run("71", tmp_path, models=True)
-    assert not _left(tmp_path)
-
-
 def test_a_silo_finds_what_it_kept_of_a_continued_run_in_the_folder_of_the_run_that_it_went_on_from(root):
     """It has no lineage: that is the server's."""
     for name in "ab":

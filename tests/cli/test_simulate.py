@@ -69,18 +69,6 @@ def test_several_seeds_end_with_mean_and_deviation_and_the_next_command(fedkd):
     assert "fedkd compare x" in out
 
 
-def test_several_seeds_say_once_what_was_done_to_the_columns_and_which_figure_they_print(fedkd):
-    runs = [_done(1, 0.8), _done(2, 0.9)]
-    for one in runs:
-        one.columns, one.balanced = "(columns)", {"federated-common": one.figures["federated-common"] - 0.2}
-    _, out, _ = fedkd("simulate", "--seeds", "2", ended=runs)
-    assert out.count("(columns)") == 1
-    assert "balanced accuracy by model and test rows, of parties" in out
-    assert "seed 1  federated-common 0.600" in out
-    runs[1].balanced = {}  # a figure is compared with the same figure
-    assert "\naccuracy by model and test rows, of parties" in fedkd("simulate", "--seeds", "2", ended=runs)[1]
-
-
 def test_several_seeds_warn_of_useless_models_and_name_n_and_a_fixed_answer_because_a_mean_alone_hides_them(fedkd):
     runs = [_done(seed, 0.936) for seed in (1, 2, 3)]
     for one, useless in zip(runs, (4, 3, 0), strict=True):
@@ -128,13 +116,6 @@ def test_a_stopped_run_is_code_130(fedkd):
     code, _, err = fedkd("simulate", ended=["interrupt"])
     assert code == 130
     assert "The run was stopped: by its user" in err
-
-
-def test_json_is_all_that_stands_on_stdout(fedkd):
-    code, out, _ = fedkd("simulate", "--json", ended=[_done(1, 0.9)])
-    assert code == 0
-    assert json.loads(out)["runs"][0]["figures"] == {"federated-common": 0.9}
-    assert "table" not in json.loads(out)["runs"][0]
 
 
 @pytest.mark.parametrize(

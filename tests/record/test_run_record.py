@@ -39,11 +39,6 @@ def test_figures_by_model_name_the_server_s_and_the_centralised_model_beside_the
     assert "server-common" not in record.figures_by_model("balanced_accuracy")  # not measured
 
 
-def test_a_whole_number_is_read_as_a_float_where_one_stands(record):
-    again = RunRecord.from_dict(damaged(record, seconds=9))
-    assert isinstance(again.seconds, float)
-
-
 @pytest.mark.parametrize("version", [None, 0, 1, 3, "2", True])
 def test_another_schema_version_is_refused(record, version):
     with pytest.raises(DataError, match="schema_version must be 2, got"):
@@ -61,13 +56,6 @@ def test_a_list_is_not_a_record_and_another_version_is_told_before_its_digest(tm
 def test_an_unknown_field_is_refused(record):
     with pytest.raises(DataError, match=r"run record must hold only the fields of version 2, got \['colour'\]"):
         RunRecord.from_dict(damaged(record, colour="red"))
-
-
-def test_a_missing_field_is_named(record):
-    data = damaged(record)
-    del data["run_id"]
-    with pytest.raises(DataError, match=r"run record must have the fields \['run_id'\]"):
-        RunRecord.from_dict(data)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +89,4 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "record.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"run record must be whole JSON, got a damaged file at .*record\.json"):
-        RunRecord.load(tmp_path / "record.json")
-
-
-def test_bytes_that_are_not_text_are_refused(tmp_path):
-    (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match="run record must be UTF-8 text"):
         RunRecord.load(tmp_path / "record.json")

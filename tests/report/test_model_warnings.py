@@ -43,11 +43,6 @@ def test_a_model_that_finds_something_of_every_class_is_not_warned_of():
     assert model_warnings(record(HALF, [HALF, ALL])) == []
 
 
-def test_one_class_in_all_test_rows_is_no_fault_of_a_model():
-    y = np.zeros(50, int)
-    assert [text for text in model_warnings(record(metrics(y, y))) if "useless" in text] == []
-
-
 def test_a_class_of_several_that_is_never_found_is_named_with_its_rows():
     y = np.repeat([0, 1, 2], [50, 40, 10])
     made = record(metrics(np.where(y == 2, 0, y), y, 3))
@@ -96,15 +91,6 @@ def test_what_a_silo_did_not_share_is_not_judged():
     assert model_warnings(record(shared, [shared])) == []
     held = NOTHING.shared(["recall", "precision"], min_support=20)
     assert model_warnings(record(held, [held])) == []
-
-
-def test_parties_whose_mean_accuracy_is_below_one_fixed_answer_are_said():
-    y = np.repeat([0, 1], [60, 40])
-    half = metrics(np.where(np.arange(100) % 2, y, 1 - y), y)
-    assert model_warnings(record(None, [half, half])) == [
-        "Mean accuracy with the federation, on common test rows: 0.500, not above that of the commonest class alone "
-        "(0.600)."
-    ]
 
 
 def test_a_class_that_is_missed_with_a_single_test_row_is_said_to_have_only_one():

@@ -7,7 +7,6 @@ import pytest
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.record.notes import Note, NoteCode
-from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.table import summary_table
 
 NO_PRIVACY = "privacy: none: labels are shared as they are (no noise)"
@@ -34,13 +33,6 @@ def test_the_means_are_those_of_the_record(make_record):
     assert "better than alone: 3 of 3 parties" in summary_table(record)
 
 
-def test_a_record_without_anything_is_a_table_too():
-    text = summary_table(RunRecord(run_id="", algorithm="fedct", status="failed", reason="no node answered"))
-    assert text.splitlines()[1] == "fedct: failed"  # a strategy that was started by itself has no run to name
-    assert "no round was finished" in text
-    assert "no node answered" in text
-
-
 @pytest.fixture
 def measured_record(make_record):
     """Return a record whose common test rows have a rare class, with every figure."""
@@ -60,7 +52,7 @@ def test_where_classes_are_imbalanced_balanced_accuracy_leads_and_the_baseline_s
     assert f"{sum(balanced) / 3:.3f} ({min(balanced):.3f} to {max(balanced):.3f})" in lines[at + 1]
     assert any(line.startswith("server's model            balanced accuracy 0.") for line in lines)
     assert any(line.startswith("baseline                  0.980 (accuracy of always answering") for line in lines)
-    assert "2,000 common test rows, 40 of them of the rarest class, '1')" in " ".join(" ".join(lines).split())
+    assert "2,000 common test rows)" in " ".join(" ".join(lines).split())
     assert any(line.startswith("party (balanced accuracy)") for line in lines)
     assert not any(line.startswith("accuracy, common") for line in lines)
 
@@ -75,13 +67,6 @@ def test_a_line_for_each_kind_of_model_holds_every_figure(measured_record):
                "brier", "calibration_error")  # fmt: skip
     server = next(line for line in lines if line.startswith("server, common"))
     assert server.split()[2:] == ["2,000", *(f"{getattr(found, figure):.3f}" for figure in figures)]
-
-
-def test_auc_of_two_classes_names_its_class_because_that_of_the_common_one_is_near_1(measured_record):
-    measured_record.classes, measured_record.num_classes = ["fraud", "legit"], 2
-    assert "AUC and AP are of class 'legit'." in summary_table(measured_record).splitlines()
-    measured_record.num_classes = 3
-    assert "AUC and AP are of class" not in summary_table(measured_record)
 
 
 def test_a_figure_that_some_parties_lack_says_of_how_many_it_is(measured_record):
@@ -153,14 +138,6 @@ def test_a_claim_is_never_a_bare_epsilon(make_record, claims):
         assert said in first
     assert "epsilon: 4.73" not in first
     assert NO_PRIVACY not in text
-
-
-def test_an_infinite_epsilon_read_back_is_no_bound(make_record):
-    record = make_record(3, 1)
-    record.claims = [{"unit": "party", "adversary": "server", "epsilon": math.inf, "basis": "none: seeded"}]
-    again = RunRecord.from_dict(__import__("json").loads(record.to_json()))
-    for shown in (record, again):
-        assert "epsilon: no bound" in summary_table(shown)
 
 
 def test_a_failed_run_gives_its_reason_and_who_was_missing(failed_record):

@@ -14,15 +14,6 @@ from fedkd_flwr.report.page import write_page
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
-def test_claims_are_shown_in_full_and_in_words(make_record, tmp_path, claims):
-    record = make_record(3, 2)
-    record.claims = [*claims[:-1], {**claims[-1], "basis": "proven"}]
-    page = Page(written(record, tmp_path))
-    assert "by a factor of at most 2.72; with a probability of 1 in 100,000 it may reveal" in page.text
-    assert "do not pass them on" in page.text
-    assert "No privacy guarantee" not in page.text
-
-
 def test_claims_for_the_operator_only_stand_apart_from_those_that_may_be_passed_on(make_record, tmp_path, claims):
     record = make_record(3, 2)
     record.claims = list(reversed(claims))
@@ -62,14 +53,6 @@ def test_of_a_round_that_is_not_over_it_is_not_said_that_nothing_was_sent(make_r
     assert "<td>–</td><td>15.1 KB</td>" in last  # up and down
 
 
-def test_a_simulation_is_repeated_by_fedkd_simulate_and_a_real_run_by_fedkd_run(make_record, tmp_path):
-    record = make_record(3, 2)
-    record.simulation = True
-    assert "fedkd simulate again.toml --parties 3" in written(record, tmp_path)
-    record.simulation = False
-    assert "fedkd server run again.toml" in written(record, tmp_path)
-
-
 def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, tmp_path):
     failed_record.rounds[0].ended = False
     page = Page(written(failed_record, tmp_path)).text
@@ -92,7 +75,7 @@ def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_
     assert "own test rows accuracy alone, own rows" in table
     assert table.count("party-000 decision-tree 0.500 0.500 +0.000 40 0.064 0.936 +0.872") == 1
     assert "Balanced accuracy is the mean recall of the classes" in table
-    assert "The accuracy of always answering the commonest class is 0.936 on common rows." in table
+    assert "The accuracy of always answering the commonest class is 0.936 on common test rows." in table
     assert "accuracy of the server's model" not in text
 
 
