@@ -159,11 +159,6 @@ class RunRecord:
         return self.rounds[-1] if self.rounds and not self.rounds[-1].ended else None
 
     @property
-    def knows_asked(self) -> bool:
-        """Whether ``rounds`` holds all that was asked: older releases wrote a record at the start and the end alone."""
-        return bool(self.status != "running" or self.rounds or self.num_rounds)
-
-    @property
     def continues(self) -> str:
         """The run that this one was started to continue, such as ``run 7``; "" if it was to continue none.
 

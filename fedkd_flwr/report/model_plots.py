@@ -66,11 +66,9 @@ def confusion_plot(record: RunRecord) -> Plot:
             axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
         all_axes[0].set_ylabel("true class")
         svg = canvas.svg("confusion")
-    whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
     caption = (
-        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
-        "class and adds up to 1, the fullest colour; "
-        "the diagonal is its recall. A full column off the diagonal is a class that swallows others."
+        f"All such models together, on {results.ROWS[rows]}. Each line is a true class and adds up to 1, the fullest "
+        "colour; the diagonal is its recall. A full column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
@@ -147,9 +145,8 @@ def numbers_plot(record: RunRecord) -> Plot:
             axes.grid()
         panels[0].set_ylabel("predicted number")
         svg = canvas.svg("numbers")
-    whose = results.models_shown(record, rows, lambda found: found.pairs, server="server's model" in shown)
     caption = (
-        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} A larger mark holds more rows, on a "
-        "grid. On the dotted line the prediction is true; a cloud flatter than it is drawn to the mean."
+        f"All such models together, on {results.ROWS[rows]}. A larger mark holds more rows, on a grid. On the dotted "
+        "line the prediction is true; a cloud flatter than it is drawn to the mean."
     )
     return Plot(title="What is predicted, and what is true", svg=svg, caption=caption)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
-from fedkd_flwr.report.formatting import count, is_number, plain, share
+from fedkd_flwr.report.formatting import count, is_number, share
 
 __all__ = [
     "FIGURES",
@@ -28,12 +28,10 @@ __all__ = [
     "known",
     "means",
     "models",
-    "models_shown",
     "of_kinds",
     "pairs",
     "rarest_class",
     "rarest_in_brackets",
-    "rows_counted",
     "rows_measured",
     "rows_used",
     "simulation_only",
@@ -135,29 +133,6 @@ def of_kinds(record: RunRecord, make: Callable[[list[Metrics | None]], _Made]) -
     parties = [[measured.get(rows) for measured in of] for _, of in models(record)[:3]]
     made = zip(("alone (SOLO)", "with the federation", "server's model"), map(make, parties), strict=True)
     return {name: one for name, one in made if one}
-
-
-def rows_counted(rows: str) -> str:
-    """Return a sentence on how test rows are counted over all parties."""
-    return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
-
-
-def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
-    """Return in words whose models a picture shows.
-
-    ``has``: tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and
-    of silos that keep a class to themselves. ``server``: whether the server's model is drawn.
-    """
-    measured = {"alone": [p.solo for p in record.parties], "with the federation": [p.federated for p in record.parties]}
-    counts = {name: sum(bool((m := one.get(rows)) and has(m)) for one in of) for name, of in measured.items()}
-    counts = {name: count for name, count in counts.items() if count}
-    if not counts:
-        return "The server's model"
-    found = "All parties together" if len(record.parties) > 1 else plain(record.parties[0].name, 60)
-    if set(counts.values()) != {len(record.parties)}:
-        told = (f"{name}: {count} of {len(record.parties)}" for name, count in counts.items())
-        found = f"Parties together ({', '.join(told)})"
-    return found + (", and the server's model" if server else "")
 
 
 def figure_used(record: RunRecord, rows: str) -> str:

@@ -77,7 +77,7 @@ def headline(record: RunRecord) -> tuple[str, str]:
         if not record.rounds:
             if record.continues:
                 return "–", f"nothing new was released; see {plain(record.continues, 40)}, which this run continues"
-            return "–", "nothing was released" if record.knows_asked else "not known"
+            return "–", "nothing was released"
         return "none", "no noise is added" if record.status in ("running", "waiting") else "no noise was added"
     first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
     if bounded(first):
@@ -136,8 +136,6 @@ def unprotected(record: RunRecord) -> list[str]:
     if record.claims:
         return []
     if not record.rounds:
-        if not record.knows_asked:
-            return ["The record does not say what was asked: it was written before the first round, and never again."]
         when = f" until {moment(record.last_word)}" if record.status == "running" else ""
         if earlier := plain(record.continues, 40):
             return [

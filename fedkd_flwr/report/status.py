@@ -55,9 +55,9 @@ def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: boo
 def progress(record: RunRecord) -> str:
     """Return how many rounds ended, and what was asked in others, without a full stop."""
     if not record.rounds:
-        if record.continues and record.knows_asked:
+        if record.continues:
             return f"it asked no party for anything itself; it was to continue {plain(record.continues, 40)}"
-        return "no party was asked for anything" if record.knows_asked else "what was asked is not known"
+        return "no party was asked for anything"
     ended = sum(one.ended for one in record.rounds)
     planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""
     text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"

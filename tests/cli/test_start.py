@@ -66,11 +66,8 @@ def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tm
     assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("shell", "begins"), [("bash", "_fedkd_completion"), ("zsh", "#compdef"), ("fish", "function")]
-)
+@pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef"), ("fish", "function")])
 def test_the_line_that_the_help_names_gives_a_shell_its_script(fedkd, tmp_path, shell, begins):
-    # bash is started by click, to ask for its version
     done = _command([], tmp_path, _FEDKD_COMPLETE=f"{shell}_source")
     assert (done.returncode, done.stdout.lstrip().startswith(begins)) == (0, True), done.stderr
     assert f"_FEDKD_COMPLETE={shell}_source" in fedkd("-h").out

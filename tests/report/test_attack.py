@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedkd_flwr.audit.run import audit_text
-from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon
 from fedkd_flwr.report.page import write_page
 
 
@@ -55,9 +55,3 @@ def test_a_page_has_the_section_only_where_an_attack_was_tried(audited, make_rec
     assert title in write_page(audited, tmp_path / "a.html").read_text()
     assert title not in write_page(make_record(), tmp_path / "b.html").read_text()
     assert title not in write_page(audited, tmp_path / "c.html", publishable=True).read_text()
-
-
-def test_an_audit_survives_the_file(audited, tmp_path):
-    path = tmp_path / "record.json"
-    path.write_text(audited.to_json())
-    assert RunRecord.load(path).audit == audited.audit

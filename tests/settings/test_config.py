@@ -416,6 +416,8 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"min-parties": 0}, "min-parties must be a whole number >= 1, got 0."),
         # impossible together
         ({"model": ""}, "model must be given, got ''."),
+        ({"name": "../x"}, "name must be at most 100 letters, digits and . _ + = -, and start with"),
+        ({"name": "x" * 101}, "name must be at most 100 letters"),
         ({"algorithm": "fedkt", "num-rounds": 3}, "num-rounds must be 1 for fedkt (one-shot), got 3. Drop it"),
         ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
         ({"dataset": "table"}, "table and label must be given with dataset \"table\", got table '', label ''. Name"),
