@@ -12,7 +12,7 @@ import typer
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, open_page, print_json
 
-__all__ = ["compare", "forget", "log", "report", "runs", "stop"]
+__all__ = ["compare", "forget", "report", "runs"]
 
 
 def report(
@@ -135,46 +135,6 @@ def runs(
         typer.echo(f"({total - len(lines)} older ones: --limit 0 shows all)", err=True)
 
 
-def log(
-    run: RunName,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
-    output_dir: OutputDir = OUTPUT,
-) -> None:
-    """Print what a run logged.
-
-    That is the log that `fedkd simulate` keeps; of a run at a SuperLink `flwr log` prints it.
-
-    Examples
-    --------
-    fedkd runs log last
-    fedkd runs log last --follow
-    """
-    from fedkd_flwr.app.runs import log_of
-
-    for piece in log_of(run, output_dir, follow=follow):
-        typer.echo(piece, nl=False)
-
-
-def stop(run: RunName, output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
-    """Stop a run of fedkd simulate.
-
-    One at a SuperLink is stopped by `flwr stop`. What earlier rounds have found, and what has left, stays recorded.
-
-    Examples
-    --------
-    fedkd runs stop last
-    fedkd runs stop 7300
-    """
-    from fedkd_flwr.app.runs import stop_run
-
-    said = stop_run(run, output_dir)
-    if as_json:
-        print_json(said)
-    else:
-        typer.echo(said["sentence"])
-    return 1 if said["status"] == "running" else 0
-
-
 def forget(
     run: Annotated[
         str,
@@ -196,7 +156,7 @@ def forget(
     """Delete what a run kept to go on with.
 
     That is a party's state between rounds, and the server's checkpoint: the run cannot be continued then. Its
-    record stays, and so does every ledger. A run that is going on is cancelled with `fedkd runs stop` first.
+    record stays, and so does every ledger. A run that is going on is stopped first, by Ctrl-C.
 
     Examples
     --------

@@ -17,14 +17,11 @@ from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
     "FIGURES_EXPLAINED",
-    "attack_table",
-    "attacked_claims",
+    "audit_text",
     "claims",
     "columns",
     "configuration",
     "fixed_answers",
-    "found_texts",
-    "interval_text",
     "lack_probabilities",
     "metrics",
     "metrics_by_class",
@@ -230,37 +227,36 @@ def configuration(record: RunRecord) -> list[Table]:
     ]
 
 
-def attack_table(found: AuditRecord) -> Table:
-    """Return how well an attacker who saw all that left told members from fresh rows."""
-    rows = [_attacked("all parties", found.everybody), *(_attacked(name, of) for name, of in found.parties.items())]
-    header = ["", "members", "attack AUC", "found at 1 % false alarms", "at 0.1 %"]
-    return Table("What the attack found", header, rows, range(1, 5))
+def audit_text(found: AuditRecord) -> str:
+    """Return what an attack found as a table of plain text; claims rounded up, what is proven rounded down."""
 
+    def row(name: str, of: AttackFigures) -> str:
+        cells = (_interval_text(of.auc), *_found_texts(of))
+        return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
 
-def attacked_claims(found: AuditRecord) -> Table:
-    """Return what is claimed, rounded up, beside what the attack proves at least, rounded down."""
-    rows = [
-        (
-            f"{of.unit} ({of.neighbouring_relation})",
-            f"{bound_text(of.epsilon)} at delta {bound_text(of.delta)}",
-            least_text(of.proven),
-        )
-        for of in found.claims
+    lines = [
+        f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
+        f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
+        row("all parties", found.everybody),
+        *(row(name, of) for name, of in found.parties.items()),
+        f"without shadow runs: AUC {_interval_text(found.without_shadows)}",
+        *(
+            f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
+            f"the attack proves {least_text(of.proven)}"
+            for of in found.claims
+        ),
+        "FPR: share of fresh rows called members; a dash stands where they are too few to say.",
+        "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
     ]
-    header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
-    return Table("Claims, and what the attack proves", header, rows, (1, 2))
+    return "\n".join(lines)
 
 
-def _attacked(name: str, of: AttackFigures) -> list[str]:
-    return [name, f"{of.members:,}", interval_text(of.auc), *found_texts(of)]
-
-
-def found_texts(of: AttackFigures) -> tuple[str, str]:
+def _found_texts(of: AttackFigures) -> tuple[str, str]:
     """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
-    at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
+    at_percent, at_permille = _interval_text(of.found_at_1_percent), _interval_text(of.found_at_1_permille)
     return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 
 
-def interval_text(of: Measured) -> str:
+def _interval_text(of: Measured) -> str:
     """Return a figure with its interval."""
     return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"

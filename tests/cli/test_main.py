@@ -27,8 +27,7 @@ REPORT = [
 ]
 OF_RUNS = [
     ("runs", "list", "--limit", "-1"),
-    ("runs", "log", "nope"),
-    ("runs", "stop", "100"),  # has ended
+    ("runs", "forget", "nope"),
     ("compare",),
     ("compare", "100", "101"),
     ("compare", "100", "102"),
@@ -165,8 +164,8 @@ def test_a_shell_completes_commands_settings_runs_and_files(places):
     assert _completed("node", "egress", "ap") == ["approve"]
     assert _completed("simulate", "dirichlet-") == ["dirichlet-alpha="]
     runs = ("--output-dir", str(places), "10")
-    assert sorted(_completed("runs", "log", *runs)) == sorted(_completed("report", *runs)) == ["100", "101", "102"]
-    assert _completed("runs", "log", "la") == ["last"]
+    assert sorted(_completed("report", *runs)) == ["100", "101", "102"]
+    assert _completed("report", "la") == ["last"]
     assert _completed("simulate", f"{places}/br") == [f"{places}/broken.toml"]
     assert _completed("simulate", f"{places}/ru") == [f"{places}/runs/"]
 
