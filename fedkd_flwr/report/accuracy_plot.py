@@ -125,18 +125,8 @@ def _draw(axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequen
         half = found.half if math.isfinite(found.half) else 0.0
         low = half if found.mean < 0 else min(half, found.mean)  # only R2 is below 0
         bar = [[low], [min(half, 1.0 - found.mean)]]  # no figure is above 1
-        axes.errorbar(
-            found.mean,
-            mean,
-            xerr=bar,
-            fmt="D",
-            markersize=5.5,
-            capsize=3,
-            elinewidth=1.4,
-            zorder=4,
-            color=colour,
-            markerfacecolor=inside,
-        )
+        look = {"fmt": "D", "markersize": 5.5, "capsize": 3, "elinewidth": 1.4, "zorder": 4}
+        axes.errorbar(found.mean, mean, xerr=bar, color=colour, markerfacecolor=inside, **look)
     shown = [(mean, "mean")] if len(names) >= _AVERAGED else []
     shown += list(zip(places, names, strict=True)) if named else []
     # A name may hold dollar signs, which matplotlib would read as mathematics.

@@ -115,10 +115,3 @@ def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_p
     with pytest.raises(ConfigError, match="schema must have a column of kind 'text'"):
         start(tmp_path, [{"partition-id": i, "num-partitions": 2} for i in range(2)], config)
     assert RunRecord.load(tmp_path / "runs" / "1" / "record.json").rounds == []
-
-
-def test_teachers_of_numbers_beside_a_model_of_texts_are_refused_before_any_party_trains(tmp_path, bert):
-    config = {"algorithm": "fedkt", "num-rounds": 1, "model": reading(bert)}
-    match = "teacher-model must read raw texts, as the party's own model does, got one that reads numbers"
-    with pytest.raises(ConfigError, match=match):
-        simulate(tmp_path, {**config, "teacher-model": "random-forest"})

@@ -46,11 +46,6 @@ def test_the_headline_names_unit_adversary_delta_relation_and_basis_beside_epsil
     assert words == "one record against the server, delta 1e-05 (replace one record, number of records public; proven)"
 
 
-def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_is_another():
-    private = {**AT_SERVER, "publishable": False, "epsilon": 0.01}
-    assert "0.01" not in run_privacy.headline(RunRecord(run_id="7", algorithm="fedkt", claims=[private, AT_SERVER]))[0]
-
-
 @pytest.mark.parametrize(
     ("claim", "figure"),
     [
