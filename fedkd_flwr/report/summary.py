@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results, traffic
-from fedkd_flwr.report.formatting import count, is_number, number, plain, share, size, time_span
+from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 
 __all__ = ["Line", "consensus_line", "summary"]
 
@@ -120,7 +120,7 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
 
 
 def _bytes(record: RunRecord) -> Iterator[Line]:
-    """Yield what travelled, and what sending models instead would take."""
+    """Yield what travelled."""
     sent = traffic.traffic(record)
     if sent.up is None and sent.down is None:
         return
@@ -131,10 +131,3 @@ def _bytes(record: RunRecord) -> Iterator[Line]:
     final = record.final_bytes_down / len(record.parties) if record.parties else 0.0
     if final:
         yield Line(f"final {traffic.final_result(record)}", f"{size(final)} down a party, once")
-    model = traffic.mean_model_bytes(record)
-    exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final / len(traffic.known_rounds(record))
-    if model is not None and exchanged > 0:
-        weighed = sum(p.model_bytes is not None for p in record.parties)  # a simulation weighs the first models only
-        of = f"; {weighed:,} of {len(record.parties):,} models weighed" if weighed < len(record.parties) else ""
-        note = f"({number(2 * model / exchanged)} times the bytes of a round{of})"
-        yield Line("sharing models instead", f"{size(model)} up, {size(model)} down", note)

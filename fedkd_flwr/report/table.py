@@ -91,7 +91,7 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             name = line.group if line.group.startswith("accuracy") else line.group.rpartition(", ")[0]
             yield name, f"on {results.ROWS[rows]}: mean (lowest to highest party)"
         group = line.group
-        indent = "  " if group or line.label.startswith(("final ", "sharing ")) else ""
+        indent = "  " if group or line.label.startswith("final ") else ""
         value = f"{line.first}, last {line.value}" if line.first else line.value
         yield f"{indent}{line.label}", f"{value} {line.note}".strip()
 

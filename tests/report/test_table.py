@@ -100,14 +100,11 @@ def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_bot
     ("algorithm", "what"),
     [("fedct", "labels"), ("privatekt", "model"), ("fedmd", "averages"), ("fedavg", "model"), ("fedkt", "labels")],
 )
-def test_what_goes_down_at_the_end_is_named_by_what_it_is_and_weights_have_no_model_sharing_beside_them(
-    make_record, algorithm, what
-):
+def test_what_goes_down_at_the_end_is_named_by_what_it_is(make_record, algorithm, what):
     record, card = make_record(3, 1, algorithm=algorithm, model="mlp"), cards()[algorithm]
     record.sends, record.returns, record.final_bytes_down = card.sends, card.returns, 3000
     text = summary_table(record)
     assert f"  final {what}".ljust(26) + "1.0 KB down a party, once" in text
-    assert ("sharing models instead" in text) is (card.sends != "weights")
 
 
 def test_few_parties_have_a_row_each_and_many_are_best_median_and_worst(make_record):
