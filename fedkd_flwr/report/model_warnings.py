@@ -29,7 +29,7 @@ def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
     """Return `model_warnings`, each after what the same warning of another run has too, whatever its numbers are."""
     found: list[tuple[str, str]] = []
     if server := record.server.get("common"):
-        found += _warnings_of(record, server, "The server's model", "common")
+        found += warnings_of(record, server, "The server's model", "common")
     rows = results.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
     kind = "with the federation"
@@ -38,14 +38,8 @@ def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
     return found + list(_useless_parties(record, models, rows, f"{kind}, on {results.ROWS[rows]}"))
 
 
-def warnings_of(
-    record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
-) -> Iterator[str]:
-    """Yield warnings about one model, by its figures on test rows of one kind (``common`` or ``own``)."""
-    return (text for _, text in _warnings_of(record, m, who, rows))
-
-
-def _warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
+def warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
+    """Yield warnings about one model, by its figures on test rows of one kind; each as `kinds_of_warnings` does."""
     if m.r2 is not None:
         if m.r2 <= 0:
             yield f"{who} not above the mean", f"{who}'s R2 {m.r2:.3f} is not above that of always answering the mean."

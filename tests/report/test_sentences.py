@@ -32,8 +32,8 @@ def test_every_code_the_package_gives_has_a_sentence():
 SAID = [
     (
         "one-class-votes", {'parties': {'b': 'yes', 'c': None}, 'of': 3, 'weight': 0.5, 'bounded': True},
-        "2 of 3 parties give every public row one class, and cast half a vote each, and all such parties "
-        "together a tenth of the others' votes at most: b ('yes'), c.",
+        "2 of 3 parties give every public row one class; each casts half a vote, and all such parties together a tenth "
+        "of the others' votes at most: b ('yes'), c.",
     ),
     (
         "all-one-class", {'parties': {'a': 'no', 'b': 'no', 'c': 'no', 'd': 'no', 'e': 'no', 'f': 'no', 'g': 'no'}},
@@ -42,8 +42,8 @@ SAID = [
     ),
     (
         "nearly-one-class", {'parties': {'b': 'yes'}, 'of': 2, 'share': 0.94},
-        "1 of 2 parties gives at least 94 % of the public rows one class, and casts half of the others' votes"
-        " at most: b ('yes'). Agreement cannot tell whether its labels are wrong.",
+        "1 of 2 parties give at least 94 % of the public rows one class, and together cast half of the others' votes"
+        " at most: b ('yes'). Agreement cannot tell whether their labels are wrong.",
     ),
     (
         "disagrees", {'agreement': 0.12, 'lowest': 0.81, 'highest': 0.9, 'trust': 0.0},
