@@ -244,9 +244,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "row.",
     PartyNote.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
     PartyNote.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
-    PartyNote.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
-    PartyNote.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
-    PartyNote.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+    PartyNote.STATE_LOST: "It lost what it kept after its last round, and went on from an older model or a fresh one.",
     NoteCode.ONE_CLASS_VOTES: _one_class_votes,
     NoteCode.ALL_ONE_CLASS: lambda v: (
         f"Every party gives all public rows one class: {_with_class(v['parties'])}. Their "

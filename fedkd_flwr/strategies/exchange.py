@@ -209,9 +209,6 @@ class Exchange(ABC, Generic[Answered]):
     def releasing(self) -> None:
         """Note what must be durable before the final result goes out."""
 
-    def ended(self) -> None:
-        """Note that the run has ended or failed: nothing is asked any more."""
-
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
         return []

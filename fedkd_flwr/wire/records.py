@@ -29,26 +29,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, PayloadError, explain
 
-__all__ = [
-    "WIRE_VERSION",
-    "Reply",
-    "Room",
-    "Scalar",
-    "array_bytes",
-    "error_reply",
-    "flower_reply",
-    "from_flower",
-    "instruction_record",
-    "named_arrays",
-    "numbered",
-    "numbered_arrays",
-    "numpy_client_mod",
-    "open_instruction",
-    "open_reply",
-    "reply_record",
-    "weights_record",
-]
-
 WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
@@ -135,11 +115,7 @@ def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArr
 
 
 def reply_record(
-    arrays: Sequence[NDArray[Any] | Array],
-    num_examples: int,
-    metrics: Mapping[str, Scalar],
-    *,
-    loss: float = math.nan,
+    arrays: Sequence[NDArray[Any] | Array], num_examples: int, metrics: Mapping[str, Scalar], *, loss: float = math.nan
 ) -> RecordDict:
     """Return a NumPyClient's answer as a record; a ``loss`` that is no number is left out."""
     record, said = by_name(arrays, metrics)

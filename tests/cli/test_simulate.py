@@ -121,7 +121,6 @@ def test_a_stopped_run_is_code_130(fedkd):
         (["simulate", "--parties", "0"], "--parties"),
         (["server", "run", "model=knn"], "public-path must be given to a run at real silos"),
         (["dev", "net", "1"], "SILOS"),
-        (["dev", "net", "2", "--table", "x.csv"], "--table x.csv --label COLUMN"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message):
