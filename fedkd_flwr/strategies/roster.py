@@ -95,9 +95,9 @@ class Roster:
 
     def missing(self, heard: set[int]) -> list[Rejection]:
         """Return who did not answer the present round: silent, not there, or not ready."""
-        found = self.reception.silent(self.asked_now, heard)
-        found += [self.reception.missing(node, code="offline") for node in self._offline]
-        return found + self._not_ready()
+        codes = dict.fromkeys((node for node in self.asked_now if node not in heard), "no-reply")
+        codes |= dict.fromkeys(self._offline, "offline")
+        return [self.reception.missing(node, code=code) for node, code in codes.items()] + self._not_ready()
 
     def _ask_again(self, readiness: Readiness, nodes: Sequence[int]) -> list[int]:
         """Ask nodes whether they are ready; return who says so, and learn the names of all that have answered."""
@@ -247,10 +247,6 @@ class Reception:
         of a party, so one by a registered node under another name counts for nobody else.
         """
         return sorted(self._said.get(node, set()) | {self.registered.get(node, "")} - {""})
-
-    def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
-        """Return a rejection for each node that was asked and did not answer."""
-        return [self.missing(node, code="no-reply") for node in asked if node not in heard]
 
     def missing(self, node: int, *, code: str) -> Rejection:
         """Return a rejection for a node that said nothing."""

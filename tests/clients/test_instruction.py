@@ -8,7 +8,6 @@ from federation import party, rows
 from visits import CONFIG, RESPONSE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
 from fedkd_flwr.clients.instruction import earlier_runs, kept_state, mark_of, node_proof, went_on_from, withholds
 from fedkd_flwr.errors import Code
@@ -265,16 +264,6 @@ def test_each_setting_that_may_change_an_answer_parts_an_exchange():
 
     apart = {name for name in Told().settings if mark(**{name: "changed"}) != mark()}
     assert Told().settings.keys() - apart == {"solo-epochs"}
-
-
-def test_what_changes_no_answer_does_not_part_an_exchange():
-    """The delta of a claim's wording, and the epochs of a model trained alone."""
-    for config, free in ((NOISE, {"delta": 1e-7}), (FedProxConfig(), {"solo_epochs": 3})):
-        one, other = (
-            mark_of({"run-seal": "a"}, changed, algorithm="x", fingerprint="ab")
-            for changed in (config, config.changed(**free))
-        )
-        assert one == other
 
 
 def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_id_is_not():

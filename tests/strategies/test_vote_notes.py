@@ -62,11 +62,6 @@ def test_of_many_lost_classes_the_first_are_named():
     assert notes[-1] == Note(NoteCode.MORE_LOST_CLASSES, {"count": 3})
 
 
-def test_either_student_of_a_party_may_predict_a_class():
-    (note,) = _lost([0, 1], [[0, 1], [2, 1]], [[0, 1], [0, 1]])
-    assert (note.code, note.values["party"], note.values["class"]) == ("class-of-one-party", "party-000", "sepsis")
-
-
 def test_parties_that_give_one_class_are_named_with_it():
     labels = _labels([0, 1, 2], [1, 1, 1], [[2, 2, 2], [2, 2, 2]])
     said = {"parties": {"party-001": "cold", "party-002": "sepsis"}, "of": 3}
