@@ -199,11 +199,8 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
         }
         meta = {name: saved.meta[name] for name in _OF_REPLY if name in saved.meta}
         return Saved(server_round=saved.server_round, arrays=known, meta=meta)
-    logger.warning(
-        "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it.",
-        party.name,
-        saved.server_round,
-    )
+    words = "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it."
+    logger.warning(words, party.name, saved.server_round)
     return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
 
 
@@ -258,12 +255,11 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
     if not earlier:
         return party
     if any(party.state.of_run(name).path.exists() or party.ledger.entries(name) for name in names):
-        logger.warning(
+        words = (
             "%s: the run says it continues run %s, but it has other settings than those that this party was told "
-            "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew",
-            party.name,
-            earlier[0],
+            "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew"
         )
+        logger.warning(words, party.name, earlier[0])
         return party
     first = unreached(earlier[0])
     return replace(party, run_id=first, state=party.state.of_run(first))

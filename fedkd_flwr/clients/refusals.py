@@ -34,13 +34,7 @@ class RefusingClient(NumPyClient):
     """
 
     def __init__(
-        self,
-        party: str,
-        error: Exception,
-        *,
-        withheld: bool = False,
-        simulated: bool = False,
-        door: Door = OPEN,
+        self, party: str, error: Exception, *, withheld: bool = False, simulated: bool = False, door: Door = OPEN
     ) -> None:
         self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
         self.door = door

@@ -292,9 +292,7 @@ def claimed_subset(party: Party, config: ScoreExchangeConfig) -> Subsampling | N
         rule = "come with the same key in the run config, for parties to hold nothing out"
         raise PayloadError(explain("subset-rows", rule, config.subset_rows))
     claimed = Subsampling.claimed(
-        rows_at_least=party.rows_at_least,
-        subset_rows=config.subset_rows,
-        replacement=config.subset_replacement,
+        rows_at_least=party.rows_at_least, subset_rows=config.subset_rows, replacement=config.subset_replacement
     )
     return _store(party).claimed(claimed)
 

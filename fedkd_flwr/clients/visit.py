@@ -35,14 +35,7 @@ from fedkd_flwr.clients.instruction import (
     withholds,
 )
 from fedkd_flwr.clients.party import Leaving, Party, Shown, Table
-from fedkd_flwr.clients.refusals import (
-    code_of,
-    note_no_noise,
-    obey,
-    refusal,
-    require_claim,
-    signed,
-)
+from fedkd_flwr.clients.refusals import code_of, note_no_noise, obey, refusal, require_claim, signed
 from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, cause, explain
 from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier
@@ -114,12 +107,11 @@ class Visit:
         require_claim(party, charge is not None)
         obey(self.exchange, self.instruction, charge, final=final)
         if charge is not None and party.require_privacy and party.budget.epsilon == math.inf:
-            logger.warning(
+            words = (
                 "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
-                "and any other would pass too.",
-                party.name,
-                charge.mechanism,
+                "and any other would pass too."
             )
+            logger.warning(words, party.name, charge.mechanism)
 
     def learn(self) -> Learnt:
         """Learn, make private, and put into wire arrays; beside a claim, a fixed answer stands for what fails."""
@@ -347,13 +339,11 @@ def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | Non
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []
     if kept < last_round:
-        logger.warning(
+        words = (
             "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
-            "a disk that survives this node's restarts.",
-            party.name,
-            last_round,
-            kept or "none",
+            "a disk that survives this node's restarts."
         )
+        logger.warning(words, party.name, last_round, kept or "none")
         notes.append(PartyNote.STATE_LOST)
     if saved is None or not kept:
         return None, notes

@@ -136,14 +136,7 @@ class LedgerStore:
             self._ask(book, table, [(event, count * asked) for event, count in events], budget, what)
 
     def charge(
-        self,
-        *,
-        run_id: str,
-        server_round: int,
-        events: Events,
-        reply: StoredReply,
-        budget: Budget,
-        **words: str,
+        self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 

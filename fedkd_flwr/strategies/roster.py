@@ -206,12 +206,11 @@ class Reception:
             return ""
         answered = server_round is not None and self.last_round.get(reply.party) == server_round
         if bound is None or answered or not self._same_party(reply):
-            log(
-                WARN,
+            words = (
                 "%s: another node has spoken for it before, and this one does not show the same node secret. If "
-                "it is the same silo started again, it must keep its state-dir, or have a registered node key.",
-                reply.party,
+                "it is the same silo started again, it must keep its state-dir, or have a registered node key."
             )
+            log(WARN, words, reply.party)
             return "duplicate-name"
         log(INFO, "%s is back, as another node: it showed the node secret of its state-dir", reply.party)
         self.party_of.pop(bound, None)

@@ -126,13 +126,11 @@ class Readiness:
         if name:
             self.names[node] = name
         if code and code not in SETTLED and self.settings.get("privacy") == "server":
-            log(
-                WARN,
+            words = (
                 "%s says that it cannot answer: %s. It is asked all the same: beside noise at the server, what a party "
-                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why.",
-                name or f"node {node}",
-                code,
+                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why."
             )
+            log(WARN, words, name or f"node {node}", code)
             code = ""
         if not code:
             self.codes.pop(node, None)

@@ -115,11 +115,7 @@ def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArr
 
 
 def reply_record(
-    arrays: Sequence[NDArray[Any] | Array],
-    num_examples: int,
-    metrics: Mapping[str, Scalar],
-    *,
-    loss: float = math.nan,
+    arrays: Sequence[NDArray[Any] | Array], num_examples: int, metrics: Mapping[str, Scalar], *, loss: float = math.nan
 ) -> RecordDict:
     """Return a NumPyClient's answer as a record; a ``loss`` that is no number is left out."""
     record, said = by_name(arrays, metrics)

@@ -47,12 +47,7 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
     kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios")
     for client, stays in ((FedCTClient, {"value.labels", "payload.labels"}), (FedMDClient, {*kept} - {"kept.ratios"})):
         member = of_run(tmp_path, *rows(20, seed=0))
-        meta = {
-            "algorithm": client.card.name,
-            "data": "another",
-            "charge": "c",
-            "values": ["labels"],
-        }
+        meta = {"algorithm": client.card.name, "data": "another", "charge": "c", "values": ["labels"]}
         arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
         member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
         saved = kept_state(member, client.card, heard=client.heard)
@@ -199,13 +194,6 @@ def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_i
     assert "went-on-from" not in FedCTClient(member).fit([], asked)[2]
     assert member.state.of_run("7").load().server_round == 1
     assert member.state.of_run("8").load().server_round == 2
-
-
-def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
-    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
-    assert np.array_equal(first, again)
-    assert said["went-on-from"] == "7"
 
 
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):

@@ -77,14 +77,7 @@ def test_a_party_that_two_nodes_spoke_for_is_remembered_as_such():
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"version": 2},
-        {"unnamed": True},
-        {"parties": {"a": -1}},
-        {"parties": []},
-        {"several": 1},
-        {"more": 0},
-    ],
+    [{"version": 2}, {"unnamed": True}, {"parties": {"a": -1}}, {"parties": []}, {"several": 1}, {"more": 0}],
     ids=str,
 )
 def test_other_counts_are_refused_with_a_way_out(tmp_path, changed):

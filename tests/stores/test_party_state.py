@@ -8,14 +8,7 @@ import pytest
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.files import packed, write_atomic
 from fedkd_flwr.stores.ledger import LedgerStore
-from fedkd_flwr.stores.party_state import (
-    NoLedger,
-    NoState,
-    PartyState,
-    Saved,
-    StoredReply,
-    runs_gone_on_from,
-)
+from fedkd_flwr.stores.party_state import NoLedger, NoState, PartyState, Saved, StoredReply, runs_gone_on_from
 
 
 def _state(root, party="a", run_id="1"):
@@ -89,12 +82,7 @@ def test_an_archive_by_hand_is_read_so_that_what_the_next_tests_spoil_is_the_rea
 
 @pytest.mark.parametrize(
     ("arrays", "values"),
-    [
-        ({}, GOOD),
-        (NO_MODEL, {}),
-        (NO_MODEL, {"party": "a", "meta": {}}),
-        (NO_MODEL, {**GOOD, "server_round": "x"}),
-    ],
+    [({}, GOOD), (NO_MODEL, {}), (NO_MODEL, {"party": "a", "meta": {}}), (NO_MODEL, {**GOOD, "server_round": "x"})],
     ids=["no model", "no values", "no round", "round is a word"],
 )
 def test_an_archive_of_something_else_is_refused(tmp_path, arrays, values):

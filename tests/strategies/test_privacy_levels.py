@@ -346,14 +346,6 @@ def test_at_level_l1_parties_without_information_stay_out_even_if_nobody_has_any
     assert strategy.exchange.votes.sum() == 0
 
 
-def test_confident_voting_answers_only_what_is_clear():
-    settings = {"noise": "confident-gaussian", "threshold": 4.0, "noise_strength": 0.5}
-    strategy, _ = _run("L1", parties(5), **settings, num_queries=0)
-    answered = strategy.exchange.vote != ABSTAIN
-    assert 0 < answered.sum() < 60
-    assert (strategy.exchange.vote[answered] == strategy.exchange.votes.argmax(axis=1)[answered]).mean() > 0.9
-
-
 # -------------------------------------------------------------------------------------------------------------- budgets
 
 

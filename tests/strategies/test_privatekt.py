@@ -1,13 +1,12 @@
 """PrivateKT at the server: whole rounds, whom it asks how often, and a run that continues another."""
 
-import dataclasses
 from collections import Counter
 
 import numpy as np
 import pytest
 from federation import model, public_set, rows
 from flwr.app import Array, ArrayRecord
-from privatekt_runs import CLEAR, TEST, grid_of, make, members, run, with_ledger
+from privatekt_runs import CLEAR, TEST, grid_of, make, members, run
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.notes import NoteCode
@@ -210,14 +209,6 @@ def test_once_stays_once_over_a_continued_run(tmp_path):
     assert not one & two
     with pytest.raises(ConfigError, match=r"num-rounds must be at most 1 with participation once \(2 of 1 parties"):
         run(rounds=2, resume_from=tmp_path, **settings)
-
-
-def test_a_continued_run_charges_ledgers_for_new_rounds_only(tmp_path):
-    held = [with_ledger(tmp_path / "ledgers", p) for p in members(2)]
-    run(rounds=1, held=held, checkpoint=tmp_path / "one")
-    later = [dataclasses.replace(p, run_id="2") for p in held]
-    run(rounds=2, held=later, resume_from=tmp_path / "one", run_id="2")
-    assert [len(p.ledger.load().entries) for p in held] == [2] * 2
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,6 @@ RUNS = {
     "dp-fedct": {"algorithm": "fedct", "model": "decision-tree", **CLEAR},
     "fedct-ratios": {"algorithm": "fedct", "model": "decision-tree", "consensus": "auto", **ON},
     "fedmd": {**SCORES, "answer-form": "softmax", "score-bits": 8},
-    "dd": {**NET, "steps-per-round": 2, "public-rows-per-round": 15},
     "scarlet": {**SCORES, "num-rounds": 3, "scarlet.cache-rounds": 2},
     "fedprox": {**NET, **SOME},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
@@ -177,20 +176,12 @@ def lost(tmp_path_factory):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"seed": 2},
-            ConfigError,
-            "seed must be 1, as in the run to continue, got 2. Continue a run with",
-        ),
+        ({"seed": 2}, ConfigError, "seed must be 1, as in the run to continue, got 2. Continue a run with"),
         ({"num-rounds": 4}, ConfigError, "num-rounds must be 2, as in the run to continue, got 4"),
         ({"min-parties": 1}, ConfigError, "min-parties must be 2, as in the run to continue, got 1"),
         ({"model": "knn"}, ConfigError, "model must be 'decision-tree', as in the run to continue, got 'knn'"),
         ({"algorithm": "pate", "num-rounds": 1}, ConfigError, "resume-from must hold a checkpoint of pate"),
-        (
-            {"resume-from": "2"},
-            ConfigError,
-            "must name a run without a result, got '2'. Its result is there",
-        ),
+        ({"resume-from": "2"}, ConfigError, "must name a run without a result, got '2'. Its result is there"),
         ({"resume-from": "3"}, DataError, "run 3 must have a checkpoint, got 'none'. `fedkd runs list` says which"),
         ({"resume-from": "4"}, DataError, "run must be the id, the start of an id, the name or the path of a run"),
     ],

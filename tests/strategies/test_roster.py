@@ -205,12 +205,7 @@ LEFT_OUT = {  # a reply, and under whose name, as which node and why it is left 
     "a second node of the same name": (_reply(node=2, labels=LABELS[:, ::-1]), "a", 2, "duplicate-name"),
     "a changed name": (_reply(party="b"), "a", 1, "node-changed-name"),
     # a silo without its state-dir, or somebody who would harm the party
-    "another node's name": (
-        Reply(node_id=2, party="a", code="budget-exceeded"),
-        "",
-        2,
-        "budget-exceeded",
-    ),
+    "another node's name": (Reply(node_id=2, party="a", code="budget-exceeded"), "", 2, "budget-exceeded"),
     "a crash": (Reply(node_id=1, party="", code="party-crashed"), "a", 1, "party-crashed"),
     "a refusal": (_reply(code="no-rows"), "a", 1, "no-rows"),
     "no labels": (Reply(node_id=1, party="a", arrays={"probs": np.zeros(4)}), "a", 1, "bad-payload"),

@@ -8,9 +8,7 @@ from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.strategies.label_exchange import lost_classes, nearly_uninformative_parties, uninformative_parties
-from fedkd_flwr.strategies.vote_notes import (
-    advice,
-)
+from fedkd_flwr.strategies.vote_notes import advice
 
 CLASSES = ("flu", "cold", "sepsis")
 
@@ -42,11 +40,7 @@ def _lost(vote, *arrays):
             [Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "sepsis", "rows": 3, "party": "party-000", "kept": 1})],
         ),
         (([2, 1, 2, 0], [0, 1, 0, 0], [0, 1, 0, 0]), [2, 1, 0, 0], []),  # half of them are kept
-        (
-            ([0, 1, 0, 1], [0, 1, 1, 0]),
-            [0, 1, 0, ABSTAIN],
-            [Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["sepsis"]})],
-        ),
+        (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 0, ABSTAIN], [Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["sepsis"]})]),
         (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 2, 0], []),  # a rule that is no vote may find a class nobody gave
     ],
     ids=["one party, lost", "two parties, lost", "outvoted", "kept", "unknown", "found"],
