@@ -25,6 +25,10 @@ would take them from a code book. What a file already holds of a seed is passed 
   that Chow and Liu's algorithm finds on the private rows *without* noise, which no release may use: what a tree chosen
   privately, or by people, can reach at most. The counts of pairs have the sensitivity of the counts of columns.
 
+- ``sharpened``: FedKT on one drawing of public rows at epsilon 0.5, where parties' probabilities are sharpened until
+  classes label all of their released shares but a twentieth, a tenth or a fifth of what the commonest class leaves, and
+  where they are not sharpened.
+
 - ``cost``: what each round of noisy sums sends and takes, with a made table of 50 columns of 20 values and two classes,
   five parties of 2,000 rows: bytes a party, and seconds of the round, by `fedkd_flwr.simulate`. It needs no data.
 
@@ -41,6 +45,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -64,7 +69,7 @@ from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.models.zoo import make_model
 
 PARTIES, PUBLIC = 20, 2000
-WHAT = ("model", "rows", "l2", "tree", "runs", "cost")
+WHAT = ("model", "rows", "l2", "tree", "runs", "sharpened", "cost")
 PRIVATE = {"adult": 24_000, "cod-rna": 24_000, "mushroom": 4000, "wine-type": 3000}
 # round numbers, from what anybody knows of people: no row was looked at
 EDGES = {
@@ -189,6 +194,26 @@ class Federation:
             means = models[["accuracy", "balanced_accuracy"]].mean()
         whose = "server" if algorithm == "fedkt" else "federated"
         return {whose: means.loc[whose, "accuracy"], f"{whose}, balanced": means.loc[whose, "balanced_accuracy"]}
+
+    def sharpened(self, kind: str) -> dict[str, float]:
+        """Return how good FedKT's model is on the same drawn rows by how far probabilities are sharpened."""
+        rows = {f"party-{i:02}": (self.private.iloc[p], self.y[p]) for i, p in enumerate(self.parts)}
+        model = f"{kind}({', '.join(f'{name}={value}' for name, value in MODELS[kind].items())})"
+        given: dict[str, Any] = {"party_test_fraction": 0.0, "centralised": False, "save_party_models": False}
+        given |= {"label": "label", "test": (self.test, self.y_test), "seed": self.seed, "progress": False}
+        found = {}
+        with tempfile.TemporaryDirectory() as folder:
+            given |= {"output_dir": folder, "num_public": PUBLIC}
+            sums = {"algorithm": "noisy-sums", "num_rounds": 1, "epsilon": 0.5, "party_models": False}
+            run = fk.simulate(rows, model="decision-tree", **sums, **given)
+            fk.make_public(run.record.run_id, Path(folder) / "public", rows=PUBLIC, output_dir=folder)
+            files = {"public_rows": f"{folder}/public/public.csv", "schema_path": f"{folder}/public/schema.toml"}
+            for words, left in (("a twentieth", 0.05), ("a tenth", 0.1), ("a fifth", 0.2), ("not sharpened", 9.0)):
+                with mock.patch("fedkd_flwr.labels.probabilities._UNLABELLED", left):
+                    done = fk.simulate(rows, algorithm="fedkt", model=model, **files, **given)
+                own = done.models[(done.models["rows"] == "common") & (done.models["whose"] == "server")]
+                found |= {words: own["accuracy"].iloc[0], f"{words}, balanced": own["balanced_accuracy"].iloc[0]}
+        return {name: float(value) for name, value in found.items()}
 
     def drawn(self, epsilon: float) -> tuple[pd.DataFrame, np.ndarray]:
         """Return public rows drawn from one release, and the class shares that it tells."""
@@ -315,6 +340,10 @@ def lines(
             case = {**at, "model": kind, "algorithm": algorithm, "drawn at": epsilon, "consensus": rule}
             if not any(case.items() <= one.items() for one in kept):
                 yield {**case, **made.whole_run(algorithm, kind, epsilon, rule)}
+        return
+    if what == "sharpened":
+        for kind in models:
+            yield {**at, "model": kind, **made.sharpened(kind)}
         return
     if what == "tree":
         for epsilon in (0.5, 1.0, 2.0):

@@ -5,13 +5,11 @@ import os
 from dataclasses import replace
 
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.app import choose as module
 from fedkd_flwr.app.choose import about_seconds, candidates, choose, kept_file
 from fedkd_flwr.app.choose_text import ALONE, FIXED
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.models.given import name_of
 from fedkd_flwr.settings.config import parse_run_config
 
 SMALL = {"dataset": "synthetic(rows=300)", "num-parties": 2, "partitioner": "iid", "num-test": 60}
@@ -184,11 +182,6 @@ def test_a_finished_run_is_found_again_until_a_setting_or_a_file_of_its_rows_cha
     assert file(seed=2) != first
     os.utime(tmp_path / "rows.csv", (1, 1))
     assert file() != first
-
-
-def test_a_run_whose_model_is_an_object_is_not_kept_because_no_name_tells_its_code(tmp_path):
-    config = parse_run_config({**SMALL, "model": name_of(DecisionTreeClassifier()), "output-dir": str(tmp_path)})
-    assert kept_file(config) is None
 
 
 def test_a_run_takes_longer_with_more_rounds_and_fedkt_with_more_teachers(monkeypatch):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from federation import fedct_grid, handler, parties, public_set
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import (
@@ -117,13 +117,6 @@ def test_flower_s_wrappers_that_add_noise_to_weights_are_refused_before_anything
         wrapped.start(grid, ArrayRecord(), 2)
     assert not grid.sent
     assert strategy.record.status == "failed"
-
-
-def test_answers_outside_a_run_are_refused_in_a_sentence():
-    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
-        _strategy().aggregate_train(1, [])
-    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
-        _strategy().configure_evaluate(1, ArrayRecord(), ConfigRecord(), fedct_grid(parties(3)))
 
 
 def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
