@@ -2,8 +2,9 @@
 
     python benchmarks/drawn_over_nodes.py --data-root /data --out benchmarks/results/drawn-over-nodes.json
 
-4,000 rows of Adult are dealt by `fedkd dev net 3`. What is kept: who answered, the claims, what each silo's ledger was
-charged with, and the accuracy of FedKT's model on 5,000 other rows beside the commonest class.
+4,000 rows of Adult are dealt by `fedkd dev net 3`. Silos allow probabilities, which are the default on drawn rows. What
+is kept: who answered, the claims, what each reply held, what each silo's ledger was charged with, and the accuracy of
+FedKT's model on 5,000 other rows beside the commonest class.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import Any
 
 from fedkd_flwr.app.submit import status, submit
 from fedkd_flwr.data.published import read_published
+from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.devnet import Devnet, devnet
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
 from fedkd_flwr.stores.saved_model import load
 
-ALLOWED = {"allow-algorithms": "noisy-sums,fedkt", "allow-vote-rules": "density-ratio"}
-SUMS = {"algorithm": "noisy-sums", "epsilon": 1.0, "paper.party-models": False}
+ALLOWED = {"allow-algorithms": "noisy-sums,fedkt", "allow-vote-rules": "probabilities"}
+SUMS = {"algorithm": "noisy-sums", "epsilon": 1.0, "num-rounds": 1, "paper.party-models": False}
 VOTES = {"algorithm": "fedkt", "model": "random-forest(n_estimators=30)"}
 
 
@@ -53,8 +55,8 @@ def main() -> None:
         folder = Path(name)
         dealt = source.table.iloc[:4000].assign(income=income[:4000])
         dealt.to_csv(folder / "adult.csv", index=False)
-        given: dict[str, Any] = {"table": str(folder / "adult.csv"), "label": "income", "node_settings": ALLOWED}
-        with devnet(3, name="drawn", show=print, **given) as net:
+        rows = read_table(folder / "adult.csv", label="income")
+        with devnet(3, rows=rows, label="income", node_settings=ALLOWED, name="drawn", show=print) as net:
             record, sums = run(net, folder, SUMS)
             command = [sys.executable, "-m", "fedkd_flwr.cli", "server", "public", record.run_id, "--rows", "800"]
             subprocess.run([*command, "--output", folder / "public", "--output-dir", folder], check=True)

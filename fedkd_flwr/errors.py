@@ -108,8 +108,6 @@ class PartyNote(StrEnum):
     FIXED_ANSWER = "fixed-answer"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
-    STATE_NEWER = "state-newer"
-    STATE_OLDER = "state-older"
 
 
 def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:

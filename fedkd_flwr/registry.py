@@ -42,7 +42,7 @@ COMMANDS = {
     "settings": f"{_CLI}.settings:settings",
     "doctor": f"{_SILO}.doctor:doctor",
     "runs list": f"{_CLI}.runs:runs",
-    **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},
+    "runs forget": f"{_CLI}.runs:forget",
     "server run": f"{_CLI}.server:run",
     "server bundle": f"{_SILO}.node:bundle",
     **{f"server {verb}": f"{_CLI}.server:{verb}" for verb in ("schema", "public")},
@@ -56,7 +56,7 @@ COMMANDS = {
 }
 #: Groups of commands, and what each is about.
 GROUPS = {
-    "runs": "The runs on this machine: list, log, stop, forget.",
+    "runs": "The runs on this machine: list, forget.",
     "server": "Run a federation of real silos: the server's side.",
     "node": "Take part in a federation: a silo's side.",
     "node egress": "What leaves a silo: see, approve, reject, log.",

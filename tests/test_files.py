@@ -117,47 +117,6 @@ def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):
     assert target.read_bytes() == b"elsewhere"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_what_a_killed_writer_left_is_removed_and_what_another_is_writing_stays(tmp_path):
-    (tmp_path / ".hidden").touch()
-    handle, name = files._temporary(tmp_path / "x")
-    write_atomic(tmp_path / "y", b"beside it")
-    assert os.path.exists(name)
-    os.close(handle)  # as the end of its process does
-    write_atomic(tmp_path / "z", b"later")
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden", "y", "z"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_a_folder_of_many_files_is_looked_into_at_some_writes_alone(tmp_path, monkeypatch):
-    for i in range(250):
-        (tmp_path / str(i)).touch()
-    looks, real = [], os.scandir
-    monkeypatch.setattr(files.os, "scandir", lambda folder: looks.append(folder) or real(folder))
-    handle, _ = files._temporary(tmp_path / "x")
-    os.close(handle)
-    for _ in range(6):
-        write_atomic(tmp_path / "y", b"one party of many")
-    assert len(looks) == 2
-    assert not any(path.name.startswith(".") for path in tmp_path.iterdir())
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_a_file_removed_before_its_writer_could_lock_it_is_made_again(tmp_path, monkeypatch):
-    real, calls = files.fcntl.flock, []
-
-    def late(handle, how):
-        calls.append(how)
-        if len(calls) == 1:  # somebody cleans up between making and locking
-            (left,) = tmp_path.iterdir()
-            left.unlink()
-        return real(handle, how)
-
-    monkeypatch.setattr(files.fcntl, "flock", late)
-    assert write_atomic(tmp_path / "x", b"whole").read_bytes() == b"whole"
-    assert [p.name for p in tmp_path.iterdir()] == ["x"]
-
-
 def test_a_file_that_cannot_be_written_is_named_and_not_the_one_beside_it(tmp_path, monkeypatch):
     def refuse(**words):
         raise PermissionError(13, "Permission denied", f"{words['dir']}/{words['prefix']}abc.part")

@@ -23,7 +23,7 @@ from fedkd_flwr.stores.saved_model import SavedModel, unpack
 
 __all__ = ["FederationResult"]
 
-_SKIPPED = ("agreement", "labelled share", "final labels", "sharing models instead")
+_SKIPPED = ("agreement", "labelled share", "final labels")
 _STYLE = "border-collapse:collapse;text-align:left"
 _PICTURE = "max-width:46em;width:100%;background:white"
 
@@ -205,11 +205,10 @@ class FederationResult:
     def _repr_html_(self) -> str:
         from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
         from fedkd_flwr.report.html import drawn
-        from fedkd_flwr.report.model_plots import class_mix_plot
         from fedkd_flwr.report.page import headline
         from fedkd_flwr.report.rounds_plot import rounds_plot
 
-        plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot, class_mix_plot), self.record)
+        plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot), self.record)
         cells = "".join(
             f'<tr><th style="white-space:nowrap">{html.escape(label)}</th><td>{html.escape(value)}</td></tr>'
             for label, value in self._lines()

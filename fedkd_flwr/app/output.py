@@ -57,10 +57,10 @@ def _checkpoint(text: str, output_dir: str, simulated: bool) -> Path:
         raise ConfigError(explain("output-dir", "be that of the run to continue", str(root), way_out))
     with suppress(DataError):  # a checkpoint may lie without a record
         record = RunRecord.load(folder.with_name("record.json"))
-        other = record.process is not None and record.process.pid != os.getpid()
-        if record.status == "running" and other and still_runs(record.process):
+        process = record.process
+        if record.status == "running" and process and process.pid != os.getpid() and still_runs(process):
             seen = f"{record.run_id}, which still goes on"
-            way_out = f"Stop it first (fedkd runs stop {record.run_id}), or let it end."
+            way_out = f"Stop it first (process {process.pid}), or let it end."
             raise ConfigError(explain("resume-from", "name a run that has ended", seen, way_out))
     return folder
 

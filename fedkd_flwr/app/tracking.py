@@ -1,4 +1,4 @@
-"""A run's rounds in other tools, as they happen: JSON lines and MLflow.
+"""A run's rounds in other tools, as they happen: MLflow, and whatever is added to `TOOLS`.
 
 What is written is the operator's record, with figures that come from private rows. Each tool is a class of three
 methods; it is imported when it is asked for. A tool that fails in the middle of a run is left, with a note, and the
@@ -7,11 +7,10 @@ run goes on.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib import import_module
 from logging import getLogger
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from fedkd_flwr.errors import ConfigError, MissingExtraError, explain
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
-from fedkd_flwr.record.run_record import RoundRecord, RunRecord, now_text
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 
 __all__ = ["TOOLS", "Tracking", "parse_tools"]
 
@@ -55,27 +54,6 @@ def _final_figures(record: RunRecord) -> Figures:
     return {f"final/{name}": float(value) for name, value in known.items() if value is not None}
 
 
-class JsonLines:
-    """``rounds.jsonl`` in the run's folder: a line for the settings, for each round, and for the end."""
-
-    def __init__(self, record: RunRecord, folder: Path) -> None:
-        self.path = folder / "rounds.jsonl"
-        self._write({"event": "start", "run": record.run_id, "config": record.config}, mode="w")
-
-    def round(self, number: int, figures: Figures) -> None:
-        """Write a round's line."""
-        self._write({"event": "round", "round": number, **figures})
-
-    def end(self, record: RunRecord, figures: Figures) -> None:
-        """Write the last line."""
-        self._write({"event": "end", "status": record.status, "reason": record.reason, **figures})
-
-    def _write(self, values: Mapping[str, Any], mode: str = "a") -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open(mode, encoding="utf-8") as file:
-            file.write(json.dumps({"at": now_text(), **values}) + "\n")
-
-
 class MLflow:
     """A run of MLflow: at ``MLFLOW_TRACKING_URI``, or in the file ``mlflow.db`` of the output folder."""
 
@@ -109,7 +87,6 @@ class MLflow:
 
 # name -> class, module it needs, how it is installed
 TOOLS: dict[str, tuple[type[Any], str, str]] = {
-    "jsonl": (JsonLines, "json", ""),
     "mlflow": (MLflow, "mlflow", "mlflow-skinny sqlalchemy alembic"),
 }
 
@@ -117,14 +94,13 @@ TOOLS: dict[str, tuple[type[Any], str, str]] = {
 def parse_tools(text: str) -> list[str]:
     """Return the names in a list with commas, none for ``none``; a `ConfigError` names those that there are.
 
-    >>> parse_tools("mlflow, jsonl"), parse_tools("none")
-    (['mlflow', 'jsonl'], [])
+    >>> parse_tools("mlflow"), parse_tools("none")
+    (['mlflow'], [])
     """
     names = [name.strip() for name in text.split(",") if name.strip() not in ("", "none")]
     for name in names:
         if name not in TOOLS:
-            way_out = 'Several are given with commas: tracking="mlflow,jsonl".'
-            raise ConfigError(explain("tracking", f"be none or name {', '.join(TOOLS)}", name, way_out))
+            raise ConfigError(explain("tracking", f"be none or name {', '.join(TOOLS)}", name))
     return list(dict.fromkeys(names))
 
 

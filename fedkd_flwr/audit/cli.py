@@ -33,7 +33,7 @@ def audit(
     """
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.audit.run import audit as attack
-    from fedkd_flwr.audit.run import audit_text
+    from fedkd_flwr.report.tables import audit_text
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 

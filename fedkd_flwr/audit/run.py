@@ -30,18 +30,16 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.page import write_page
-from fedkd_flwr.report.tables import found_texts, interval_text
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.wire.records import open_instruction, open_reply
 
-__all__ = ["audit", "audit_text"]
+__all__ = ["audit"]
 
 _NEAREST = 256  # public rows looked through for each private row
 _COVERED = ("replace one record", "add, remove or replace one record", "any change of the party's data")
@@ -265,27 +263,3 @@ def _proven(
                 delta=claim["delta"],
                 proven=pairs_epsilon(chosen, other, delta=claim["delta"]),
             )
-
-
-def audit_text(found: AuditRecord) -> str:
-    """Return what was found as a table of plain text."""
-
-    def row(name: str, of: AttackFigures) -> str:
-        cells = (interval_text(of.auc), *found_texts(of))
-        return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
-
-    lines = [
-        f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
-        f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
-        row("all parties", found.everybody),
-        *(row(name, of) for name, of in found.parties.items()),
-        f"without shadow runs: AUC {interval_text(found.without_shadows)}",
-        *(
-            f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
-            f"the attack proves {least_text(of.proven)}"
-            for of in found.claims
-        ),
-        "FPR: share of fresh rows called members; a dash stands where they are too few to say.",
-        "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
-    ]
-    return "\n".join(lines)

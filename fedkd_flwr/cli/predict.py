@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -85,7 +84,7 @@ def predict(
     for line in notes(models[0], table, id_column=id_column):
         typer.echo(f"note: {line}", err=True)
     if as_json:
-        print_json([{key: _plain(value) for key, value in row.items()} for row in found.to_dict("records")])
+        typer.echo(found.to_json(orient="records", date_format="iso", date_unit="s", double_precision=15, indent=1))
     elif output is not None:
         write_atomic(output, found.to_csv(index=False, lineterminator="\n").encode())
         typer.echo(f"{len(found)} rows: {output}", err=True)
@@ -101,15 +100,6 @@ def read_models(model: str, output_dir: Path, *, party: str = "", trust: bool) -
     paths = find_models(model, output_dir, party=party)
     find_own_modules()
     return [load(path, trust=trust) for path in paths]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it; a Parquet file's id column may be dates, or anything."""
-    if isinstance(value, str | bool | int | float):
-        return value
-    if value is None or str(value) in ("NaT", "<NA>", "NaN"):
-        return None
-    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def export(

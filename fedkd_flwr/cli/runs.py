@@ -12,7 +12,7 @@ import typer
 from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.cli.options import AsJson, OutputDir, RunName, complete_runs, open_page, print_json
 
-__all__ = ["compare", "forget", "log", "report", "runs", "stop"]
+__all__ = ["compare", "forget", "report", "runs"]
 
 
 def report(
@@ -25,10 +25,6 @@ def report(
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Print the table instead of writing the page.")] = False,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write rounds, parties and models as CSV files instead.")
-    ] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of records instead.")] = False,
     output_dir: OutputDir = OUTPUT,
     as_json: AsJson = False,
 ) -> None:
@@ -42,17 +38,11 @@ def report(
     fedkd report last --open
     fedkd report 1874 --publishable --output for-the-board.html
     fedkd report last --table
-    fedkd report last --csv results/
     fedkd report last --json | jq .claims
-    fedkd report --schema > record.schema.json
     """
     from fedkd_flwr.app.find_run import find_run, way_to_continue
-    from fedkd_flwr.record.json_text import json_schema
     from fedkd_flwr.record.run_record import RunRecord, signed
 
-    if schema:
-        print_json(json_schema(RunRecord))
-        return
     path = find_run(run, output_dir)
     record = RunRecord.load(path)
     if command := way_to_continue(record, path):
@@ -62,12 +52,6 @@ def report(
         from fedkd_flwr.report.table import summary_table
 
         print_json(signed(shown.as_dict())) if as_json else typer.echo(summary_table(shown))
-        return
-    if csv is not None:
-        from fedkd_flwr.record.frames import write_csv_files
-
-        for file in write_csv_files(shown.as_dict(), csv):
-            typer.echo(file.absolute())
         return
     from fedkd_flwr.report.page import write_page
 
@@ -151,46 +135,6 @@ def runs(
         typer.echo(f"({total - len(lines)} older ones: --limit 0 shows all)", err=True)
 
 
-def log(
-    run: RunName,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended.")] = False,
-    output_dir: OutputDir = OUTPUT,
-) -> None:
-    """Print what a run logged.
-
-    That is the log that `fedkd simulate` keeps; of a run at a SuperLink `flwr log` prints it.
-
-    Examples
-    --------
-    fedkd runs log last
-    fedkd runs log last --follow
-    """
-    from fedkd_flwr.app.runs import log_of
-
-    for piece in log_of(run, output_dir, follow=follow):
-        typer.echo(piece, nl=False)
-
-
-def stop(run: RunName, output_dir: OutputDir = OUTPUT, as_json: AsJson = False) -> int:
-    """Stop a run of fedkd simulate.
-
-    One at a SuperLink is stopped by `flwr stop`. What earlier rounds have found, and what has left, stays recorded.
-
-    Examples
-    --------
-    fedkd runs stop last
-    fedkd runs stop 7300
-    """
-    from fedkd_flwr.app.runs import stop_run
-
-    said = stop_run(run, output_dir)
-    if as_json:
-        print_json(said)
-    else:
-        typer.echo(said["sentence"])
-    return 1 if said["status"] == "running" else 0
-
-
 def forget(
     run: Annotated[
         str,
@@ -212,7 +156,7 @@ def forget(
     """Delete what a run kept to go on with.
 
     That is a party's state between rounds, and the server's checkpoint: the run cannot be continued then. Its
-    record stays, and so does every ledger. A run that is going on is cancelled with `fedkd runs stop` first.
+    record stays, and so does every ledger. A run that is going on is stopped first, by Ctrl-C.
 
     Examples
     --------

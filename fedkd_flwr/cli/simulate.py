@@ -155,11 +155,10 @@ def _print(ended: list[Ended], name: str) -> None:
     found = [one.balanced if balanced else one.figures for one in done]
     if len(ended) > 1 and done:
         which = f"{'balanced ' if balanced else ''}{done[0].figure}"
-        fixed = _fixed_answer(done, [one.balanced_baseline if balanced else one.baseline for one in done])
         for label, texts in (("WARNING", [one.warnings for one in done]), ("note", [one.notes for one in done])):
             for line in once([(one.seed, text) for one, text in zip(done, texts, strict=True)]):
                 echo(f"{label} {line}")
-        typer.echo(f"{which} by model and test rows, of parties' models the mean{fixed}:")
+        typer.echo(f"{which} by model and test rows, of parties' models the mean:")
     for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
         words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
         typer.echo(f"seed {one.seed}  {words}  {one.record}")
@@ -170,24 +169,6 @@ def _print(ended: list[Ended], name: str) -> None:
     for what in ("record", "report") if done and len(ended) == 1 else ():
         if path := getattr(done[0], what):
             typer.echo(f"{what}: {path}")
-
-
-def _fixed_answer(done: list[Ended], baselines: list[dict[str, float]]) -> str:
-    """Return for a heading how many test rows there are, and what one fixed answer reaches on them on average."""
-    from fedkd_flwr.simulation.watch import TOGETHER
-
-    found = []
-    for rows in done[0].n:
-        sizes = {one.n[rows] for one in done if rows in one.n}
-        many = f"{min(sizes):,}" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,}"
-        known = [one[rows] for one in baselines if rows in one]
-        reached = f" (one fixed answer {sum(known) / len(known):.3f})" if known else ""
-        together = [one[TOGETHER] for one in baselines if rows == "own" and TOGETHER in one]
-        if known and together:
-            mean = sum(together) / len(together)
-            reached = f"{reached[:-1]} as the mean over parties, {mean:.3f} for server and centralised: all these rows)"
-        found.append(f"{many} {rows}{reached}")
-    return f"; test rows: {', '.join(found)}" if found else ""
 
 
 def _complain(last: Ended) -> None:
@@ -234,7 +215,7 @@ def choose(
     fedkd choose dataset=digits --candidate fedct:majority --candidate fedkt:majority --seeds 3
     """
     from fedkd_flwr.app.choose import choose as compare_candidates
-    from fedkd_flwr.app.choose_text import WHOSE, comparison_text
+    from fedkd_flwr.app.choose_text import WHOSE
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 
@@ -260,5 +241,5 @@ def choose(
         )
     except DataError as error:
         raise DataError(str(error).replace("fedkd simulate ", "fedkd choose "), code=error.code) from error
-    print_json(found.as_dict()) if as_json else typer.echo(comparison_text(found))
+    print_json(found.as_dict()) if as_json else typer.echo(found.text())
     return INTERRUPTED if found.stopped else 0

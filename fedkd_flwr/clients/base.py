@@ -67,7 +67,6 @@ class PartyClient(PartyExchange, NumPyClient):
             party = visit.party
             # a server that asks for metrics as if nothing had been claimed does not get them
             private = visit.charge is not None or claimed(party, visit.instruction.saved)
-            party.ledger.end_plan(party.run_id)
             visit.before_rows(private, final=True)
             rows, loss, metrics = self.num_rows(visit.instruction), float("nan"), signed(party.name)
             try:

@@ -51,7 +51,6 @@ class Ask:
     public: str = ""  # the fingerprint of the public set that it is about
     # settings, by key, that are no less than so much, because the instruction asks for that
     least: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # what whoever reads the party's own log should know of this visit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +79,8 @@ class Door(Protocol):
     def let_out(self, leaving: Leaving) -> None:
         """Return when a reply may leave; raises `RefusalError` where it may not."""
 
-    def refused(self, code: str) -> int:
-        """Hear that only a code leaves; return how often it has in this run, 0 where the log need not tell it again."""
+    def refused(self, code: str) -> None:
+        """Hear that only a code leaves."""
 
 
 class OpenDoor:
@@ -97,9 +96,8 @@ class OpenDoor:
         """Let it out."""
         leaving.note()
 
-    def refused(self, code: str) -> int:
-        """Count nothing: each refusal is told."""
-        return 1
+    def refused(self, code: str) -> None:
+        """Write nothing down."""
 
 
 OPEN = OpenDoor()

@@ -1,18 +1,16 @@
-"""A run record as pandas tables (`RunRecord.to_frame`), and as CSV files."""
+"""A run record as pandas tables (`RunRecord.to_frame`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.files import as_shown, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FRAMES", "frame", "write_csv_files"]
+__all__ = ["FRAMES", "frame"]
 
 FRAMES = ("rounds", "parties", "party_rounds", "models")
 """The tables there are; `fedkd_flwr.record.run_record.RunRecord.to_frame` says what each holds."""
@@ -33,22 +31,6 @@ def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
         raise ConfigError(explain("the table", f"be one of {', '.join(FRAMES)}", of))
     first = {"run_id": record["run_id"], "seed": record["seed"]}
     return pd.DataFrame([{**first, **row} for row in rows[of](record)]).convert_dtypes()
-
-
-def write_csv_files(record: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write each table of a record that has rows to ``folder``, as ``rounds.csv`` and so on, and return the paths.
-
-    A text that a spreadsheet would compute, such as the name that a party gave itself, has an apostrophe before it.
-    Existing files are replaced. Raises `OSError` if a file cannot be written.
-    """
-    written = []
-    for name in FRAMES:
-        table = frame(record, name)
-        texts = table.select_dtypes(include=["object", "string"])
-        shown = table.assign(**{str(name): column.map(as_shown) for name, column in texts.items()})
-        text = str(shown.to_csv(index=False, lineterminator="\n"))
-        written += [write_atomic(folder / f"{name}.csv", text.encode(errors="replace"))] if len(table) else []
-    return written
 
 
 def _rounds(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

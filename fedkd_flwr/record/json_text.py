@@ -1,4 +1,4 @@
-"""A run record as JSON: its text, digest and schema, and how the text is read and checked."""
+"""A run record as JSON: its text and digest, and how the text is read and checked."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.files import canonical, digest_of, without_nan
 
-__all__ = ["SCHEMA_VERSION", "built", "check_digest", "json_schema", "json_text", "read_json", "record_digest"]
-__all__ += ["signed"]
+__all__ = ["SCHEMA_VERSION", "built", "check_digest", "json_text", "read_json", "record_digest", "signed"]
 
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")
@@ -110,29 +109,3 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     if outer is dict:
         return {key: _typed(item, arguments[1], f"{where}[{key!r}]") for key, item in value.items()}
     return value
-
-
-def json_schema(cls: type) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of what the dataclass of a record writes."""
-    from pydantic import TypeAdapter
-
-    schema = _as_written(TypeAdapter(cls).json_schema())
-    schema["properties"]["schema_version"] = {"const": SCHEMA_VERSION}
-    schema["properties"]["digest"] = {"type": "string", "pattern": "^[0-9a-f]{32}$"}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _as_written(value: Any) -> Any:
-    """Allow null for numbers, which is how NaN is written, and no other fields; drop the titles, which say nothing."""
-    if isinstance(value, list):
-        return [_as_written(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.get("type") == "number":
-        return {"type": ["number", "null"]}
-    names = value.get("properties")
-    kept = {key: _as_written(item) for key, item in value.items() if key not in ("title", "default", "properties")}
-    if isinstance(names, dict):
-        kept["properties"] = {name: _as_written(item) for name, item in names.items()}
-        kept["additionalProperties"] = False
-    return kept

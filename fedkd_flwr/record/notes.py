@@ -46,7 +46,6 @@ class NoteCode(StrEnum):
     BAD_METRICS = "bad-metrics", "Metrics that the party reported have a wrong form and are left out."
     EVALUATE_FN_FAILED = "evaluate-fn-failed", "The caller's evaluate_fn failed and is not called again."
     # ------------------------------------------------------------ models
-    WRITES_INTO_ROWS = "writes-into-rows", "A user's own model writes into the rows it is given."
     NOT_REPEATABLE = "not-repeatable", "A user's own model gives the same rows other labels each time."
     DIVIDED_BY_SUM = "divided-by-sum", "A user's own model gives probabilities that do not sum to 1."
     NOT_STORABLE = "not-storable", "A user's own model cannot be stored, so it starts afresh in each round."

@@ -38,7 +38,7 @@ class RoundRecord:
 
     server_round: int  # from 1
     asked: int = 0  # parties; their replies may have left them from then on, whatever became of the run
-    asked_at: str = ""  # ISO 8601, UTC: just before the messages left; "" in records of older releases
+    asked_at: str = ""  # ISO 8601, UTC: just before the messages left
     ended: bool = True  # False from just before the messages leave until the answers are combined
     answered: list[str] = field(default_factory=list)  # parties whose answers counted
     rejected: list[Rejection] = field(default_factory=list)  # replies that did not, and parties that gave none

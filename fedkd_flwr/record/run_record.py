@@ -51,7 +51,6 @@ __all__ = [  # the record, and all that its parts are made of
     "signed",
 ]
 
-_RECENT = 10  # the last rounds, from which the time of the others is foreseen
 # fields of a record that `RunRecord.publishable` leaves as they are
 _PUBLIC: tuple[str, ...] = (
     "run_id", "algorithm", "sends", "returns", "one_shot", "schema_version", "started", "status", "doing",
@@ -90,8 +89,8 @@ class RunRecord:
     The app writes ``runs/<run-id>/record.json`` when it starts, before the messages of each round leave, after each
     round, before the final result leaves, and at the end, each time in one step. To follow a run, read the file again:
     ``doing`` says which part of the run, ``num_rounds`` how many rounds are planned, `open_round` which round was asked
-    and has not ended, `seconds_left` how long the other rounds may take. ``status`` stays ``running`` if the process is
-    killed: `fedkd_flwr.report.status` says what a reader can know then. ``claims`` count every round that was asked.
+    and has not ended. ``status`` stays ``running`` if the process is killed: `fedkd_flwr.report.status` says what a
+    reader can know then. ``claims`` count every round that was asked.
     """
 
     run_id: str  # the name of its folder
@@ -159,11 +158,6 @@ class RunRecord:
         return self.rounds[-1] if self.rounds and not self.rounds[-1].ended else None
 
     @property
-    def knows_asked(self) -> bool:
-        """Whether ``rounds`` holds all that was asked: older releases wrote a record at the start and the end alone."""
-        return bool(self.status != "running" or self.rounds or self.num_rounds)
-
-    @property
     def continues(self) -> str:
         """The run that this one was started to continue, such as ``run 7``; "" if it was to continue none.
 
@@ -173,18 +167,6 @@ class RunRecord:
         if last == "checkpoint":  # the path of its folder, which a record for publication does not hold
             return f"run {folders[-1]}" if folders else "an earlier run"
         return f"run {last}" if last else ""
-
-    def seconds_left(self) -> float | None:
-        """Return how long the rounds that have not ended may take, in seconds, if they take as long as the last ones.
-
-        None where no round has ended, or their number is not known.
-        """
-        # parties start their processes in the first round
-        ended = [one.seconds for one in self.rounds if one.ended]
-        recent = ended[1:][-_RECENT:] or ended
-        if not recent or not self.num_rounds:
-            return None
-        return sum(recent) / len(recent) * max(self.num_rounds - len(ended), 0)
 
     @property
     def server_accuracy(self) -> float | None:

@@ -62,9 +62,8 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         f"{gain} of {count(len(both), 'party gains', 'parties gain')}, {count(lost, 'loses', 'lose')}"
     )
     caption = (
-        f"Each line is one party. It goes from the party's {name} alone (hollow circle) to its {name} with the "
-        f"federation (full circle), on {results.ROWS[rows]}. An orange line means that the party lost, a hollow "
-        "circle alone that both are equal."
+        f"Each line is one party: hollow its {name} alone, full with the federation; orange where it lost. A bar is "
+        "the 95 % confidence interval of the mean over the parties, by Student's t."
     )
     if math.isnan(after_mean) and server is not None:
         better = sum(alone < server for _, alone, _ in both)
@@ -72,15 +71,12 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
             f"The server's model reaches {server:.2f}, a party alone {alone_mean:.2f} on average: "
             f"it is better than {better} of {count(len(both), 'party', 'parties')}"
         )
-        caption = f"Each circle is one party's {name} alone, on {results.ROWS[rows]}."
-    if len(both) >= _AVERAGED:
-        caption += " The mean has a bar: its 95 % confidence interval over the parties, by Student's t."
     if rows == "own":
-        caption += " Behind a party's name stand its test rows; of few rows a difference may be noise."
+        caption += " In brackets stand a party's test rows."
     if results.simulation_only(record):
         caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
     if central is not None:
-        caption += " Centralised is one model trained on all private rows pooled, which a federation avoids."
+        caption += " Centralised is one model trained on all private rows pooled."
     what = {"accuracy": "share that is right", "r2": "share of the variance explained"}.get(figure)
     words = f"{name}: {what or 'mean recall of the classes'}, on {results.ROWS[rows]}"
     lines = {"server's model": (server, GREEN, "--"), "centralised": (central, PINK, ":")}
@@ -129,18 +125,8 @@ def _draw(axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequen
         half = found.half if math.isfinite(found.half) else 0.0
         low = half if found.mean < 0 else min(half, found.mean)  # only R2 is below 0
         bar = [[low], [min(half, 1.0 - found.mean)]]  # no figure is above 1
-        axes.errorbar(
-            found.mean,
-            mean,
-            xerr=bar,
-            fmt="D",
-            markersize=5.5,
-            capsize=3,
-            elinewidth=1.4,
-            zorder=4,
-            color=colour,
-            markerfacecolor=inside,
-        )
+        look = {"fmt": "D", "markersize": 5.5, "capsize": 3, "elinewidth": 1.4, "zorder": 4}
+        axes.errorbar(found.mean, mean, xerr=bar, color=colour, markerfacecolor=inside, **look)
     shown = [(mean, "mean")] if len(names) >= _AVERAGED else []
     shown += list(zip(places, names, strict=True)) if named else []
     # A name may hold dollar signs, which matplotlib would read as mathematics.

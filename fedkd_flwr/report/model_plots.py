@@ -1,79 +1,23 @@
-"""The pictures of rows by class, of classes that are mistaken for each other, and of predicted over true numbers."""
+"""The picture of classes that are mistaken for each other, and how kinds of models look in all pictures."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, GREEN, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["LOOKS", "added", "class_mix_plot", "confusion_plot", "numbers_plot", "pooled"]
+__all__ = ["LOOKS", "confusion_plot", "pooled"]
 
-_NAMED_PARTIES = 40
-_NAMED_CLASSES = 40
-_CELLS = 300  # of more cells the counts are not written
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
 
 LOOKS = {"alone (SOLO)": (INK, "--"), "with the federation": (BLUE, "-"), "server's model": (GREEN, "-.")}
 """Colour and line of each kind of models in a picture."""
-
-
-def class_mix_plot(record: RunRecord) -> Plot:
-    """Draw each party's share of rows by class as a heatmap, with its rows.
-
-    Parameters and errors are those of `accuracy_plot`.
-    """
-    held = [p for p in record.parties if sum(p.class_counts)]
-    title = "Which classes each party holds"
-    if not held:
-        return Plot(title=title, caption="Not drawn: the parties' class counts are not in the record.")
-    num_classes = max(len(p.class_counts) for p in held)
-    most = max(held, key=lambda p: sum(p.class_counts))
-    least = min(held, key=lambda p: sum(p.class_counts))
-    missing = sum(sum(n == 0 for n in p.class_counts) for p in held) / len(held)
-    title = f"{sum(most.class_counts):,} rows; {missing:.0f} of {num_classes} classes are missing"
-    if len(held) > 1:
-        title = (
-            f"{len(held)} parties with {sum(least.class_counts):,} to {sum(most.class_counts):,} rows; "
-            f"on average a party lacks {missing:.1f} of {num_classes} classes"
-        )
-    shares = [[n / sum(p.class_counts) for n in p.class_counts] for p in held]
-    top = max(map(max, shares))
-    named = len(held) <= _NAMED_PARTIES
-    with Canvas(1.3 + (max(0.235 * len(held), 1.2) if named else 4.0)) as canvas:
-        axes = canvas.figure.add_subplot()
-        few = len(held) * num_classes <= _CELLS and num_classes <= 15
-        words = [[f"{n:,}" for n in p.class_counts] for p in held if few]
-        canvas.heatmap(axes, shares, top=top, words=words)
-        if named:
-            labels = [f"{plain(p.name, 24)} ({sum(p.class_counts):,})" for p in held]
-            axes.set_yticks(range(len(held)))
-            axes.set_yticklabels(labels, parse_math=False)
-            axes.set_ylabel("party (rows)")
-        else:
-            axes.set_yticks([])
-            axes.set_ylabel(f"{len(held)} parties, by name")
-        if num_classes <= _NAMED_CLASSES:
-            names = [plain(results.class_name(record.classes, c), 16) for c in range(num_classes)]
-            long = max(map(len, names)) * num_classes > 45
-            axes.set_xticks(range(num_classes))
-            turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if long else {}
-            axes.set_xticklabels(names, parse_math=False, **turned)
-        else:
-            axes.set_xlabel(f"{num_classes} classes, in the schema's order")
-        svg = canvas.svg("mix")
-    caption = (
-        "Each row is one party, each column one class. Colour is the share of the party's rows: the fullest is "
-        f"{top:.0%}. Numbers are private rows, those kept for testing among them. The more the parties differ, the "
-        "harder a vote is."
-    )
-    return Plot(title=title, svg=svg, caption=caption)
 
 
 def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:
@@ -121,11 +65,9 @@ def confusion_plot(record: RunRecord) -> Plot:
             axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
         all_axes[0].set_ylabel("true class")
         svg = canvas.svg("confusion")
-    whose = results.models_shown(record, rows, _is_whole, server="server's model" in shown)
     caption = (
-        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} Each line is a true "
-        "class and adds up to 1, the fullest colour; "
-        "the diagonal is its recall. A full column off the diagonal is a class that swallows others."
+        f"All such models together, on {results.ROWS[rows]}. Each line is a true class and adds up to 1, the fullest "
+        "colour; the diagonal is its recall. A full column off the diagonal is a class that swallows others."
     )
     return Plot(title=title, svg=svg, caption=caption)
 
@@ -163,48 +105,3 @@ def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
     share, n, i, j = max(wrong)
     true, taken = (plain(results.class_name(record.classes, c), 30) for c in (i, j))
     return f"Most confused ({whose}): {share:.0%} of {true} is taken for {taken}, {n:,} of {sum(counts[i]):,} rows"
-
-
-def added(measured: Iterable[Metrics | None]) -> Counter[tuple[float, float]]:
-    """Return how many test rows have each pair of true and predicted number, of several models together.
-
-    >>> dict(added([Metrics(n=3, pairs=[[1.0, 2.0, 3]]), Metrics(n=1, pairs=[[1.0, 2.0, 1]]), None]))
-    {(1.0, 2.0): 4}
-    """
-    total: Counter[tuple[float, float]] = Counter()
-    for one in measured:
-        for true, predicted, rows in one.pairs if one is not None else []:
-            total[true, predicted] += int(rows)
-    return total
-
-
-def numbers_plot(record: RunRecord) -> Plot:
-    """Draw predicted over true numbers: all parties alone, all with the federation, or the server's model.
-
-    Nothing is drawn, or said, where models answer with classes. Errors are those of `accuracy_plot`.
-    """
-    shown = results.of_kinds(record, added)
-    if not shown:
-        return Plot()
-    shown = {name: found for name, found in shown.items() if name in (next(iter(shown)), list(shown)[-1])}
-    rows = results.rows_used(record)
-    ends = [f([value for found in shown.values() for pair in found for value in pair]) for f in (min, max)]
-    with Canvas(3.2) as canvas:
-        panels = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
-        for axes, (name, found) in zip(panels, shown.items(), strict=True):
-            most = max(found.values())
-            axes.plot(ends, ends, color=GREY, linewidth=1.0, linestyle=":")
-            true, predicted = zip(*found, strict=True)
-            sizes = [3 + 50 * count / most for count in found.values()]
-            axes.scatter(true, predicted, s=sizes, color=LOOKS[name][0], alpha=0.6, linewidths=0)
-            axes.set_title(name, fontsize=9.5, weight="normal")
-            axes.set_xlabel("true number")
-            axes.grid()
-        panels[0].set_ylabel("predicted number")
-        svg = canvas.svg("numbers")
-    whose = results.models_shown(record, rows, lambda found: found.pairs, server="server's model" in shown)
-    caption = (
-        f"{whose}, on {results.ROWS[rows]}. {results.rows_counted(rows)} A larger mark holds more rows, on a "
-        "grid. On the dotted line the prediction is true; a cloud flatter than it is drawn to the mean."
-    )
-    return Plot(title="What is predicted, and what is true", svg=svg, caption=caption)

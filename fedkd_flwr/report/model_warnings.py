@@ -14,7 +14,6 @@ from fedkd_flwr.report.formatting import count, plain
 __all__ = ["kinds_of_warnings", "model_warnings", "warnings_of"]
 
 _MANY_CLASSES = 3  # classes named in a warning; further ones are counted
-_FEW = 5  # of fewer test rows a missed class says little
 
 
 def model_warnings(record: RunRecord) -> list[str]:
@@ -30,7 +29,7 @@ def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
     """Return `model_warnings`, each after what the same warning of another run has too, whatever its numbers are."""
     found: list[tuple[str, str]] = []
     if server := record.server.get("common"):
-        found += _warnings_of(record, server, "The server's model", "common")
+        found += warnings_of(record, server, "The server's model", "common")
     rows = results.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
     kind = "with the federation"
@@ -39,14 +38,8 @@ def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
     return found + list(_useless_parties(record, models, rows, f"{kind}, on {results.ROWS[rows]}"))
 
 
-def warnings_of(
-    record: RunRecord, m: Metrics, *, who: str = "The server's model", rows: str = "common"
-) -> Iterator[str]:
-    """Yield warnings about one model, by its figures on test rows of one kind (``common`` or ``own``)."""
-    return (text for _, text in _warnings_of(record, m, who, rows))
-
-
-def _warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
+def warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
+    """Yield warnings about one model, by its figures on test rows of one kind; each as `kinds_of_warnings` does."""
     if m.r2 is not None:
         if m.r2 <= 0:
             yield f"{who} not above the mean", f"{who}'s R2 {m.r2:.3f} is not above that of always answering the mean."
@@ -82,15 +75,15 @@ def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where:
     tested = Counter(c for m in models for c, n in enumerate(m.support) if n and m.recall and m.recall[c] is not None)
     missing = Counter(c for m in models for c in _missed(m))
     said = Counter(c for m in fixed for c in _missed(m))  # the sentence above tells of these
-    often = [c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]]
-    often.sort(key=lambda c: (-missing[c] / tested[c], c))
-    for c in often[:_MANY_CLASSES]:
-        held = max(m.support[c] or 0 for m in models if m.support)
-        few = f" (there {'is' if held == 1 else 'are'} only {held} to find)" if held < _FEW else ""
-        who = f"{missing[c]} of {count(tested[c], 'model', 'models')} {where}"
-        yield f"missed {_class(record, c)}", f"{who}: no row of {_class(record, c)} is found{few}."
-    if len(often) > _MANY_CLASSES:
-        yield "more missed", f"The same holds for {len(often) - _MANY_CLASSES} more classes."
+    often = sorted(c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c])
+    if often:
+        named = ", ".join(
+            f"{_class(record, c)} ({missing[c]} of {count(tested[c], 'model', 'models')})"
+            for c in often[:_MANY_CLASSES]
+        )
+        more = f" and {len(often) - _MANY_CLASSES} more" if len(often) > _MANY_CLASSES else ""
+        kind = " ".join(["missed", *(_class(record, c) for c in often[:_MANY_CLASSES])])
+        yield kind, f"Models {where} find no row of {named}{more}."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
     if len(fixed) < len(both):
         mean, base = (statistics.fmean(values) for values in zip(*both, strict=True))

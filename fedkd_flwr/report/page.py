@@ -13,9 +13,9 @@ from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
-from fedkd_flwr.report.model_plots import class_mix_plot, confusion_plot, numbers_plot
+from fedkd_flwr.report.model_plots import confusion_plot
 from fedkd_flwr.report.model_warnings import model_warnings
-from fedkd_flwr.report.recommendation import LEAST_ROWS, losers_warning, own_rows_finding
+from fedkd_flwr.report.recommendation import losers_warning, own_rows_finding
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import progress, run_status
@@ -28,8 +28,6 @@ _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
 _PLOTS = (
     accuracy_plot,
     own_rows_plot,
-    numbers_plot,
-    class_mix_plot,
     confusion_plot,
     curves_plot,
     rounds_plot,
@@ -50,7 +48,6 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
     plots, missing = drawn(_PLOTS, ended)
     where = plain(shown.config.get("output-dir") or "")
     words = ["fedkd", "report", plain(shown.run_id, 40), *(("--output-dir", where) if where else ())]
-    left_out = traffic.left_out(shown)
     return save_page(
         path,
         "run.html.md",
@@ -71,13 +68,11 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         claims=claims.ordered(shown.claims),
         claim_groups=_claim_groups(claims.ordered(shown.claims)),
         claim_meaning=claims.claim_meaning,
-        least_rows=LEAST_ROWS,
         thresholds=threshold_table(shown),
         thresholds_explained=thresholds_explained,
         simulation_only=results.simulation_only(shown),
         known_rounds=traffic.known_rounds(shown),
-        left_out=left_out,
-        how_the_vote_went=_how_the_vote_went(shown, left_out),
+        left_out=traffic.left_out(shown),
         num_parties=_number_of_parties(shown),
         toml=_changed_settings(shown),
         privacy=run_privacy,
@@ -105,17 +100,6 @@ def _claim_groups(found: list[claims.Claim]) -> list[tuple[str, str, int, list[c
     warning = "The numbers below were computed from private data and reveal something about them."
     groups = [("May be passed on", "", 1, shown), (title, "" if withheld else warning, len(shown) + 1, private)]
     return [group for group in groups if group[3]]
-
-
-def _how_the_vote_went(record: RunRecord, found: list[traffic.LeftOut]) -> str:
-    """Return whether a vote was held in the rounds in which parties were left out."""
-    failed = record.open_round.server_round if record.open_round is not None else None
-    rounds = {number for entry in found for number in entry.rounds}
-    if failed not in rounds:
-        return "In these rounds the vote was held without these parties."
-    if rounds == {failed}:
-        return "These parties gave no valid answer. The round did not end, and no vote was held in it."
-    return f"The vote was held without these parties, but not in round {failed}: it did not end, and had no vote."
 
 
 def _number_of_parties(record: RunRecord) -> int:

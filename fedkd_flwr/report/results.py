@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
-from fedkd_flwr.report.formatting import count, is_number, plain, share
+from fedkd_flwr.report.formatting import count, is_number, share
 
 __all__ = [
     "FIGURES",
@@ -28,14 +28,10 @@ __all__ = [
     "known",
     "means",
     "models",
-    "models_shown",
-    "of_fewer",
     "of_kinds",
     "pairs",
     "rarest_class",
-    "rarest_clause",
     "rarest_in_brackets",
-    "rows_counted",
     "rows_measured",
     "rows_used",
     "simulation_only",
@@ -139,29 +135,6 @@ def of_kinds(record: RunRecord, make: Callable[[list[Metrics | None]], _Made]) -
     return {name: one for name, one in made if one}
 
 
-def rows_counted(rows: str) -> str:
-    """Return a sentence on how test rows are counted over all parties."""
-    return "Each test row counts once for each party that was tested on it." if rows == "common" else ""
-
-
-def models_shown(record: RunRecord, rows: str, has: Callable[[Metrics], object], *, server: bool) -> str:
-    """Return in words whose models a picture shows.
-
-    ``has``: tells whether metrics hold what is drawn. Some parties' may not: those of models without probabilities, and
-    of silos that keep a class to themselves. ``server``: whether the server's model is drawn.
-    """
-    measured = {"alone": [p.solo for p in record.parties], "with the federation": [p.federated for p in record.parties]}
-    counts = {name: sum(bool((m := one.get(rows)) and has(m)) for one in of) for name, of in measured.items()}
-    counts = {name: count for name, count in counts.items() if count}
-    if not counts:
-        return "The server's model"
-    found = "All parties together" if len(record.parties) > 1 else plain(record.parties[0].name, 60)
-    if set(counts.values()) != {len(record.parties)}:
-        told = (f"{name}: {count} of {len(record.parties)}" for name, count in counts.items())
-        found = f"Parties together ({', '.join(told)})"
-    return found + (", and the server's model" if server else "")
-
-
 def figure_used(record: RunRecord, rows: str) -> str:
     """Return the figure to report first on these test rows: ``"r2"``, ``"balanced_accuracy"`` or ``"accuracy"``.
 
@@ -260,14 +233,6 @@ def figure_name(figure: str) -> str:
     return "R2" if figure == "r2" else figure.replace("_", " ")
 
 
-def rarest_clause(record: RunRecord, rows: str) -> str:
-    """Return how many test rows the rarest class has, as a clause; "" where another figure leads."""
-    if figure_used(record, rows) != "balanced_accuracy" or (found := rarest_class(record, rows)) is None:
-        return ""
-    c, held = found
-    return f", {held:,} of them of the rarest class, '{plain(class_name(record.classes, c), 40)}'"
-
-
 def rarest_in_brackets(record: RunRecord, rows: str) -> str:
     """Return how many test rows the rarest class has, in brackets; "" where another figure leads."""
     if figure_used(record, rows) != "balanced_accuracy" or (found := rarest_class(record, rows)) is None:
@@ -294,9 +259,13 @@ class Figures:
     n: int  # test rows; of each party's own: of all parties together
     means: dict[str, float]  # by key of `FIGURES`; figures that nobody reports are left out
     models: int = 1  # how many models were measured
-    # figures that only some of the models have, with their number and their test rows: a model has no AUC on rows of
-    # one class
-    fewer: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # how many models have a figure that others lack: a model has no AUC on rows of one class
+    fewer: dict[str, int] = field(default_factory=dict)
+
+    def text(self, figure: str) -> str:
+        """Return a mean as text; where some models lack the figure, with how many have it."""
+        of = f" (of {self.fewer[figure]})" if figure in self.fewer else ""
+        return written(self.means.get(figure), figure) + of
 
 
 def figures(record: RunRecord) -> list[Figures]:
@@ -313,7 +282,7 @@ def figures(record: RunRecord) -> list[Figures]:
                         n=_counted(ms, rows),
                         means={name: statistics.fmean(getattr(m, name) for m in h) for name, h in having.items() if h},
                         models=len(ms),
-                        fewer={name: (len(h), _counted(h, rows)) for name, h in having.items() if 0 < len(h) < len(ms)},
+                        fewer={name: len(h) for name, h in having.items() if 0 < len(h) < len(ms)},
                     )
                 )
     return found
@@ -326,24 +295,6 @@ def _counted(measured: Sequence[Metrics], rows: str) -> int:
 def test_rows(record: RunRecord) -> dict[str, int]:
     """Return how many test rows there are of each kind; of the parties' own: of all of them together."""
     return {one.rows: one.n for one in sorted(figures(record), key=lambda one: one.n)}
-
-
-def of_fewer(found: Sequence[Figures], who: Mapping[str, str]) -> list[str]:
-    """Return sentences on figures that only some parties have: of how many, and on how many test rows.
-
-    ``who`` names the kinds of models. Kinds of which the same is true share a sentence.
-    """
-    same: dict[tuple[str, int, int, int], list[str]] = {}
-    for one in found:
-        counts: dict[tuple[int, int], list[str]] = {}
-        for name, counted in one.fewer.items():
-            counts.setdefault(counted, []).append(FIGURES[name])
-        for (k, n), names in counts.items():
-            same.setdefault((", ".join(names), k, one.models, n), []).append(f"{who[one.who]}, {one.rows}")
-    return [
-        f"{names}: of {k} of {many} parties, {n:,} rows ({'; '.join(kinds)})."
-        for (names, k, many, n), kinds in same.items()
-    ]
 
 
 def simulation_only(record: RunRecord) -> bool:

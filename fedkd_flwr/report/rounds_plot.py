@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fedkd_flwr.record.run_record import RunRecord
@@ -66,7 +66,12 @@ def rounds_plot(record: RunRecord) -> Plot:
         all_axes[-1].set_xlabel("round")
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         svg = canvas.svg("rounds")
-    return Plot(title=_title(record, on, fixed), svg=svg, caption=" ".join(_caption(record, on, fixed)))
+    caption = "Agreement: share of labelled public rows on which a party's label is the consensus, on average."
+    if fixed is not None:
+        caption += f" Accuracies of models are on {results.ROWS[on]}."
+    if _known(_party_means(record)) and results.simulation_only(record):
+        caption += f" The parties' accuracies are {results.SIMULATION_ONLY}."
+    return Plot(title=heading, svg=svg, caption=caption)
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
@@ -99,55 +104,3 @@ def _draw_parties(axes: Any, record: RunRecord) -> None:
         told = _known(y := [r.accuracy.get(name, math.nan) for r in record.rounds])
         colour, style = (ORANGE, "--") if told and told[-1] < told[0] else (PALE, "-")
         axes.plot(x, y, label=labels.pop(colour, None), color=colour, linestyle=style, linewidth=1.1, zorder=1)
-
-
-def _caption(record: RunRecord, on: str, fixed: float | None) -> Iterator[str]:
-    """Yield what the lines are, in sentences."""
-    rounds = record.rounds
-    if _known([r.agreement for r in rounds]):
-        words = "labelled public rows on which a party's label equals the consensus, on average."
-        yield f"Agreement is the share of {words}"
-    if _known([r.labelled_share for r in rounds]):
-        yield "The share of public rows with a label shows how often the vote reached a decision."
-    if fixed is not None:
-        yield (
-            f"Accuracies of models are on {results.ROWS[on]}. The dotted line is the accuracy of always answering the "
-            f"commonest class, {fixed:.3f}: a model at or below it may find no other class."
-        )
-        if results.figure_used(record, on) == "balanced_accuracy":
-            yield "A class is rare, so that accuracy says little of it; a record has no other figure of a round."
-    judged = [found for r in rounds if _known([r.consensus_accuracy]) and (found := results.consensus_rows(record, r))]
-    if judged:
-        (least, words), (most, _) = min(judged), max(judged)
-        if least != most:
-            bound = any(said.startswith("at most") for _, said in judged)
-            words = f"at most {most:,} rows" if bound else f"{least:,} to {most:,} rows"
-        yield f"The accuracy of the consensus labels is of {words} in a round."
-    if _known(_party_means(record)) and results.simulation_only(record):
-        yield f"The parties' accuracies are {results.SIMULATION_ONLY}."
-
-
-def _title(record: RunRecord, on: str, fixed: float | None) -> str:
-    """Return how the leading accuracy changed, beside one fixed answer; where there is none, how the vote did."""
-    last, server = record.rounds[-1].server_round, [r.server_accuracy for r in record.rounds]
-    for who, values, measured in (
-        ("The parties' mean accuracy", _known(_party_means(record)), [p.federated for p in record.parties]),
-        ("The accuracy of the server's model", _known(server), [record.server]),
-    ):
-        if len(values) < 2:
-            continue
-        change = values[-1] - values[0]
-        said = f"{who} {'rises' if change > 0 else 'falls'} from {values[0]:.3f} to {values[-1]:.3f} in {last} rounds"
-        if abs(change) <= 5e-4:
-            said = f"{who} stays at {values[-1]:.3f} over {last} rounds"
-        if fixed is not None:
-            word = "not above the" if values[-1] <= fixed + 5e-4 else "against"
-            said += f", {word} {fixed:.3f} of always answering the commonest class"
-        if results.figure_used(record, on) == "balanced_accuracy":  # a rising accuracy may hide a loss
-            found = results.spread(results.known(one, on, "balanced_accuracy") for one in measured)
-            said += f". Balanced accuracy at the end: {found.mean:.3f}" if found else ""
-        return said
-    agreement = _known([r.agreement for r in record.rounds])
-    if len(agreement) > 1:
-        return f"Agreement goes from {agreement[0]:.2f} to {agreement[-1]:.2f} in {last} rounds"
-    return f"The vote over {last} rounds"

@@ -1,4 +1,4 @@
-"""What a whole run says about privacy: warnings, whom to trust, what the noise did, what is shared without it."""
+"""What a whole run says about privacy: warnings, whom to trust, what is shared without noise."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, ordered, public, side
-from fedkd_flwr.report.formatting import is_number, plain
-from fedkd_flwr.report.results import consensus_rows
+from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.status import moment
 
-__all__ = ["explanations", "headline", "no_claim", "noise_effect", "trust", "unprotected", "unproven", "what_leaves"]
+__all__ = ["explanations", "headline", "no_claim", "trust", "unprotected", "unproven", "what_leaves"]
 
 
 def unproven(claims: Sequence[Claim]) -> list[str]:
@@ -78,58 +77,12 @@ def headline(record: RunRecord) -> tuple[str, str]:
         if not record.rounds:
             if record.continues:
                 return "–", f"nothing new was released; see {plain(record.continues, 40)}, which this run continues"
-            return "–", "nothing was released" if record.knows_asked else "not known"
+            return "–", "nothing was released"
         return "none", "no noise is added" if record.status in ("running", "waiting") else "no noise was added"
     first = next((claim for claim in claims if bounded(claim) and public(claim)), claims[0])
     if bounded(first):
         return f"epsilon {bound_text(first.get('epsilon'))}", claim_words(first)
     return "withheld" if first.get("epsilon") == WITHHELD else "no guarantee", claim_words(first)
-
-
-def noise_effect(record: RunRecord) -> list[str]:
-    """Return sentences on how much the noise changed, as far as the record tells; none for a run without a bound."""
-    if not any(bounded(claim) for claim in record.claims):
-        return []
-    kept = [r.kept_share for r in record.rounds if r.kept_share is not None and is_number(r.kept_share)]
-    sides = {side(claim) for claim in record.claims}
-    found = []
-    if kept:
-        low, high = min(1 - k for k in kept), max(1 - k for k in kept)
-        span = _percent(high) if high - low < 5e-4 else f"{_percent(low)} to {_percent(high)}"
-        if sides == {"party"}:
-            bits = any("one-hot" in str(claim.get("mechanism", "")) for claim in record.claims)
-            what = "bits (one per row and class) a party sent" if bits else "labels a party sent by another class"
-            found.append(
-                f"Noise replaced {span} of the {what}, on average. This is a property of the mechanism and does not "
-                "depend on data."
-            )
-        else:
-            found.append(
-                f"Noise replaced {span} of the server's answers: they differ from the class with the most votes. "
-                "This was measured on the votes without noise, so it is for the operator only."
-            )
-    elif sides == {"party"} and record.rounds:
-        found.append("Only the parties know how many answers the noise changed.")
-    known = [(r, r.consensus_accuracy) for r in record.rounds]
-    right = [(r, share) for r, share in known if share is not None and is_number(share)]
-    if right:
-        done, last = right[-1]
-        when = " in the last round" if len(right) > 1 else ""
-        where = f"{rows[1]} with a label" if (rows := consensus_rows(record, done)) else "the rows"
-        found.append(
-            f"After noise, {_percent(last)} of the server's labels were right{when}, on {where} whose true class is "
-            "known."
-        )
-    return found
-
-
-def _percent(value: float) -> str:
-    """Return a share in percent.
-
-    >>> _percent(0.314), _percent(0.0004)
-    ('31 %', '0.04 %')
-    """
-    return f"{100 * value:.0f} %" if value >= 0.1 or value == 0 else f"{100 * value:.2g} %"
 
 
 def no_claim(record: RunRecord) -> str:
@@ -183,8 +136,6 @@ def unprotected(record: RunRecord) -> list[str]:
     if record.claims:
         return []
     if not record.rounds:
-        if not record.knows_asked:
-            return ["The record does not say what was asked: it was written before the first round, and never again."]
         when = f" until {moment(record.last_word)}" if record.status == "running" else ""
         if earlier := plain(record.continues, 40):
             return [

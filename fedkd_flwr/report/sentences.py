@@ -157,22 +157,18 @@ def _with_class(parties: Mapping[str, str | None]) -> str:
 
 
 def _one_class_votes(v: _Values) -> str:
-    one = len(v["parties"]) == 1
-    gives, casts = ("gives", "casts") if one else ("give", "cast")
-    cast = "no vote" if v["weight"] == 0 else "half a vote" if one else "half a vote each"
+    cast = "no vote" if v["weight"] == 0 else "half a vote"
     if v["bounded"]:
         cast += ", and all such parties together a tenth of the others' votes at most"
     who = _with_class(v["parties"])
-    return f"{len(v['parties'])} of {v['of']} parties {gives} every public row one class, and {casts} {cast}: {who}."
+    return f"{len(v['parties'])} of {v['of']} parties give every public row one class; each casts {cast}: {who}."
 
 
 def _nearly_one_class(v: _Values) -> str:
-    one = len(v["parties"]) == 1
-    gives, casts, whose = ("gives", "casts", "its") if one else ("give", "together cast", "their")
     return (
-        f"{len(v['parties'])} of {v['of']} parties {gives} at least {100 * v['share']:.0f} % of the public rows one "
-        f"class, and {casts} half of the others' votes at most: {_with_class(v['parties'])}. Agreement cannot tell "
-        f"whether {whose} labels are wrong."
+        f"{len(v['parties'])} of {v['of']} parties give at least {100 * v['share']:.0f} % of the public rows one "
+        f"class, and together cast half of the others' votes at most: {_with_class(v['parties'])}. Agreement cannot "
+        "tell whether their labels are wrong."
     )
 
 
@@ -248,9 +244,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "row.",
     PartyNote.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
     PartyNote.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
-    PartyNote.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
-    PartyNote.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
-    PartyNote.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+    PartyNote.STATE_LOST: "It lost what it kept after its last round, and went on from an older model or a fresh one.",
     NoteCode.ONE_CLASS_VOTES: _one_class_votes,
     NoteCode.ALL_ONE_CLASS: lambda v: (
         f"Every party gives all public rows one class: {_with_class(v['parties'])}. Their "
@@ -291,8 +285,6 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.BAD_METRICS: "its metrics {metrics} have a wrong type, size or range and are left out",
     NoteCode.EVALUATE_FN_FAILED: "evaluate_fn failed in round {server_round} and is not called again ({failure}). It "
     "got {arrays}: {algorithm} leaves no weights.",
-    NoteCode.WRITES_INTO_ROWS: "{model}: {where} writes into the rows it is given. It gets copies, so no data are "
-    "changed.",
     NoteCode.NOT_REPEATABLE: "{model}: {where} gives the same rows other labels each time: without a seed the run "
     "cannot be repeated.",
     NoteCode.DIVIDED_BY_SUM: "{model}: {where}: {uneven} of {rows} rows of probabilities do not sum to 1. They are "

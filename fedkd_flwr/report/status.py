@@ -7,7 +7,7 @@ from typing import Literal
 
 from fedkd_flwr.processes.alive import still_runs
 from fedkd_flwr.record.run_record import Doing, RunRecord
-from fedkd_flwr.report.formatting import count, plain, time_span
+from fedkd_flwr.report.formatting import count, plain
 
 __all__ = ["Status", "Word", "moment", "progress", "run_status"]
 
@@ -42,7 +42,7 @@ def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: boo
     at = f"at {moment(record.last_word)}" if record.last_word else "when this was written"
     if runs:
         headline = f"This run is going on{where}"
-        return Status(word="running", headline=headline, sentence=f"{headline}{far}.{_left(record)}")
+        return Status(word="running", headline=headline, sentence=f"{headline}{far}.")
     if runs is None:
         headline = f"It is not known how this run ended{where and f': it was last heard of{where}'}"
         text = f"This run had not ended {at}{where}{far}. Whether it still goes on cannot be seen from here."
@@ -55,9 +55,9 @@ def run_status(record: RunRecord, *, alive: bool | None = None, rounds_told: boo
 def progress(record: RunRecord) -> str:
     """Return how many rounds ended, and what was asked in others, without a full stop."""
     if not record.rounds:
-        if record.continues and record.knows_asked:
+        if record.continues:
             return f"it asked no party for anything itself; it was to continue {plain(record.continues, 40)}"
-        return "no party was asked for anything" if record.knows_asked else "what was asked is not known"
+        return "no party was asked for anything"
     ended = sum(one.ended for one in record.rounds)
     planned = f" of {record.num_rounds}" if record.num_rounds > ended else ""
     text = f"{ended}{planned} rounds ended" if planned or ended != 1 else "1 round ended"
@@ -91,8 +91,3 @@ def _where(record: RunRecord) -> str:
     if record.doing == Doing.AFTER:
         return "after the exchange, while its models were measured and kept"
     return "before the first round" if not record.rounds else f"after {count(len(record.rounds), 'round')}"
-
-
-def _left(record: RunRecord) -> str:
-    left = record.seconds_left()
-    return f" Its rounds may take another {time_span(left)}." if left else ""

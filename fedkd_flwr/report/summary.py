@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results, traffic
-from fedkd_flwr.report.formatting import count, is_number, number, plain, share, size, time_span
+from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 
 __all__ = ["Line", "consensus_line", "summary"]
 
@@ -50,8 +50,7 @@ def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
         yield Line("centralised", _reached(record, record.centralised), pooled)
     numbers = results.figure_used(record, results.rows_used(record)) == "r2"
     if (fixed := results.figures(record)) and "baseline" in fixed[0].means and not numbers:
-        on = f"{fixed[0].n:,} {fixed[0].rows} test rows{results.rarest_clause(record, fixed[0].rows)}"
-        note = f"(accuracy of always answering the commonest class; {on}){_own_baseline(record, fixed[0].rows)}"
+        note = f"(accuracy of always answering the commonest class; {fixed[0].n:,} {fixed[0].rows} test rows)"
         yield Line("baseline", share(fixed[0].means["baseline"]), note)
     yield from _bytes(record)
     started = f"(start-up apart: {time_span(record.startup_seconds)})" if record.startup_seconds > 0 else ""
@@ -82,10 +81,7 @@ def _over_rounds(record: RunRecord) -> Iterator[Line]:
         ("server model's accuracy", [r.server_accuracy for r in rounds] if len(rounds) > 1 else []),
     ):
         if any(is_number(v) for v in values):
-            ends = [rounds[0], rounds[-1]] if label == "consensus accuracy" else []
-            of = [f" of {found[1]}" if (found := results.consensus_rows(record, r)) else "" for r in ends] or [""] * 2
-            first = f"first round {share(values[0])}{of[0]}" if len(values) > 1 else ""
-            yield Line(label, share(values[-1]) + of[1], first=first)
+            yield Line(label, share(values[-1]), first=f"first round {share(values[0])}" if len(values) > 1 else "")
 
 
 def _of_parties(record: RunRecord, rows: str) -> Iterator[Line]:
@@ -123,18 +119,8 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
     return f"{figure.replace('_', ' ')} {share(results.known(measured, 'common', figure))}, accuracy {accuracy}"
 
 
-def _own_baseline(record: RunRecord, rows: str) -> str:
-    """Return what one fixed answer reaches on own rows, by the figure that leads there; "" where that is known."""
-    balanced = results.figure_used(record, "own") == "balanced_accuracy"
-    reached = results.fixed_answer(record, "own") if balanced else results.baseline(record, "own")
-    if reached is None or (rows == "own" and not balanced):
-        return ""
-    figure = "balanced accuracy of one fixed answer" if balanced else "mean over parties"
-    return f"; on own rows {reached:.3f} ({figure})"
-
-
 def _bytes(record: RunRecord) -> Iterator[Line]:
-    """Yield what travelled, and what sending models instead would take."""
+    """Yield what travelled."""
     sent = traffic.traffic(record)
     if sent.up is None and sent.down is None:
         return
@@ -145,10 +131,3 @@ def _bytes(record: RunRecord) -> Iterator[Line]:
     final = record.final_bytes_down / len(record.parties) if record.parties else 0.0
     if final:
         yield Line(f"final {traffic.final_result(record)}", f"{size(final)} down a party, once")
-    model = traffic.mean_model_bytes(record)
-    exchanged = (sent.up or 0.0) + (sent.down or 0.0) + final / len(traffic.known_rounds(record))
-    if model is not None and exchanged > 0:
-        weighed = sum(p.model_bytes is not None for p in record.parties)  # a simulation weighs the first models only
-        of = f"; {weighed:,} of {len(record.parties):,} models weighed" if weighed < len(record.parties) else ""
-        note = f"({number(2 * model / exchanged)} times the bytes of a round{of})"
-        yield Line("sharing models instead", f"{size(model)} up, {size(model)} down", note)

@@ -91,7 +91,7 @@ def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
             name = line.group if line.group.startswith("accuracy") else line.group.rpartition(", ")[0]
             yield name, f"on {results.ROWS[rows]}: mean (lowest to highest party)"
         group = line.group
-        indent = "  " if group or line.label.startswith(("final ", "sharing ")) else ""
+        indent = "  " if group or line.label.startswith("final ") else ""
         value = f"{line.first}, last {line.value}" if line.first else line.value
         yield f"{indent}{line.label}", f"{value} {line.note}".strip()
 
@@ -101,23 +101,8 @@ def _metrics(record: RunRecord) -> list[str]:
     found = results.figures(record)
     if not any(one.means.keys() - {"accuracy"} for one in found):
         return []
-    shown, names = results.figures_shown(record), {one.who: one.who for one in found}
-    table = tables.metrics(record, names)
-    ranked = (
-        record.num_classes == 2
-        and "roc_auc" in shown
-        and any(one.means.keys() & {"roc_auc", "average_precision"} for one in found)
-    )
-    which = [f"AUC and AP are of class '{plain(results.class_name(record.classes, 1), 40)}'."] if ranked else []
-    partly = [] if "r2" in shown else results.of_fewer(found, names)
-    if "r2" not in shown and any(one.rows == "own" and one.who in ("server", "centralised") for one in found):
-        which.append(
-            "Own rows: of parties' models the mean over parties, of the server's and the centralised model all these "
-            "rows together; balanced accuracies and baselines of the two kinds cannot be compared."
-        )
-    return columns([table.header, *table.rows], left=1) + [
-        line for text in (*partly, *which) for line in _wrapped("", text)
-    ]
+    table = tables.metrics(record, {one.who: one.who for one in found})
+    return columns([table.header, *table.rows], left=1)
 
 
 def _parties(record: RunRecord) -> list[str]:
@@ -158,7 +143,7 @@ def _footer(record: RunRecord) -> Iterator[str]:
         cells = claims.claim_cells(claim)
         whose = "privacy: " if claims.public(claim) else "privacy (OPERATOR ONLY): "
         yield from _wrapped(whose, "; ".join(f"{key}: {value}" for key, value in cells.items()))
-    for sentence in (*run_privacy.trust(found), *run_privacy.noise_effect(record)):
+    for sentence in run_privacy.trust(found):
         yield from _wrapped("privacy: ", sentence)
     if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")

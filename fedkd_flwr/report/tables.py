@@ -12,28 +12,22 @@ from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
 from fedkd_flwr.report.html import Table
-from fedkd_flwr.report.recommendation import Recommendation, recommendation
+from fedkd_flwr.report.recommendation import LEAST_ROWS, advice
 from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
-    "advice",
-    "attack_table",
-    "attacked_claims",
+    "FIGURES_EXPLAINED",
+    "audit_text",
     "claims",
     "columns",
     "configuration",
-    "figures_explained",
     "fixed_answers",
-    "found_texts",
-    "interval_text",
     "lack_probabilities",
     "metrics",
     "metrics_by_class",
-    "metrics_of_fewer",
     "parties",
     "public_set_fit",
     "rounds",
-    "without_advice",
 ]
 
 _WHO = {
@@ -75,32 +69,6 @@ def claims(shown: Sequence[Claim], first: int) -> Table:
     return Table("Privacy claims", header, [[key, *(one.get(key, "–") for one in cells)] for key in headings])
 
 
-def advice(record: RunRecord) -> Table:
-    """Return which model a party should use, and why, where its own test rows tell it."""
-    rows = [(name, one.verdict, one.why) for name, one in _advised(record) if one.verdict != "no recommendation"]
-    return Table("Which model each party should use", ["party", "recommended", "evidence"], rows)
-
-
-def without_advice(record: RunRecord) -> str:
-    """Return for how many parties nothing is recommended, as a sentence; "" where there is advice for all."""
-    known = _advised(record)
-    silent = [one for _, one in known if one.verdict == "no recommendation"]
-    if results.figure_used(record, "own") == "r2":
-        return "Of numbers and grades no interval is known, so nothing is recommended: compare the errors on own rows."
-    if not known:
-        return "No party's two models were measured on its own test rows, so nothing can be recommended."
-    if not silent:
-        return ""
-    of = f"{len(silent)} of {len(known)} parties" if len(known) > 1 else "the party"
-    return f"The own test rows of {of} do not tell which model is better: they are few, or the difference is noise."
-
-
-def _advised(record: RunRecord) -> list[tuple[str, Recommendation]]:
-    figure = results.figure_used(record, "own")
-    found = [(p.name, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
-    return [(name, one) for name, one in found if one is not None]
-
-
 def parties(record: RunRecord) -> Table:
     """Return how good each party's model is alone, with the federation, and the difference.
 
@@ -124,12 +92,14 @@ def parties(record: RunRecord) -> Table:
                 (f"{name} with the federation, {where}", [results.written(after, error) for _, after in both]),
             ]
     found += [
+        ("better model", [advice(p, results.figure_used(record, "own"))[0] for p in record.parties]),
+        ("rows by class", [" ".join(f"{n:,}" for n in p.class_counts[:_MANY_CLASSES]) for p in record.parties]),
         ("agreement", [share(p.agreement) for p in record.parties]),
         ("trust", [share(p.trust) for p in record.parties]),
         ("model's size", [size(p.model_bytes) for p in record.parties]),
         ("notes", [" ".join(map(note_sentence, p.notes)) for p in record.parties]),
     ]
-    return _table("How good each party's models are", found, texts=("party", "model", "notes"))
+    return _table("How good each party's models are", found, texts=("party", "model", "better model", "notes"))
 
 
 def _both(record: RunRecord, rows: str, figure: str) -> list[tuple[float | None, float | None]]:
@@ -147,36 +117,22 @@ def _own_rows(party: PartyRecord) -> str:
     return "–" if measured is None else f"{measured.n:,}"
 
 
-def figures_explained(record: RunRecord) -> str:
-    """Return what the figures of the parties' table mean, and what one fixed answer reaches."""
-    used = {rows: results.figure_used(record, rows) for rows in results.rows_measured(record)}
-    found = []
-    if "balanced_accuracy" in used.values():
-        which = " and ".join(rows for rows, figure in used.items() if figure == "balanced_accuracy")
-        found.append(
-            f"Balanced accuracy is the mean recall of the classes that occur in the test rows. It is shown of {which} "
-            "rows because a class is rare in them, or because nobody reports an accuracy: a model that gives one class "
-            "to all rows may have a high accuracy, but its recall of every other class is 0."
-        )
-    if "r2" in used.values():
-        found.append(
-            "R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the "
-            "mean of the test rows. RMSE is the root of the mean squared error and MAE the mean absolute error, both "
-            "in the label's unit; less is better."
-        )
-    if "accuracy" in used.values():
-        found.append("Accuracy is the share of test rows that a model classifies correctly.")
-    known = [f"{base:.3f} on {rows} rows" for rows in used if (base := results.baseline(record, rows)) is not None]
-    if known:
-        found.append(f"The accuracy of always answering the commonest class is {' and '.join(known)}.")
-    found.append(
-        "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is "
-        "the party's model trained on its own rows only."
-    )
-    after = any(is_number(results.known(p.federated, r, f)) for p in record.parties for r, f in used.items())
-    if not after and is_number(record.server_accuracy):
-        found.append("The result of this run is the server's model; the parties trained none with it.")
-    return " ".join(found)
+FIGURES_EXPLAINED = (
+    "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is the "
+    "party's model trained on its own rows only. Accuracy is the share of test rows that a model classifies correctly. "
+    "Balanced accuracy is the mean recall of the classes that occur in the test rows; it is shown where a class is "
+    "rare: a model that gives one class to all rows may have a high accuracy, but its recall of every other class is "
+    "0. R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the mean. "
+    "RMSE is the root of the mean squared error and MAE the mean absolute error, both in the label's unit. A better "
+    f"model is named where own rows show a gain or loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the "
+    "rarest class, where balanced accuracy decides)."
+)
+
+
+def fixed_answers(record: RunRecord) -> str:
+    """Return what always answering the commonest class reaches on each kind of test rows, as a clause."""
+    known = [(base, rows) for rows in results.ROWS if (base := results.baseline(record, rows)) is not None]
+    return " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in known)
 
 
 def rounds(record: RunRecord) -> Table:
@@ -209,27 +165,14 @@ def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
     return share(done.consensus_accuracy) + of
 
 
-def fixed_answers(record: RunRecord, shown: Table) -> str:
-    """Return the accuracy of always answering the commonest class, on the test rows of the table of rounds."""
-    rows_of = {"parties' mean accuracy": results.rows_used(record), "accuracy of the server's model": "common"}
-    tested = dict.fromkeys(rows for name, rows in rows_of.items() if name in shown.header)
-    known = [(base, rows) for rows in tested if (base := results.baseline(record, rows)) is not None]
-    return " and ".join(f"{base:.3f} on {results.ROWS[rows]}" for base, rows in known)
-
-
 def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:
     """Return all metrics of every kind of model; ``who`` names the kinds."""
     shown = results.figures_shown(record)
     rows = [
-        [f"{who[one.who]}, {one.rows}", f"{one.n:,}", *(results.written(one.means.get(name), name) for name in shown)]
+        [f"{who[one.who]}, {one.rows}", f"{one.n:,}", *(one.text(name) for name in shown)]
         for one in results.figures(record)
     ]
     return Table("Means of all metrics", ["metrics (means)", "n", *shown.values()], rows, range(1, len(shown) + 2))
-
-
-def metrics_of_fewer(record: RunRecord) -> list[str]:
-    """Return sentences on metrics that only some parties have."""
-    return results.of_fewer(results.figures(record), _WHO)
 
 
 def lack_probabilities(record: RunRecord) -> bool:
@@ -284,37 +227,36 @@ def configuration(record: RunRecord) -> list[Table]:
     ]
 
 
-def attack_table(found: AuditRecord) -> Table:
-    """Return how well an attacker who saw all that left told members from fresh rows."""
-    rows = [_attacked("all parties", found.everybody), *(_attacked(name, of) for name, of in found.parties.items())]
-    header = ["", "members", "attack AUC", "found at 1 % false alarms", "at 0.1 %"]
-    return Table("What the attack found", header, rows, range(1, 5))
+def audit_text(found: AuditRecord) -> str:
+    """Return what an attack found as a table of plain text; claims rounded up, what is proven rounded down."""
 
+    def row(name: str, of: AttackFigures) -> str:
+        cells = (_interval_text(of.auc), *_found_texts(of))
+        return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
 
-def attacked_claims(found: AuditRecord) -> Table:
-    """Return what is claimed, rounded up, beside what the attack proves at least, rounded down."""
-    rows = [
-        (
-            f"{of.unit} ({of.neighbouring_relation})",
-            f"{bound_text(of.epsilon)} at delta {bound_text(of.delta)}",
-            least_text(of.proven),
-        )
-        for of in found.claims
+    lines = [
+        f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
+        f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
+        row("all parties", found.everybody),
+        *(row(name, of) for name, of in found.parties.items()),
+        f"without shadow runs: AUC {_interval_text(found.without_shadows)}",
+        *(
+            f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
+            f"the attack proves {least_text(of.proven)}"
+            for of in found.claims
+        ),
+        "FPR: share of fresh rows called members; a dash stands where they are too few to say.",
+        "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
     ]
-    header = ["claim for each", "claimed epsilon", "proven by this attack, at 95 %"]
-    return Table("Claims, and what the attack proves", header, rows, (1, 2))
+    return "\n".join(lines)
 
 
-def _attacked(name: str, of: AttackFigures) -> list[str]:
-    return [name, f"{of.members:,}", interval_text(of.auc), *found_texts(of)]
-
-
-def found_texts(of: AttackFigures) -> tuple[str, str]:
+def _found_texts(of: AttackFigures) -> tuple[str, str]:
     """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
-    at_percent, at_permille = interval_text(of.found_at_1_percent), interval_text(of.found_at_1_permille)
+    at_percent, at_permille = _interval_text(of.found_at_1_percent), _interval_text(of.found_at_1_permille)
     return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
 
 
-def interval_text(of: Measured) -> str:
+def _interval_text(of: Measured) -> str:
     """Return a figure with its interval."""
     return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"

@@ -89,12 +89,10 @@ def curves_plot(record: RunRecord) -> Plot:
         svg = canvas.svg("curves")
     name, best = list(lines)[-1], _best(list(lines.values())[-1])
     found = f"{best.recall:.0%} of {_positive(record)}, with {best.false_alarms:.0%} false alarms"
-    rows = results.rows_used(record)
-    whose = results.models_shown(record, rows, lambda m: m.score_counts, server="server's model" in lines)
     caption = (
-        f"{whose}, on {results.ROWS[rows]}. Left the ROC curve, right precision against recall, of class "
-        f"{_positive(record)}, from counts in {SCORE_BINS} bins of its probability. False alarms are the share of the "
-        "other class's rows that is answered positive. The dotted line is guessing."
+        f"All such models together, on {results.ROWS[results.rows_used(record)]}. Left the ROC curve, right precision "
+        f"against recall, of class {_positive(record)}, from counts in {SCORE_BINS} bins of its probability. False "
+        "alarms are the share of the other class's rows that is answered positive. The dotted line is guessing."
     )
     return Plot(title=f"At the best threshold ({name}): {found}", svg=svg, caption=caption)
 

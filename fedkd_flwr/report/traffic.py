@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.formatting import plain
-from fedkd_flwr.report.results import spread
 
-__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "mean_model_bytes", "traffic"]
+__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "traffic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +42,6 @@ def traffic(record: RunRecord) -> Traffic:
         up_first=ups[0] if ups else None,
         up_later=statistics.fmean(ups[1:]) if len(ups) > 1 else None,
     )
-
-
-def mean_model_bytes(record: RunRecord) -> float | None:
-    """Return the mean size of a party's model; None if it is not known, and where models are what the parties send."""
-    sizes = spread(p.model_bytes for p in record.parties)
-    return None if sizes is None or record.sends in ("weights", "trees") else sizes.mean
 
 
 def final_result(record: RunRecord) -> str:

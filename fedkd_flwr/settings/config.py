@@ -61,7 +61,7 @@ class RunConfig(Config):
     """In simulation: keep each party's final model, so that `fedkd predict` answers with it."""
 
     tracking: str = setting("none")
-    """Tools beside the record that get the rounds as they happen, with commas: jsonl, mlflow (docs/howto/track.md)."""
+    """Tools beside the record that get the rounds as they happen, with commas: mlflow (docs/howto/track.md)."""
 
     dataset: str = setting("digits", first=True)
     """In simulation: table, or the name of a data set (docs/howto/your-data.md), such as synthetic(rows=5000,

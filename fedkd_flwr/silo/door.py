@@ -41,7 +41,7 @@ from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo import node_client
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.simulation.rows import party_name, simulated_pool
-from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
+from fedkd_flwr.stores.egress_log import EgressLog, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -97,7 +97,7 @@ class SiloDoor:
         if claim is not None:
             known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
         self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
-        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
+        self._visit["public"] = ask.public
         if not isinstance(at, int):
             return
         settings = {**self.settings, **ask.told}
@@ -134,32 +134,22 @@ class SiloDoor:
         what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
         raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
-    def refused(self, code: str) -> int:
-        """Write down that only a code leaves; return how often it has in this run, 0 if not told again.
+    def refused(self, code: str) -> None:
+        """Write down that only a code leaves.
 
-        Where nothing was made, of many such codes in a run only some are written down one by one
-        (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
-        be written down: it is one of a fixed list and holds nothing of any row.
+        It leaves even where that cannot be written down: it is one of a fixed list and holds nothing of any row.
         """
-        number, told = 1, True
         try:
-            number = self.log.count_refusal(self.run_id, code)
-            told = is_told(number)
-            if told or self._visit.get("output") is not None:
-                self._write(left=False, code=code, number=number)
+            self._write(left=False, code=code)
         except Exception:
             logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
-        self._visit = {}
-        return number if told else 0
 
-    def _write(self, *, left: bool, code: str, number: int = 0) -> int:
+    def _write(self, *, left: bool, code: str) -> int:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None, "notes": []}
+        absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
-        if not left:
-            run["refusal"] = number
         return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])
 
     # ---------------------------------------------------------------- approval

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from fedkd_flwr import files
-from fedkd_flwr.simulation.watch import TOGETHER, Ended
+from fedkd_flwr.simulation.watch import Ended
 
 if TYPE_CHECKING:
     from fedkd_flwr.record.run_record import RunRecord
@@ -170,12 +170,6 @@ def _ended(folder: Path, name: str, log: Path, record: RunRecord) -> Ended:
     lead = results.figure_used(record, results.rows_used(record))
     balanced = lead == "balanced_accuracy"
     fixed = {rows: results.baseline(record, rows) for rows in results.ROWS}
-    fixed_balanced = {rows: results.fixed_answer(record, rows) for rows in results.ROWS if balanced}
-    pooled = record.centralised.get("own") or record.server.get("own")  # measured on all own rows together
-    if pooled is not None and pooled.baseline is not None:
-        fixed[TOGETHER] = pooled.baseline
-        if balanced and pooled.support and None not in pooled.support:
-            fixed_balanced[TOGETHER] = 1 / sum(map(bool, pooled.support))
     return Ended(
         run_id=record.run_id,
         status=record.status,
@@ -187,7 +181,6 @@ def _ended(folder: Path, name: str, log: Path, record: RunRecord) -> Ended:
         balanced=record.figures_by_model("balanced_accuracy") if balanced else {},
         n=results.test_rows(record),
         baseline={rows: value for rows, value in fixed.items() if value is not None},
-        balanced_baseline={rows: value for rows, value in fixed_balanced.items() if value is not None},
         warnings=warnings(record),
         notes=notes(record),
         columns="\n".join(note_lines(record.columns)) if record.columns else "",

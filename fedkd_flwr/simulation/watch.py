@@ -27,10 +27,9 @@ from fedkd_flwr.errors import ConfigError, explain
 if TYPE_CHECKING:
     from fedkd_flwr.settings.config import RunConfig
 
-__all__ = ["DEFAULT_PARTIES", "TOGETHER", "Ended", "Simulation", "check_job", "jobs", "once", "spread"]
+__all__ = ["DEFAULT_PARTIES", "Ended", "Simulation", "check_job", "jobs", "once", "spread"]
 
 DEFAULT_PARTIES = 10
-TOGETHER = "own, together"
 """The key of baselines on the own test rows of all parties together."""
 _STOP_S = 30.0  # after which a run that was asked to stop is killed
 
@@ -89,11 +88,8 @@ class Ended:
     balanced: dict[str, float] = field(default_factory=dict)
     # how many test rows there are of each kind, ``common`` and ``own``; ``own`` of all parties together
     n: dict[str, int] = field(default_factory=dict)
-    # accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties, and
-    # under `TOGETHER` that of their rows together, on which a server's or a centralised model is measured
+    # accuracy of always answering the commonest class, by kind of test rows; of ``own`` the mean over the parties
     baseline: dict[str, float] = field(default_factory=dict)
-    # the same of balanced accuracy, which is equal for every fixed answer; empty where ``balanced`` is
-    balanced_baseline: dict[str, float] = field(default_factory=dict)
     # warnings, notes: Those of the summary. Runs with other seeds say the same where the kinds are equal.
     warnings: list[tuple[str, str]] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)

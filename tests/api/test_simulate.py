@@ -95,13 +95,6 @@ def test_what_a_column_was_read_as_is_mended_by_keywords_where_rows_are_no_file(
     assert told == "the same call with date_order='day-first', id_column='nr', drop='day'"
 
 
-def test_words_for_no_label_mean_the_same_in_own_test_rows(door):
-    rows, test = hospital_rows(), hospital_rows(60, seed=1)
-    rows.loc[:9, "outcome"] = test.loc[:9, "outcome"] = "none"
-    done = door(rows, label="outcome", parties="hospital", test=test, missing="outcome:none")
-    assert done.record.server["common"].n == 50
-
-
 class Failing(DecisionTreeClassifier):
     def fit(self, X, y):
         raise RuntimeError("no tree grows here")
@@ -113,12 +106,8 @@ class Failing(DecisionTreeClassifier):
         ({"label": "outcom"}, DataError, "label must be a column of .* got 'outcom'. Its columns are age"),
         ({"parties": "clinic"}, DataError, "parties must be a column, .* got 'clinic'. Its columns are age"),
         ({"parties": ["a", "b"]}, DataError, "parties must have one name for each of 120 rows, got 2 names"),
-        ({"num_round": 3}, ConfigError, "Did you mean num-rounds?"),
-        ({"quorum": 0.5}, ConfigError, "quorum"),
         ({"model": {"north": TREE}}, ConfigError, "model must be one model, or one for each party: north, south, west"),
         ({"model": 3}, ConfigError, "model must be an estimator"),
-        ({"model": "forest"}, ConfigError, "model must be one of decision-tree"),
-        ({"public_path": "/public.csv"}, ConfigError, "public-path must not be given to a simulation"),
         ({"data": (hospital_rows(), ["a"] * 120), "label": "age"}, DataError, "label must be no column of X beside y"),
         ({"test": pd.DataFrame({"age": [1]})}, DataError, "test-table must hold rows with a label 'outcome'"),
         ({"model": Failing()}, TooFewPartiesError, "no tree grows here"),

@@ -6,7 +6,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr as fk
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import DataError
 
 TREE = DecisionTreeClassifier(max_depth=2)
 
@@ -88,8 +88,3 @@ def test_a_model_class_that_was_edited_since_is_run_again(tmp_path, monkeypatch)
     monkeypatch.setattr(Edited, "predict_proba", lambda self, X: np.eye(2)[np.zeros(len(X), int)])
     monkeypatch.setattr(Edited, "predict", lambda self, X: np.full(len(X), self.classes_[0]))
     assert fk.choose(_rows(), **how).accuracy["fedct:majority"] < first - 0.2
-
-
-def test_an_unknown_candidate_is_refused_with_the_known_ones():
-    with pytest.raises(ConfigError, match="candidate must be one of fedct:"):
-        fk.choose(_rows(), label="ill", parties="hospital", candidates=["fedavg"], progress=False)

@@ -28,21 +28,6 @@ class Short(Commonest):
         return super().predict(X)[:-1]
 
 
-class NotANumber(Commonest):
-    def predict(self, X):
-        return np.full(len(X), np.nan)
-
-
-class Floats(Commonest):
-    def predict(self, X):
-        return np.full(len(X), 0.5)
-
-
-class WrongClasses(Commonest):
-    def predict(self, X):
-        return np.full(len(X), 77)
-
-
 class Uneven(Commonest):
     def predict_proba(self, X):
         return np.ones((len(X), self.classes))
@@ -65,21 +50,9 @@ class Hangs(Commonest):
             time.sleep(0.01)
 
 
-class Prints(Commonest):
-    def predict(self, X):
-        print("hello")
-        return super().predict(X)
-
-
 class Random(Commonest):
     def predict(self, X):
         return np.random.default_rng().integers(0, 2, len(X))
-
-
-class Huge(Commonest):
-    def fit(self, X, y):
-        self.rows = np.ones(2**60)
-        return super().fit(X, y)
 
 
 class Unpicklable(Commonest):

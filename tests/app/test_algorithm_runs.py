@@ -101,29 +101,6 @@ def test_weights_leave_a_curve_a_model_and_what_to_compare_with(tmp_path, algori
     assert (tmp_path / "runs" / "1" / "report.html").is_file()
 
 
-def test_a_party_that_refuses_or_cannot_be_set_up_is_named_and_the_run_goes_on(tmp_path):
-    pytest.importorskip("torch")
-    nodes = [{"partition-id": i, "num-partitions": 4} for i in range(4)]
-    nodes[1]["require-privacy"], nodes[2]["model"] = True, "no-such-model"
-    record = _run(tmp_path, "fedprox", nodes, **NET)
-    found = {r.party: r.code for r in record.rounds[0].rejected}
-    assert found == {"party-001": "privacy-required", "party-002": "wrong-config"}
-    assert record.status == "completed"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"model": "mixed"}, "model must be the same at all parties for fedprox, got 'mixed'"),
-        ({}, "model must be a torch net"),
-        ({**NET, "final-model": "mlp"}, "final-model must not be set for fedprox, got 'mlp'. .* use fedkt or pate"),
-    ],
-)
-def test_models_that_cannot_be_averaged_are_refused(tmp_path, settings, message):
-    with pytest.raises(ConfigError, match=message):
-        _run(tmp_path, "fedprox", **settings)
-
-
 def test_privatekt_leaves_a_model_a_curve_a_claim_and_a_checkpoint(tmp_path):
     pytest.importorskip("torch")
     record = _run(tmp_path, "privatekt", parties=4, **PRIVATEKT)

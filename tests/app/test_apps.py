@@ -122,16 +122,6 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert "party-003" in page
 
 
-def test_fedkt_leaves_the_server_a_model_that_can_be_loaded_back(tmp_path):
-    record = _simulate(tmp_path, FEDKT)
-    assert record.status == "completed"
-    assert len(record.rounds) == 1
-    model = serialize.load(record.server_model)
-    assert Path(record.server_model).is_relative_to(tmp_path)
-    assert set(model.predict(np.zeros((3, 4), dtype=np.float32))) <= {0, 1, 2}
-    assert record.server_accuracy > 0.4
-
-
 def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
     _simulate(tmp_path, {**FAST, "save-party-models": False})
     kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
@@ -189,15 +179,6 @@ def test_a_missing_data_set_fails_the_run_and_names_data_root(tmp_path):
     assert record.rounds == []
 
 
-def test_a_party_that_lacks_the_data_set_answers_with_a_code(tmp_path, caplog):
-    config = {**LEARN, "dataset": "adult", "data-root": str(tmp_path / "nowhere")}
-    context = Context(1, 2, {"partition-id": 3, "num-partitions": 4}, RecordDict(), config)
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        _, _, metrics = client_of(context).fit([], {})
-    assert (metrics["party"], metrics["code"]) == ("party-003", "missing-file")
-    assert "data-root" in caplog.text
-
-
 def test_too_few_nodes_fail_the_run_after_the_deadline(tmp_path):
     config = {**FAST, "num-parties": 9, "node-deadline-s": 0.1}
     record = _failed(tmp_path, TooFewPartiesError, "number of nodes must reach 9 within 0.1 s, got 4", config)
@@ -205,20 +186,15 @@ def test_too_few_nodes_fail_the_run_after_the_deadline(tmp_path):
     assert "number of nodes must reach 9" in (tmp_path / "runs" / "1" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_model_nobody_can_make_fails_with_its_reason_before_any_party_trains(tmp_path):
-    config = {**FAST, "model": "nowhere_to_be_found:Model"}
-    record = _failed(tmp_path, ConfigError, "model must be importable, got nowhere_to_be_found:Model", config)
-    assert record.rounds == []
-
-
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
+        ({"model": "nowhere_to_be_found:Model"}, "model must be importable, got nowhere_to_be_found:Model"),
         ({"final-model": "oracle"}, "model must be one of decision-tree, .*, got 'oracle'"),
         ({"student-model": "knn(depth=3)"}, "A parameter of knn must be among .*, got 'depth'"),
     ],
 )
-def test_a_final_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
+def test_a_model_nobody_can_make_fails_before_any_party_trains(tmp_path, settings, match):
     record = _failed(tmp_path, ConfigError, match, {**FEDKT, **settings})
     assert record.rounds == []
 
@@ -304,9 +280,9 @@ def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_is_advised
         assert load(folder / f"{name}.alone.model").predict(rows).tolist() == names.tolist()
         for kind in (name, f"{name}.alone"):
             card = (folder / f"{kind}.card.md").read_text(encoding="utf-8")
-            assert "No claim covers this file: it learnt from this silo's private rows." in card
+            assert f"No claim covers this file: it learnt from private rows of {name}." in card
             assert "What the run claims stands in the server's record" in card
-        assert f"{name}: recommended: " in caplog.text
+        assert f"{name}: your better model: " in caplog.text
     assert "on 8 own test rows: accuracy" in caplog.text  # which was not shared
     assert not list((tmp_path / "server").rglob("*.alone.model"))
 
@@ -338,13 +314,6 @@ def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_deman
     assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
     assert all(record.party(name).public_fit > 0 for name in ("south", "west"))
-
-
-def test_density_ratios_that_a_run_asks_for_by_name_vote_also_where_silos_hold_two_classes_alike(tmp_path, silos):
-    for node in silos.values():
-        node |= {"allow-algorithms": "fedkt", "allow-vote-rules": "density-ratio"}
-    record = _deploy_auto(tmp_path, silos, "fedkt", "density-ratio")
-    assert record.consensus_rule == "density-ratio"
 
 
 def _edits(name, edit):
@@ -433,13 +402,6 @@ def test_a_silo_s_files_are_for_its_owner_alone(tmp_path, silos):
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
-def test_a_missing_public_file_at_the_server_fails_the_run(tmp_path, silos):
-    (tmp_path / "server" / "public.csv").unlink()
-    with pytest.raises(DataError, match=r"file must exist, got no file .*public\.csv"):
-        _deploy(tmp_path, silos)
-    assert _record(tmp_path / "server").status == "failed"
-
-
 def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_string(tmp_path, silos, caplog):
     for silo in silos.values():
         silo["allow-code"] = True
@@ -457,17 +419,6 @@ def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path,
     with pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"):
         _deploy(tmp_path, silos, {**FAST, **hostile})
     assert not marker.exists()
-    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
-
-
-def test_after_a_run_that_asks_for_absurd_work_the_next_is_answered_by_all(tmp_path, silos, caplog):
-    hostile = {"model": "logistic-regression(max_iter=100000000)", "num-rounds": 1}
-    with (
-        caplog.at_level(logging.ERROR, logger="flwr.party"),
-        pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"),
-    ):
-        _deploy(tmp_path, silos, {**FAST, **hostile})
-    assert "max_iter of logistic-regression that a run names must be at most 10,000" in caplog.text
     assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
 
 

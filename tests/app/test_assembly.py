@@ -161,7 +161,7 @@ def test_a_run_that_still_goes_on_is_not_continued(tmp_path):
         here = this_process()
         record.process = ProcessRecord(pid=other.pid, started=_started(other.pid), machine=here.machine)
         folder.with_name("record.json").write_text(record.to_json(), encoding="utf-8")
-        with pytest.raises(ConfigError, match=r"got 5, which still goes on. Stop it first \(fedkd runs stop 5\)"):
+        with pytest.raises(ConfigError, match=r"got 5, which still goes on. Stop it first \(process \d+\)"):
             continued(config)
         other.kill()
     assert continued(config) == folder

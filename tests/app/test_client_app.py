@@ -69,9 +69,3 @@ def test_a_reply_leaves_at_a_multiple_of_reply_at(monkeypatch, passed, slept):
     monkeypatch.setattr(client_app.time, "sleep", waits.append)
     client_app.hold_back({"reply-every-s": 10}, 100.0)
     assert waits == [pytest.approx(slept)]
-
-
-@pytest.mark.parametrize("node", [{}, {"reply-every-s": 0.0}, {"reply-every-s": "soon"}, {"reply-every-s": True}])
-def test_without_reply_at_nothing_is_held_back(monkeypatch, node):
-    monkeypatch.setattr(client_app.time, "sleep", lambda seconds: pytest.fail("slept"))
-    client_app.hold_back(node, 0.0)

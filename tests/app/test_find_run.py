@@ -48,22 +48,11 @@ def test_several_runs_of_one_name_are_found_newest_first_and_one_must_be_chosen(
         find_run("even", results)
 
 
-def test_the_start_of_several_ids_lists_them(results):
-    with pytest.raises(DataError, match="got 2: 1122, 111"):
-        find_run("11", results)
-
-
 def test_an_unknown_run_lists_the_newest(results):
     with pytest.raises(
         DataError, match=r"got 'evne'\. The newest there: even, 999, even\. `fedkd runs list` lists all\."
     ):
         find_run("evne", results)
-
-
-def test_no_run_at_all_is_said(tmp_path):
-    with pytest.raises(DataError, match="no run at all there"):
-        find_run("last", tmp_path)
-    assert all_runs(tmp_path / "none") == []
 
 
 def test_a_run_with_a_broken_or_missing_record_is_found_by_its_id(tmp_path):

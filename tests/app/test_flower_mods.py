@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from federation import fedct_grid, handler, parties, public_set
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import (
@@ -119,13 +119,6 @@ def test_flower_s_wrappers_that_add_noise_to_weights_are_refused_before_anything
     assert strategy.record.status == "failed"
 
 
-def test_answers_outside_a_run_are_refused_in_a_sentence():
-    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
-        _strategy().aggregate_train(1, [])
-    with pytest.raises(ConfigError, match="FedCT must be started by its own start"):
-        _strategy().configure_evaluate(1, ArrayRecord(), ConfigRecord(), fedct_grid(parties(3)))
-
-
 def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
     held = [FedCTClient(party) for party in parties(3)]
     app = ClientApp(client_fn=lambda context: held[context.node_id - 1000].to_client(), mods=[numpy_client_mod])
@@ -135,19 +128,3 @@ def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
     plain.start(InProcessGrid(handler([FedCTClient(party) for party in parties(3)]), [{}] * 3), num_rounds=2)
     assert np.array_equal(strategy.consensus, plain.consensus)
     assert [p.federated for p in strategy.record.parties] == [p.federated for p in plain.record.parties]
-
-
-def test_a_grid_takes_the_arguments_of_a_newer_flower():
-    from fedkd_flwr.strategies.waiting import WatchedGrid
-
-    class Newer(InProcessGrid):
-        def pull_messages(self, reply_to_message_ids=None, *, message_ids=None):
-            assert message_ids is None
-            return super().pull_messages(reply_to_message_ids)
-
-    grid = WatchedGrid(Newer(_app(), [{}] * 3))
-    assert list(grid.pull_messages(reply_to_message_ids=["1"])) == []
-    assert list(grid.pull_messages(["1"])) == []
-    strategy = _strategy()
-    strategy.start(Newer(_app(), [{}] * 3), num_rounds=1)
-    assert strategy.record.status == "completed"

@@ -10,10 +10,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy
 import pytest
 from federation import fedct_grid, handler, parties, public_set
 from flwr.supercore.run import RunNotRunningException
@@ -323,15 +321,6 @@ def test_a_process_that_hangs_ends_when_the_one_that_it_watches_has_ended_and_no
         hanging.communicate()
 
 
-def test_an_orderly_end_has_its_time(parent):
-    ended = []
-    parent.communicate()
-    began = time.monotonic()
-    end_with_parent(["--parent-pid", str(parent.pid)], grace_s=0.3, end=ended.append).join(30)
-    assert ended == [1]
-    assert time.monotonic() - began >= 0.3
-
-
 @pytest.mark.parametrize("arguments", [[], ["--parent-pid"], ["--parent-pid", "none"], ["--run-id", "7"]])
 def test_without_a_process_to_watch_nothing_is_watched(arguments):
     assert end_with_parent(arguments) is None
@@ -346,8 +335,3 @@ def test_messages_are_collected_not_printed_and_loggers_are_afterwards_as_before
     assert said == ["lost", "of Flower"]
     assert capsys.readouterr() == ("", "")
     assert [(one.handlers, one.propagate) for one in loggers] == before
-
-
-def test_what_is_installed_is_named_with_its_release_and_what_is_not_is_left_out(monkeypatch):
-    monkeypatch.setattr(live_run, "_NAMES", ("numpy", "no-such-package"))
-    assert live_run.installed_versions() == {"numpy": numpy.__version__}

@@ -67,19 +67,6 @@ def test_a_state_folder_that_cannot_be_written_is_named_with_its_reason(read_onl
     assert told.startswith(f"{Code.STATE_READ_ONLY} state-dir {read_only} must be writable, got Permission denied")
 
 
-def test_a_folder_in_it_that_cannot_be_written_is_named_too(tmp_path, monkeypatch):
-    (tmp_path / "egress").mkdir()
-    made = tempfile.TemporaryFile
-
-    def refuse(*, dir):
-        if dir.name == "egress":
-            raise OSError(30, "Read-only file system")
-        return made(dir=dir)
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    assert "state-dir " + str(tmp_path / "egress") in _refused(tmp_path)
-
-
 def test_a_party_says_before_the_first_round_that_its_state_folder_cannot_be_written(read_only):
     """It was ready, and then withheld each round: an error while it wrote could have been a private row's doing."""
     node = {"party": "a", "data-path": "no.csv", "public-path": "no.csv", "state-dir": str(read_only)}

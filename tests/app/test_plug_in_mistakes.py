@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
-from federation import fedkt_grid, model, party, public_set, rows, run_fedkt
+from federation import fedkt_grid, model, party, public_set, rows
 from flwr.app import ConfigRecord
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models.zoo import make_model
-from fedkd_flwr.report.table import summary_table
 from fedkd_flwr.strategies import FedKT, FedKTConfig
 from fedkd_flwr.wire.records import instruction_record, named_arrays, open_instruction
 
@@ -28,21 +26,6 @@ def test_labels_of_public_rows_are_checked(y, message):
     public = public_set()
     with pytest.raises(DataError, match=message):
         make_public_set(np.zeros((60, 2), np.float32), public.schema, y=y)
-
-
-def test_labels_of_public_rows_are_taken_by_place():
-    table, schema = np.zeros((60, 2), np.float32), public_set().schema
-    given = pd.Series(np.arange(60) % 3, index=np.arange(60)[::-1])
-    assert (make_public_set(table, schema, y=given).truth == np.arange(60) % 3).all()
-
-
-def test_the_record_of_a_strategy_of_one_s_own_knows_what_its_figures_are_shares_of():
-    strategy, _ = run_fedkt([party(name, *rows(40, seed=i)) for i, name in enumerate("ab")])
-    record, public = strategy.record, public_set()
-    assert (record.num_public, record.num_classes) == (public.num_rows, 3)
-    assert (record.classes, record.fingerprint) == (["red", "green", "blue"], public.fingerprint)
-    assert record.seed == strategy.exchange.config.seed
-    assert "of at most 0" not in summary_table(record)
 
 
 @pytest.mark.parametrize(

@@ -100,13 +100,6 @@ def test_a_schema_alone_gives_the_public_file_of_a_run_whose_model_needs_no_publ
         bin_file(tmp_path / "images.toml", tmp_path / "bins")
 
 
-def test_a_schema_whose_files_have_no_line_of_names_gives_files_without_one(tmp_path):
-    Schema(**{**vars(SCHEMA), "header": "age,outcome,ward"}).write(tmp_path / "schema.toml")
-    public = bin_file(tmp_path / "schema.toml", tmp_path / "bins")
-    assert (tmp_path / "bins" / "bins.csv").read_text().splitlines()[0].count(",") == 2
-    assert public.num_rows == 4
-
-
 def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings, monkeypatch):
     values = {**settings, "algorithm": "fedkt", "draw-public-epsilon": 3.0}
     drawn = with_drawn_rows(parse_run_config(values), values, grid)

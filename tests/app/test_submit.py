@@ -89,14 +89,3 @@ def test_a_proxy_is_named_by_its_variable_without_its_password(monkeypatch):
     assert proxy_of("127.0.0.1") == ""
     monkeypatch.setenv("NO_PROXY", "link.example.org")
     assert proxy_of("link.example.org") == ""
-
-
-def test_flower_itself_goes_past_the_proxy_to_this_machine(monkeypatch):
-    import httpx
-
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    for name, value in direct().items():
-        monkeypatch.setenv(name, value)
-    with httpx.Client() as client:
-        assert client._transport_for_url(httpx.URL("https://127.0.0.1:50800")) is client._transport
-        assert client._transport_for_url(httpx.URL("https://link.example.org")) is not client._transport

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pandas as pd
 import pytest
 import tiny_text
 from grid import run_apps
@@ -88,14 +85,6 @@ def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_r
         assert {float(s["step"]) for s in model.estimator.optimizer_.state.values()} == {40.0}
 
 
-def test_each_silo_reads_the_texts_as_its_own_model_does(tmp_path, silos, bert):
-    silos[1] |= {"model": reading(bert)}
-    record = deploy(tmp_path, silos, {"model": "random-forest(n_estimators=10)"})
-    assert [p.model for p in record.parties] == ["random-forest", "transformer", "random-forest"]
-    assert all(len(r.answered) == 3 for r in record.rounds)
-    assert np.mean([p.federated["own"].accuracy for p in record.parties]) > 0.8
-
-
 def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp_path):
     record = simulate(tmp_path, {"model": "mixed", "centralised": True}, parties=5)
     assert record.status == "completed"
@@ -126,19 +115,3 @@ def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_p
     with pytest.raises(ConfigError, match="schema must have a column of kind 'text'"):
         start(tmp_path, [{"partition-id": i, "num-partitions": 2} for i in range(2)], config)
     assert RunRecord.load(tmp_path / "runs" / "1" / "record.json").rounds == []
-
-
-def test_teachers_of_numbers_beside_a_model_of_texts_are_refused_before_any_party_trains(tmp_path, bert):
-    config = {"algorithm": "fedkt", "num-rounds": 1, "model": reading(bert)}
-    match = "teacher-model must read raw texts, as the party's own model does, got one that reads numbers"
-    with pytest.raises(ConfigError, match=match):
-        simulate(tmp_path, {**config, "teacher-model": "random-forest"})
-
-
-def test_a_silo_whose_public_texts_differ_in_a_word_is_left_out(tmp_path, silos):
-    path = Path(silos[0]["public-path"])
-    frame = pd.read_csv(path)
-    frame.loc[7, "review"] += " indeed"
-    frame.to_csv(path, index=False)
-    record = deploy(tmp_path, silos, {"model": "random-forest(n_estimators=10)"})
-    assert [r.answered for r in record.rounds] == [["south", "west"]] * 2

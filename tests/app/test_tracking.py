@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fedkd_flwr.app.live_run import LiveRun
-from fedkd_flwr.app.tracking import TOOLS, Tracking, parse_tools
+from fedkd_flwr.app.tracking import TOOLS, parse_tools
 from fedkd_flwr.errors import ConfigError, DataError, MissingExtraError
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
@@ -35,26 +35,50 @@ def _run(folder, tool, *, rounds=3, error=None, after_round=lambda number: None)
     return record
 
 
+class Lines:
+    """A tool of somebody's own: a line for the start, for each round, and for the end."""
+
+    def __init__(self, record, folder):
+        self.path = folder / "lines.jsonl"
+        self._write("w", config=record.config)
+
+    def round(self, number, figures):
+        self._write("a", round=number, **figures)
+
+    def end(self, record, figures):
+        self._write("a", status=record.status, reason=record.reason, **figures)
+
+    def _write(self, mode, **values):
+        with self.path.open(mode) as file:
+            file.write(json.dumps(values) + "\n")
+
+
+@pytest.fixture(autouse=True)
+def lines(monkeypatch):
+    monkeypatch.setitem(TOOLS, "lines", (Lines, "json", ""))
+
+
 def _lines(folder):
-    return [json.loads(line) for line in (folder / "rounds.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in (folder / "lines.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_json_lines_are_there_as_soon_as_a_round_has_ended(tmp_path):
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (None, "completed", ""),
+        (DataError("the reason"), "failed", "the reason"),
+        (KeyboardInterrupt(), "stopped", "Ctrl-C"),
+    ],
+)
+def test_a_tool_gets_settings_each_round_as_soon_as_it_has_ended_and_the_end(tmp_path, error, status, reason):
     seen = []
-    _run(tmp_path, "jsonl", after_round=lambda number: seen.append(len(_lines(tmp_path))))
+    _run(tmp_path, "lines", error=error, after_round=lambda number: seen.append(len(_lines(tmp_path))))
     assert seen == [2, 3, 4]
     start, *rounds, end = _lines(tmp_path)
     assert start["config"]["fedct.quorum"] == 0.9
     assert [(one["round"], one["round/agreement"]) for one in rounds] == [(1, 0.25), (2, 0.5), (3, 0.75)]
     assert rounds[0]["round/parties-accuracy"] == pytest.approx(0.6)
-    assert (end["status"], end["final/rounds"], end["final/federated-own-accuracy"]) == ("completed", 3, 0.75)
-
-
-def test_the_end_of_a_run_that_failed_or_was_stopped_is_told_with_its_reason(tmp_path):
-    _run(tmp_path, "jsonl", error=DataError("the reason"))
-    assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("failed", "the reason")
-    _run(tmp_path, "jsonl", error=KeyboardInterrupt())
-    assert (_lines(tmp_path)[-1]["status"], _lines(tmp_path)[-1]["reason"]) == ("stopped", "Ctrl-C")
+    assert (end["status"], end["reason"], end["final/rounds"]) == (status, reason, 3)
 
 
 # MLflow's own code and its migrations warn
@@ -83,36 +107,33 @@ def test_mlflow_holds_settings_rounds_and_status(tmp_path, monkeypatch):
     assert ended >= {("KILLED", "Ctrl-C"), ("FAILED", "why")}
 
 
-@pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"jsonl"}))
-def test_a_tool_that_is_not_installed_is_named_before_any_party_is_asked(tmp_path, monkeypatch, tool):
-    monkeypatch.setitem(sys.modules, TOOLS[tool][1], None)
-    with pytest.raises(MissingExtraError, match=f"got '{tool}'.*pip install {TOOLS[tool][2].split()[0]}"):
-        _run(tmp_path, tool)
+def test_a_tool_that_is_not_installed_is_named_before_any_party_is_asked(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError, match=r"got 'mlflow'.*pip install mlflow-skinny"):
+        _run(tmp_path, "mlflow")
     record = RunRecord.load(tmp_path / "record.json")
     assert (record.status, record.rounds) == ("failed", [])
 
 
 def test_a_tool_that_cannot_begin_is_named_before_any_party_is_asked(tmp_path):
-    (tmp_path / "rounds.jsonl").mkdir(parents=True)
-    with pytest.raises(ConfigError, match=r"jsonl: .*leave jsonl out"):
-        _run(tmp_path, "jsonl")
+    (tmp_path / "lines.jsonl").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"lines: .*leave lines out"):
+        _run(tmp_path, "lines")
 
 
 def test_a_tool_that_fails_later_is_left_with_a_note_and_the_run_goes_on(tmp_path):
     def lost(number):
         if number == 1:
-            (tmp_path / "rounds.jsonl").unlink()
-            (tmp_path / "rounds.jsonl").mkdir()
+            (tmp_path / "lines.jsonl").unlink()
+            (tmp_path / "lines.jsonl").mkdir()
 
-    record = _run(tmp_path, "jsonl", after_round=lost)
+    record = _run(tmp_path, "lines", after_round=lost)
     assert record.status == "completed"
     assert len([note for note in record.notes if note.code == "tracking-ended"]) == 1
     assert RunRecord.load(tmp_path / "record.json").notes == record.notes
 
 
-def test_several_tools_are_given_with_commas_and_others_are_refused(tmp_path):
-    assert parse_tools("jsonl,jsonl, mlflow") == ["jsonl", "mlflow"]
-    assert parse_run_config({"tracking": "mlflow,jsonl"}).tracking == "mlflow,jsonl"
-    with pytest.raises(ConfigError, match="tracking must be none or name jsonl, mlflow"):
+def test_several_tools_are_given_with_commas_and_others_are_refused():
+    assert parse_tools("lines,lines, mlflow") == ["lines", "mlflow"]
+    with pytest.raises(ConfigError, match="tracking must be none or name mlflow, lines"):
         parse_run_config({"tracking": "neptune"})
-    assert Tracking([], RunRecord(run_id="7", algorithm="fedct"), tmp_path).trackers == {}

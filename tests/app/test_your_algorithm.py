@@ -12,7 +12,7 @@ from grid import run_apps
 from fedkd_flwr.algorithms import find_card
 from fedkd_flwr.app.assembly import refuse_foreign_algorithm
 from fedkd_flwr.errors import ConfigError, RefusalError
-from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import parse_node_config
 
 FOLDER = Path(__file__).parents[2] / "examples" / "own_algorithm"
 CODE = (FOLDER / "my_algorithm.py").read_text(encoding="utf-8")
@@ -35,10 +35,6 @@ def _run_config():
     return {**{k: v for k, v in config.items() if k != "unanimous"}, "unanimous.spare": config["unanimous"]["spare"]}
 
 
-def test_the_example_has_under_a_hundred_lines():
-    assert len(CODE.splitlines()) < 100
-
-
 def test_the_example_runs_through_the_apps_and_its_record_tells_what_it_is(example, tmp_path):
     record = run_apps(tmp_path, 4, {**_run_config(), "model": "decision-tree"})
     assert (record.status, record.algorithm, record.sends) == ("completed", "unanimous", "labels")
@@ -46,13 +42,6 @@ def test_the_example_runs_through_the_apps_and_its_record_tells_what_it_is(examp
     assert 0 < record.rounds[-1].labelled_share < 1
     assert record.config["unanimous.spare"] == 1
     assert all(party.federated for party in record.parties)
-
-
-def test_its_settings_are_checked_like_all_others(example):
-    with pytest.raises(ConfigError, match=r"unanimous.spare must be a whole number >= 0, got -1"):
-        parse_run_config({"algorithm": example, "unanimous.spare": -1})
-    with pytest.raises(ConfigError, match=r"fedct.quorum must not be set for unanimous, got 0.5"):
-        parse_run_config({"algorithm": example, "fedct.quorum": 0.5})
 
 
 def test_a_silo_runs_it_only_where_its_owner_names_the_import_string(example):

@@ -1,25 +1,18 @@
 """What any failing command looks like: exit code not 0, at most five lines on stderr, no traceback."""
 
 import io
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import click
-import pandas as pd
 import pytest
-from sklearn.dummy import DummyClassifier
 
 from fedkd_flwr.cli import main as command
-from fedkd_flwr.data.public import make_public_set
-from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.models import Classifier
 from fedkd_flwr.registry import COMMANDS, TASKS
 from fedkd_flwr.stores.egress_log import EgressLog
-from fedkd_flwr.stores.saved_model import save
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,12 +24,10 @@ REPORT = [
     ("report", "1"),  # several runs
     ("report", "100", "--output", "{root}/file.txt/x.html"),
     ("report", "100", "--output", "{root}/empty"),
-    ("report", "100", "--csv", "{root}/file.txt"),
 ]
 OF_RUNS = [
     ("runs", "list", "--limit", "-1"),
-    ("runs", "log", "nope"),
-    ("runs", "stop", "100"),  # has ended
+    ("runs", "forget", "nope"),
     ("compare",),
     ("compare", "100", "101"),
     ("compare", "100", "102"),
@@ -102,31 +93,6 @@ def test_what_an_output_cannot_spell_is_escaped_and_no_bug(tmp_path, monkeypatch
     assert b"holds  no line was altered" in output.buffer.getvalue()
 
 
-def test_no_escape_stands_in_a_table_or_json_that_a_program_reads(tmp_path, monkeypatch):
-    """As under Windows, where a file that the shell writes knows few characters: no reader knows these escapes."""
-
-    def said(*words):
-        output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-        monkeypatch.setattr(sys, "stdout", output)
-        with pytest.raises(SystemExit) as ended:
-            command.main([str(word) for word in words])
-        assert ended.value.code == 0
-        return output.buffer.getvalue().decode()
-
-    pd.DataFrame({"x": range(9), "y": ["café", "złoto", "café"] * 3}).to_csv(tmp_path / "t.csv", index=False)
-    assert json.loads(said("server", "schema", tmp_path / "t.csv", "--label", "y", "--json"))["classes"] == [
-        "café",
-        "złoto",
-    ]
-    public = make_public_set(pd.read_csv(tmp_path / "t.csv"), Schema.read(tmp_path / "schema.toml"))
-    model = Classifier(DummyClassifier(strategy="most_frequent"), num_classes=2).fit(public.X, [0, 1, 0] * 3)
-    save(model, public, tmp_path / "m.fedkd")
-    labels = said("predict", tmp_path / "m.fedkd", tmp_path / "t.csv", "--labels-only")
-    assert labels == "prediction\n" + "café\n" * 9
-    EgressLog(tmp_path, party="a").append({"approval": {"verdict": "approved", "by": "Łucja", "reason": ""}})
-    assert "approved by Łucja" in said("node", "egress", "log", tmp_path, "--csv")
-
-
 def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_file(fedkd, monkeypatch):
     _raising(monkeypatch, ZeroDivisionError("by\nzero"))
     done = fedkd("runs", "list")
@@ -178,22 +144,6 @@ def test_an_output_that_takes_nothing_leaves_no_traceback(places, output, code):
     assert len(done.stderr.splitlines()) <= (0 if output == "closed" else 1)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("node", "ledger", "{root}/bytes.fedkd"), "bytes.fedkd must be a ledger, ledger.sqlite3, got another file"),
-        (("predict", "{root}/bytes.fedkd", "{root}/file.txt"), "bytes.fedkd"),
-        (("server", "schema", "{root}/empty", "--label", "y"), "got the folder "),
-    ],
-    ids=lambda words: words[0] if isinstance(words, tuple) else "",
-)
-def test_a_message_names_the_file_and_shows_none_of_its_bytes(fedkd, places, words, said):
-    (places / "bytes.fedkd").write_bytes(b"\xff" * 99)
-    error = fedkd(*(word.format(root=places) for word in words)).err
-    assert said in error
-    assert "\\xff" not in error
-
-
 def _commands(group, words=()):
     for name in group.list_commands():
         one = group.get_command(None, name)
@@ -214,8 +164,8 @@ def test_a_shell_completes_commands_settings_runs_and_files(places):
     assert _completed("node", "egress", "ap") == ["approve"]
     assert _completed("simulate", "dirichlet-") == ["dirichlet-alpha="]
     runs = ("--output-dir", str(places), "10")
-    assert sorted(_completed("runs", "log", *runs)) == sorted(_completed("report", *runs)) == ["100", "101", "102"]
-    assert _completed("runs", "log", "la") == ["last"]
+    assert sorted(_completed("report", *runs)) == ["100", "101", "102"]
+    assert _completed("report", "la") == ["last"]
     assert _completed("simulate", f"{places}/br") == [f"{places}/broken.toml"]
     assert _completed("simulate", f"{places}/ru") == [f"{places}/runs/"]
 

@@ -99,24 +99,6 @@ def test_its_next_command_does_the_same_and_suggests_nothing_more(messy, tmp_pat
     ]
 
 
-def test_a_file_without_a_header_in_another_encoding_has_a_schema_that_says_both(tmp_path):
-    path = tmp_path / "public.csv"
-    path.write_bytes("".join(f"{i},юг,{'да' if i % 2 else 'нет'}\n" for i in range(40)).encode("cp1251"))
-    done = _run(path, "--label", "column-3", "--header", "none", "--encoding", "windows-1251")
-    assert done.exit_code == 0, done.output
-    schema = Schema.read(tmp_path / "schema.toml")
-    assert (schema.header, schema.encoding) == ("column-1,column-2,column-3", "windows-1251")
-    assert schema.classes == ("да", "нет")
-
-
-def test_a_mistake_is_one_sentence_and_status_2(messy, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["fedkd", "server", "schema", str(messy), "--label", "y", "--drop", "z"])
-    with pytest.raises(SystemExit) as ended:
-        command.main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("error: drop must name columns other than the label: Patient, Laktat")
-
-
 def said(*words):
     return CliRunner().invoke(group(), ["server", "public", *map(str, words)])
 
@@ -131,7 +113,3 @@ def test_a_schema_is_written_from_names_edited_and_becomes_the_file_of_a_countin
     found = json.loads(said(schema, "--output", tmp_path / "bins", "--json").output)
     assert found["settings"][:2] == ["algorithm=noisy-sums", "epsilon=0.5"]
     assert (tmp_path / "bins" / "bins.csv").read_text().splitlines() == ["age,ward", "24.0,24.0", "64.5,64.5"]
-
-
-def test_a_run_that_is_not_there_is_refused(tmp_path):
-    assert said("nothing", "--output-dir", tmp_path).exit_code != 0

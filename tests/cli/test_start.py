@@ -1,14 +1,11 @@
 """The command as a process of its own: interrupts, locales, homes, warnings, colours, and scripts for shells."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from fedkd_flwr import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,12 +53,6 @@ def test_a_home_that_cannot_be_written_is_said_with_the_way_out(tmp_path):
     assert (done.returncode, "output-dir must be a folder" in done.stderr) == (2, True)
 
 
-def test_an_algorithm_of_one_s_own_is_found_in_the_current_folder(tmp_path):
-    (tmp_path / "mine.py").write_text("CARD = 1\n", encoding="utf-8")
-    done = _command(["server", "run", "public-path=public.csv", "algorithm=mine:CARD"], tmp_path)
-    assert "algorithm must name a fedkd_flwr Card, got mine:CARD, a int" in done.stderr
-
-
 ASCII = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
 
 
@@ -75,22 +66,8 @@ def test_a_locale_that_cannot_write_a_file_s_name_is_no_reason_not_to_find_it(tm
     assert b"Traceback" not in done.stderr
 
 
-def test_a_process_that_flower_starts_in_such_a_locale_says_so(tmp_path):
-    (tmp_path / "dätä.csv").write_text("x\n1\n", encoding="utf-8")
-    program = "import sys; from fedkd_flwr.data.formats import require_readable as read; "
-    program += "read(sys.stdin.buffer.read().decode())"
-    path = str(tmp_path / "dätä.csv").encode()
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | ASCII, input=path, capture_output=True, check=False)
-    assert b"that this process's locale (ascii) can write" in done.stderr
-    assert b"PYTHONUTF8=1" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("shell", "begins"), [("bash", "_fedkd_completion"), ("zsh", "#compdef"), ("fish", "function")]
-)
+@pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef"), ("fish", "function")])
 def test_the_line_that_the_help_names_gives_a_shell_its_script(fedkd, tmp_path, shell, begins):
-    # bash is started by click, to ask for its version
     done = _command([], tmp_path, _FEDKD_COMPLETE=f"{shell}_source")
     assert (done.returncode, done.stdout.lstrip().startswith(begins)) == (0, True), done.stderr
     assert f"_FEDKD_COMPLETE={shell}_source" in fedkd("-h").out
@@ -123,13 +100,3 @@ def test_an_error_is_red_in_a_terminal_and_nowhere_else_nor_with_no_color(tmp_pa
     assert said(True).startswith(b"\x1b[31m\x1b[1merror\x1b[0m: ")
     assert b"\x1b" not in said(False)
     assert b"\x1b" not in said(True, NO_COLOR="1")
-
-
-def test_a_bug_and_signals_have_the_codes_that_a_shell_gives_them():
-    assert cli.BUG == os.EX_SOFTWARE
-    codes = (cli.INTERRUPTED, cli.NOBODY_READS, cli.TERMINATED)
-    assert codes == tuple(128 + one for one in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM))
-
-
-def test_not_ready_is_no_code_that_means_something_else():
-    assert cli.NOT_READY not in (0, 1, 2)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from flwr.client import NumPyClient
 from visits import CONFIG, RESPONSE, fit, of_run
 
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.wire.label_codec import decode_labels
 
 
@@ -96,24 +94,3 @@ def test_a_simulated_party_leaves_no_state_behind_when_it_has_finished(tmp_path)
     assert member.state.path.exists()
     client.evaluate([], CONFIG)
     assert not member.state.path.exists()
-
-
-def test_a_model_that_cannot_be_weighed_does_not_cost_the_party_its_accuracies(caplog):
-    class Odd:
-        """A user's own estimator that no safe format can hold."""
-
-        def fit(self, X, y):
-            self.log = open(os.devnull, "rb")  # noqa: SIM115 - what such a thing may hold
-            self.log.close()
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X), dtype=int)
-
-    member = party("a", *rows(20, seed=0), model=lambda *, seed: Classifier(Odd(), num_classes=3))
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        _, _, metrics = FedCTClient(member).evaluate([], CONFIG)
-    assert "code" not in metrics
-    assert "federated-common" in metrics
-    assert "model-bytes" not in metrics
-    assert "the model is not weighed" in caplog.text

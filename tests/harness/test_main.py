@@ -8,7 +8,7 @@ from report.conftest import sample
 
 from benchmarks.harness.__main__ import bench, main
 from benchmarks.harness.runs import Bench
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.simulation.watch import Ended
 
 TABLE = "label-skew-digits"
@@ -51,20 +51,6 @@ def test_only_the_named_rows_are_run_and_rows_that_were_run_before_stay_in_the_t
     assert {alpha for _, alpha, _ in ran[1:]} == {"iid"}
     assert any("0.1" in row for row in _shown(tmp_path))
     assert all("0.5" not in row for row in _shown(tmp_path))
-
-
-def test_the_command_written_down_makes_all_that_is_shown_and_not_the_last_rows_alone(tmp_path, ran, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["x", TABLE, "--row", "iid", "--row=0.5", "--seeds", "1"])
-    bench([TABLE], row=["iid", "0.5"], seeds=1, output_dir=tmp_path)
-    assert _written(tmp_path)["made"]["command"] == f"python -m benchmarks.harness {TABLE} --seeds 1"
-
-
-def test_rows_that_need_data_are_refused_with_the_same_command_and_the_data_root(tmp_path, ran):
-    with pytest.raises(
-        DataError, match=r"Run: python -m benchmarks\.harness fedkt-1 --row Adult --data-root /path/to/data"
-    ):
-        bench(["fedkt-1"], row=["Adult"], output_dir=tmp_path)
-    assert ran == []
 
 
 def test_a_row_that_there_is_not_is_refused_with_those_there_are(tmp_path, ran):

@@ -101,25 +101,6 @@ def test_pairs_are_compared_seed_by_seed_and_one_pair_says_nothing():
         assert _found(a, b, against=[("b", "a")]).compared()[0].endswith(said)
 
 
-def test_the_more_pairs_of_rows_a_table_compares_the_wider_each_interval():
-    """Student's t of two degrees of freedom has a closed form: (2 p - 1) / sqrt(2 p (1 - p))."""
-    rows = {"a": [0.5, 0.5, 0.5], "b": [0.6, 0.7, 0.8], "c": [0.50, 0.51, 0.49]}
-    lines = [Line(row=row, figure="server", values=dict(enumerate(values))) for row, values in rows.items()]
-    for against in ([("b", "a")], [("b", "a"), ("c", "a")]):
-        p = 1 - 0.05 / 2 / len(against)
-        half = (2 * p - 1) / math.sqrt(2 * p * (1 - p)) * 0.1 / math.sqrt(3)
-        said = _found(*lines, against=against).compared()
-        assert said[0] == f"b − a, server: +0.2000 ± {half:.4f} (standard error 0.0577): within noise, n = 3"
-        assert len(said) == len(against)
-
-
-def test_rows_are_compared_by_the_figure_that_the_first_of_them_shows_first_and_both_have():
-    shown = {"a": ["solo", "server", "federated"], "b": ["federated", "server"]}
-    lines = [Line(row=row, figure=f, values={1: 0.5, 2: 0.6}) for row, figures in shown.items() for f in figures]
-    assert _found(*lines, against=[("a", "b")]).compared()[0].startswith("a − b, server:")
-    assert _found(*lines, against=[("b", "a")]).compared()[0].startswith("b − a, federated:")
-
-
 def test_a_row_takes_figures_from_its_records_and_from_the_published_table_where_there_is_none(record):
     record = replace(record, seconds=7.0)
     taken = {1: {"seconds": 3.0, "federated": 0.5}, 2: {"seconds": 99.0, "federated": 0.0}, 3: {"federated": 0.7}}
@@ -132,25 +113,6 @@ def test_a_row_takes_figures_from_its_records_and_from_the_published_table_where
     )
     assert (first.printed, first.deviation, first.trials) == (5.0, 0.1, 4)
     assert (second.printed, second.deviation) == (None, None)
-
-
-def test_rows_that_lack_the_same_runs_for_one_reason_stand_in_one_line():
-    missing = {
-        "a, seed 13": "not run yet",
-        "a, seed 14": "not run yet",
-        "a, seed 15": "too few",
-        "b, seed 13": "not run yet",
-        "e, seed 13": "not run yet",
-        "c": "not run yet",
-        "d": "not run yet",
-    }
-    lines = [line for line in _found(missing=missing).markdown().splitlines() if "missing" in line]
-    assert lines == [
-        "- **missing**: seeds 13, 14 of a: not run yet",
-        "- **missing**: seed 15 of a: too few",
-        "- **missing**: seed 13 of b; e: not run yet",
-        "- **missing**: c; d: not run yet",
-    ]
 
 
 def test_the_table_stands_in_columns_and_the_picture_holds_both(tmp_path):

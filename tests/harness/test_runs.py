@@ -10,7 +10,6 @@ import pytest
 from benchmarks.harness.results import figure_of
 from benchmarks.harness.runs import Bench, published_runs, write_results
 from benchmarks.harness.tables import FRESH, ROOT, Job, Row, Table, load_tables, plan, seeds_note
-from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
 
 TABLES = load_tables([], ROOT)
@@ -133,14 +132,6 @@ def test_a_published_table_is_added_to_without_its_records_and_says_which_seeds_
     assert len(again.missing(plan(_table(_row(model="mlp")), ROOT, seeds=2))) == 2
 
 
-def test_a_folder_without_published_tables_is_refused_with_the_way_out(tmp_path):
-    with pytest.raises(DataError, match=r"--add-to must hold published tables.*benchmarks/results/bench"):
-        published_runs(tmp_path)
-    (tmp_path / "t.json").write_text('{"lines": [{"row": "a"}], "runs": {"a": {"1": "k"}}}')
-    with pytest.raises(DataError, match=r"t\.json with KeyError"):
-        published_runs(tmp_path)
-
-
 def test_every_run_of_the_tables_on_record_can_be_added_to():
     """Were a setting changed and its table not run again, the table would show figures of another run."""
     published = published_runs(ROOT / "benchmarks" / "results" / "bench")
@@ -177,44 +168,6 @@ def test_a_row_that_fails_is_named_and_the_others_go_on(tmp_path, ran):
     page = (tmp_path / "t.md").read_text()
     assert "t.svg" not in page  # without matplotlib there is no picture
     assert "may have been chosen" in page
-
-
-def test_a_stop_leaves_what_is_done(tmp_path, ran, monkeypatch):
-    real = Bench._simulate
-
-    def stopped(self, settings, show, may_stop):
-        if settings["seed"] > FRESH:
-            self.stopped = may_stop()
-        return real(self, settings, show, may_stop)
-
-    monkeypatch.setattr(Bench, "_simulate", stopped)
-    work = Bench(tmp_path)
-    work.run(plan(_table(_row()), ROOT, seeds=3), lambda text: None)
-    assert work.stopped
-    assert len(ran) == 2
-
-
-def test_wrong_tables_are_refused_with_the_way_out(tmp_path):
-    with pytest.raises(ConfigError, match=r"benchmarks\.harness --list"):
-        load_tables(["fedkt-99"], ROOT)
-    folder = tmp_path / "benchmarks" / "tables"
-    folder.mkdir(parents=True)
-    (folder / "t.toml").write_text('title = "T"\nsource = ""\nfigures = []\n[[row]]\nname = "a"\nminuets = 1\n')
-    with pytest.raises(ConfigError, match="minuets"):
-        load_tables([], tmp_path)
-    with pytest.raises(ConfigError, match="be a file of simulations/"):
-        plan(_table(Row(name="a", run="none", minutes=1)), ROOT)
-
-
-def test_a_row_that_failed_stops_no_row_of_that_name_in_another_table(tmp_path, monkeypatch):
-    first, second = (Row(name="FedAvg", set={"seed-of": table}, minutes=1) for table in ("a", "b"))
-    jobs = [Job(row=row, seed=seed, settings={**row.set, "seed": seed}) for row in (first, second) for seed in (1, 2)]
-    asked = []
-    monkeypatch.setattr(Bench, "_run", lambda self, job, *_: asked.append(job) or ("lost" if job.row is first else ""))
-    work = Bench(tmp_path)
-    work.run(jobs, lambda text: None)
-    assert asked == [jobs[0], jobs[2], jobs[3]]
-    assert set(work.failed) == {jobs[0].key, jobs[1].key}
 
 
 def test_every_row_on_record_that_is_worse_than_the_print_says_why():

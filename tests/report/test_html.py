@@ -20,23 +20,11 @@ def test_text_and_attributes_are_escaped_by_default_whatever_a_template_does_wit
     assert text.count(escaped) == 7
 
 
-def test_line_breaks_stay():
-    assert rendered("{{ x }}", x="a\x1b\nb") == "a\ufffd\nb"
-
-
 def test_a_name_that_no_page_gave_is_an_error_and_not_a_gap():
     import jinja2
 
     with pytest.raises(jinja2.UndefinedError):
         rendered("{{ x }}")
-
-
-def test_number_columns_are_aligned_to_the_right():
-    text = rendered(
-        "{% from 'parts.html.md' import table %}{{ table(t) }}", t=Table("Sizes", ["a", "b"], [["c", "1"]], (1,))
-    )
-    assert '<td>c</td><td class="num">1</td>' in text
-    assert 'aria-label="Sizes"' in text
 
 
 @pytest.fixture(autouse=True)

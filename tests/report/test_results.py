@@ -54,12 +54,6 @@ def test_one_party_that_reports_on_other_rows_or_by_another_figure_hides_no_othe
     assert results.figure_used(record, "own") == "balanced_accuracy"
 
 
-def test_common_rows_come_first_where_each_party_was_tested_on_both_or_on_none():
-    record = of_parties([5, 5], accuracy=0.8)
-    record.parties[0].solo["own"] = Metrics(n=9, accuracy=0.7)
-    assert results.rows_used(record) == results.rows_used(of_parties()) == "common"
-
-
 def test_figures_are_means_with_the_rows_behind_them():
     record = of_parties([5, 5], [7, 3], accuracy=0.9, brier=0.2)
     record.parties[1].solo["common"] = Metrics(n=10, accuracy=0.5)
@@ -71,14 +65,13 @@ def test_figures_are_means_with_the_rows_behind_them():
     assert results.figures(own)[0].n == 20
 
 
-def test_a_figure_that_some_models_lack_says_of_how_many_and_on_which_rows_it_is():
+def test_a_figure_that_some_models_lack_says_of_how_many_it_is():
     record = of_parties([5, 5], [9, 0], rows="own", accuracy=0.9, roc_auc=0.8)
     record.parties[1].solo["own"] = Metrics(n=9, accuracy=0.7)
     (alone,) = results.figures(record)
     assert (alone.n, alone.models) == (19, 2)
     assert alone.means == {"accuracy": pytest.approx(0.8), "roc_auc": 0.8}
-    assert alone.fewer == {"roc_auc": (1, 10)}
-    assert results.of_fewer([alone], {"alone": "alone"}) == ["AUC: of 1 of 2 parties, 10 rows (alone, own)."]
+    assert (alone.text("roc_auc"), alone.text("accuracy")) == ("0.800 (of 1)", "0.800")
 
 
 def test_what_is_no_finite_number_is_no_figure():
@@ -102,17 +95,6 @@ def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_
         ("c", 0.5, 0.9),
     ]
     assert results.means(both) == (pytest.approx(1.4 / 3), pytest.approx(0.8))
-
-
-def test_the_rows_that_count_are_those_of_models_alone_and_with_the_federation():
-    record = of_parties([5, 5], [5, 5], rows="common", accuracy=0.8)
-    for party in record.parties:
-        party.federated = {"own": Metrics(n=9, accuracy=0.9)}
-    record.parties[0].federated["common"] = Metrics(n=9)
-    assert results.rows_used(record) == "common"
-    for party in record.parties:
-        party.solo["own"] = Metrics(n=9)
-    assert results.rows_used(record) == "own"
 
 
 def test_fixed_answers_are_the_commonest_class_s_share_and_one_over_the_classes_that_occur():

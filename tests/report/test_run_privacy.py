@@ -46,11 +46,6 @@ def test_the_headline_names_unit_adversary_delta_relation_and_basis_beside_epsil
     assert words == "one record against the server, delta 1e-05 (replace one record, number of records public; proven)"
 
 
-def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_is_another():
-    private = {**AT_SERVER, "publishable": False, "epsilon": 0.01}
-    assert "0.01" not in run_privacy.headline(RunRecord(run_id="7", algorithm="fedkt", claims=[private, AT_SERVER]))[0]
-
-
 @pytest.mark.parametrize(
     ("claim", "figure"),
     [
@@ -60,20 +55,6 @@ def test_the_headline_does_not_take_a_number_for_the_operator_only_where_there_i
 )
 def test_a_headline_without_a_number_says_why(claim, figure):
     assert run_privacy.headline(RunRecord(run_id="7", algorithm="fedct", claims=[claim]))[0] == figure
-
-
-def test_noise_without_a_claim_has_no_effect_to_report():
-    record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, kept_share=0.5)])
-    assert run_privacy.noise_effect(record) == []
-    record.claims = [LABELS]
-    assert "Noise replaced 50 % of the labels" in run_privacy.noise_effect(record)[0]
-    record.claims = [{**LABELS, "mechanism": "bit flips (XOR) on one-hot labels"}]
-    assert "Noise replaced 50 % of the bits" in run_privacy.noise_effect(record)[0]
-
-
-def test_what_noise_changed_inside_a_party_is_not_guessed():
-    record = RunRecord(run_id="7", algorithm="fedkt", rounds=[RoundRecord(server_round=1)], claims=[RECORD])
-    assert run_privacy.noise_effect(record) == ["Only the parties know how many answers the noise changed."]
 
 
 def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels():

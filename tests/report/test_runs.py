@@ -5,12 +5,6 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.runs import main_figure, run_line, runs_text
 
 
-def test_the_main_figure_is_the_parties_and_says_its_rows(make_record):
-    found = main_figure(make_record(3, 2))
-    assert (found.whose, found.figure, found.rows, found.n) == ("federated", "accuracy", "common", 2000)
-    assert found.value == make_record(3, 2).mean_accuracies()["federated-common"]
-
-
 def test_without_parties_models_it_is_the_servers_and_without_any_none(make_record):
     record = make_record(3, 2)
     for party in record.parties:

@@ -30,13 +30,6 @@ def test_bytes_up_are_of_those_that_answered_and_bytes_down_of_those_asked_in_ro
     assert traffic.traffic(record) == traffic.Traffic(up=None, down=None, up_first=None, up_later=None)
 
 
-def test_where_models_are_what_is_sent_their_size_is_no_alternative(make_record):
-    record = make_record(2, 1, model="mlp")
-    assert traffic.mean_model_bytes(record) == 2_600_000
-    record.sends = "weights"
-    assert traffic.mean_model_bytes(record) is None
-
-
 def test_a_party_is_listed_once_per_reason(make_record, failed_record):
     first = failed_record.rounds[0]
     failed_record.rounds.append(make_record(5, 2).rounds[1])

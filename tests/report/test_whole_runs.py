@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from federation import fedct_grid, fedkt_grid, handler, model, parties, public_set, rows
 from grid import InProcessGrid
-from pages import Page, check_safe_and_alone, written
+from pages import check_safe_and_alone, written
 
 from fedkd_flwr.clients import PATEClient
 from fedkd_flwr.record.run_record import RunRecord
@@ -86,12 +86,3 @@ def test_publishable_records_of_other_private_rows_are_the_same(name):
         shown = [dataclasses.replace(record, final_bytes_down=0) for record in shown]
     assert shown[0] == shown[1]
     assert [p.solo for p in one.parties] != [p.solo for p in other.parties]
-
-
-def test_a_data_dependent_epsilon_is_on_the_operators_page_alone(tmp_path):
-    record = _run("fedkt L1, Laplace")
-    (private,) = (
-        c for c in record.claims if not c["publishable"]
-    )  # the votes are clear, so the data-dependent bound is smaller
-    assert "For the operator only" in Page(written(record, tmp_path)).text
-    assert f"{private['epsilon']:.3g}" not in Page(written(record, tmp_path, publishable=True)).text

@@ -17,11 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.card import Config
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config, unknown
-from fedkd_flwr.settings.node_config import NodeConfig
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 
 ROOT = Path(__file__).parents[2]
 SIMULATIONS = sorted((ROOT / "simulations").glob("*.toml"))
+assert SIMULATIONS
 SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public.csv"}
 ALGORITHMS = sorted(cards())
 # general settings that not every algorithm reads, and those that do
@@ -78,10 +78,7 @@ def test_generated_parts_are_up_to_date(reference, capsys):
 
 OUT_OF_DATE = [
     ("pyproject.toml", "quorum = 0.9", "quorum = 0.8"),
-    ("pyproject.toml", "num-rounds = 0\n", ""),
-    ("docs/reference/configuration.md", "`fedct.quorum` `0.9` (0 to 1)", "`fedct.quorum` `0.9`"),
     ("fedkd_flwr/strategies/__init__.py", "import PATE as PATE", "import PATE as Pate"),
-    ("fedkd_flwr/clients/__init__.py", "import PATEClient as PATEClient\n", "import PATEClient as Client\n"),
 ]
 
 
@@ -145,21 +142,11 @@ def test_all_algorithms_that_read_a_setting_give_it_one_default_and_one_rule(key
         assert len(rules) == 1
 
 
-@pytest.mark.parametrize("keys", [GENERAL, OWN, dict.fromkeys(NodeConfig.keys().values())])
-def test_every_key_is_documented(keys):
-    text = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
-    assert [key for key in keys if f"`{key}`" not in text] == []
-
-
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_all_defaults_together_are_a_run_of_every_algorithm(algorithm):
     config = parse_run_config({**written_defaults(), "algorithm": algorithm})
     assert (config.card.name, config.own) == (algorithm, cards()[algorithm].config())
     assert config == parse_run_config({"algorithm": algorithm})
-
-
-def test_there_are_simulations_to_check():
-    assert SIMULATIONS
 
 
 @pytest.mark.parametrize("path", SIMULATIONS, ids=lambda p: p.stem)
@@ -219,11 +206,6 @@ def test_a_setting_that_the_algorithm_does_not_read_is_refused_by_name_with_thos
         alike = ALIKE.get((algorithm, key))
         instead = f"; {algorithm} has {alike}" if alike else f", or use {readers}"
         assert str(caught.value) == f"{rule} It would be ignored: drop it{instead}."
-
-
-def test_a_run_without_a_model_is_refused_before_anybody_is_asked():
-    with pytest.raises(ConfigError, match="model must be given"):
-        parse_run_config({"model": ""})
 
 
 def test_what_is_refused_above_covers_what_it_should():
@@ -296,12 +278,6 @@ def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm
 def test_the_refusal_of_a_setting_that_nobody_reads_says_what_to_do(settings, message):
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         parse_run_config(settings)
-
-
-def test_a_setting_at_its_default_is_no_mistake_whoever_reads_it():
-    assert (
-        parse_run_config({"algorithm": "pate", "fedct.quorum": 0.9, "paper.distillation-weight": 1}).own.noise == "none"
-    )
 
 
 @pytest.mark.parametrize("value", [0, "", "0", 1])
@@ -399,27 +375,18 @@ QUORUM = {"consensus": "qualified-majority"}
     [
         # unknown
         ({"lable": "y"}, "run config key lable must be a known key, got 'y'. Did you mean label?"),
-        ({"algoritm": "fedct"}, "run config key algoritm must be a known key, got 'fedct'. Did you mean algorithm?"),
         ({"num_rounds_": 2}, "run config key num_rounds_ must be a known key, got 2. Did you mean num-rounds?"),
         ({"quorum": 0.5}, "run config key quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
-        ({"fedkt.quorum": 0.5}, "run config key fedkt.quorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"fedct.seed": 5}, "run config key fedct.seed must be a known key, got 5. Did you mean seed?"),
-        ({"fedct.qorum": 0.5}, "run config key fedct.qorum must be a known key, got 0.5. Did you mean fedct.quorum?"),
         ({"data-path": "x.csv"}, "got 'x.csv'. It is a party's own setting: give it in the node config."),
-        ({"participation": "once"}, "Did you mean privatekt.participation?"),
-        ({"own": 1}, "run config key own must be a known key, got 1. Known keys: algorithm, answer-form, "),
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: algorithm, answer-form, "),
         # of the wrong type
         ({"num-rounds": True}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got True."),
-        ({"num-rounds": 2.0}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got 2.0."),
         ({"num-rounds": "2"}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got '2'."),
-        ({**QUORUM, "fedct.quorum": True}, "fedct.quorum must be a number >= 0 and <= 1, got True."),
         ({**QUORUM, "fedct.quorum": "high"}, "fedct.quorum must be a number >= 0 and <= 1, got 'high'."),
         ({"centralised": 1}, "centralised must be true or false, got 1."),
-        ({"centralised": "yes"}, "centralised must be true or false, got 'yes'."),
         ({"model": 3}, "model must be text, got 3."),
         ({"algorithm": "fedmd", "score-bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True."),
-        ({"algorithm": "fedmd", "score-bits": 16.0}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got 16.0."),
         # out of range
         (
             {"consensus": "loud"},
@@ -447,8 +414,10 @@ QUORUM = {"consensus": "qualified-majority"}
         ),
         ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
         ({"min-parties": 0}, "min-parties must be a whole number >= 1, got 0."),
-        ({"party-test-fraction": 1.0}, "party-test-fraction must be a number >= 0 and < 1, got 1.0."),
         # impossible together
+        ({"model": ""}, "model must be given, got ''."),
+        ({"name": "../x"}, "name must be at most 100 letters, digits and . _ + = -, and start with"),
+        ({"name": "x" * 101}, "name must be at most 100 letters"),
         ({"algorithm": "fedkt", "num-rounds": 3}, "num-rounds must be 1 for fedkt (one-shot), got 3. Drop it"),
         ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
         ({"dataset": "table"}, "table and label must be given with dataset \"table\", got table '', label ''. Name"),
@@ -481,13 +450,6 @@ def test_several_mistakes_are_named_at_once():
     assert sorted(named) == ["fedct.quorum", "fedkt.level", "min-parties", "run config key num_rounds", "seed"]
 
 
-def test_several_settings_that_nobody_reads_are_named_at_once():
-    unread = {"fedct.quorum": 0.5, "fedkt.level": "L1", "teacher-model": "knn", "student-model": "knn"}
-    with pytest.raises(ConfigError) as caught:
-        parse_run_config(unread)
-    assert sorted(line.partition(" must ")[0] for line in str(caught.value).splitlines()) == sorted(unread)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -499,12 +461,8 @@ def test_several_settings_that_nobody_reads_are_named_at_once():
             {**SILO, "share-metrics": "acuracy"},
             "share-metrics must name metrics, with commas, got 'acuracy'. Known: acc",
         ),
-        ({**SILO, "share-metrics": True}, "share-metrics must be text, got True."),
-        ({**SILO, "min-support": -1}, "min-support must be a whole number >= 0, got -1."),
         ({**SILO, "require-privacy": 1}, "require-privacy must be true or false, got 1."),
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
-        ({**SILO, "epsilon-budget": -1}, "epsilon-budget must be a number >= 0, got -1."),
-        ({**SILO, "test-fraction": 1.0}, "test-fraction must be a number >= 0 and < 1, got 1.0."),
         ({**SILO, "model": "knn(a=b)"}, "model must be a name, or a name with parameters as Python writes them, got"),
         ({"partition-id": "0", "num-partitions": 2}, "partition-id must be a whole number >= 0, got '0'."),
     ],
@@ -513,22 +471,3 @@ def test_a_wrong_node_config_is_refused_with_its_key_the_rule_and_the_value(sett
     with pytest.raises(ConfigError) as caught:
         parse_node_config(settings)
     assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("key", "hint"),
-    [
-        ("seed2", "Did you mean seed?"),
-        ("quorum", "Did you mean fedct.quorum?"),  # in its section
-        ("fedkt.quorum", "Did you mean fedct.quorum?"),
-        ("data-path", "It is a party's own setting: give it in the node config."),
-        ("zzz", "Known keys: fedct.quorum, model, seed."),
-    ],
-)
-def test_an_unknown_key_is_met_with_the_one_that_was_meant(key, hint):
-    said = unknown("run config key", key, {key: 1}, ["seed", "model", "fedct.quorum"])
-    assert said == f"run config key {key} must be a known key, got 1. {hint}"
-
-
-def test_a_key_that_is_given_already_is_not_the_one_that_was_meant():
-    assert unknown("key", "seeds", {"seeds": 1, "seed": 2}, ["seed", "feed"]).endswith("Did you mean feed?")

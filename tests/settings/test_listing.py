@@ -25,9 +25,3 @@ def test_each_setting_is_there_once_and_those_of_papers_come_last():
     papers = [key.startswith("paper.") for key in keys]
     assert papers == sorted(papers)
     assert any(papers)
-
-
-def test_an_algorithm_s_list_holds_what_it_reads_and_nothing_that_commands_set():
-    pate = {row.key for row in run_settings("pate")}
-    assert {"noise", "model", "seed"} <= pate
-    assert not {"fedct.quorum", "answer-form"} & pate

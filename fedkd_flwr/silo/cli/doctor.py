@@ -22,10 +22,6 @@ def doctor(
     root_certificates: RootCertificates = "",
     key: Key = "",
     insecure: Insecure = False,
-    run: Annotated[
-        list[str] | None,
-        typer.Option("--run", metavar="FILE.toml|KEY=VALUE", help="At a silo: settings of a run it is asked to join."),
-    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Look whether a silo or a server is ready.
@@ -37,11 +33,9 @@ def doctor(
     --------
     fedkd doctor party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
     fedkd doctor -- --superlink link.example.org:50800 --root-certificates ca.crt --node-config node.toml
-    fedkd doctor node.toml --run algorithm=fedkt --run fedkt.level=L2
     fedkd doctor my-run.toml --superlink ops
     """
     from fedkd_flwr.app.progress import ProgressLine
-    from fedkd_flwr.errors import ConfigError, explain
     from fedkd_flwr.settings.config import RunConfig
     from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.settings.run_settings import read_settings
@@ -64,11 +58,7 @@ def doctor(
 
         options += ["--superlink", superlink] if superlink else []
         from_options, link = read_supernode_options(options)
-        asked = read_settings(run) if run else None
-        findings = check_silo({**from_options, **values}, link=link, run=asked, show=line.show)
-    elif run:
-        way_out = "At a silo name its data-path, or give its --node-config."
-        raise ConfigError(explain("--run", "be given at a silo", "settings of a server", way_out))
+        findings = check_silo({**from_options, **values}, link=link, show=line.show)
     else:
         from fedkd_flwr.silo.check_server import check_server
 

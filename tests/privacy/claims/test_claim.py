@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from fedkd_flwr.algorithms.column_weights import products
 from fedkd_flwr.audit.bounds import repeated_epsilon
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.claims.claim import (
@@ -31,10 +31,10 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import LENGTH, NoisyCounts, NoisyProducts
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
-from fedkd_flwr.report.claims import CLAIM_FIELDS, claim_cells, claim_meaning
+from fedkd_flwr.report.claims import claim_meaning
 
 LAPLACE = LaplaceMax(gamma=0.04)
 CLEAR = np.tile([240, 5, 5], (81, 1))
@@ -52,43 +52,6 @@ def _claim(**changes):
         "mechanism": "noise",
     }
     return PrivacyClaim(**(fields | changes))
-
-
-def _all_claims():
-    return [
-        *noisy_max_at_server(LAPLACE, num_queries=81, delta=1e-5, counts=CLEAR),
-        *noisy_max_at_party(GaussianMax(sigma=20.0), num_queries=81, delta=1e-5, teachers=25),
-        label_privacy(RandomizedResponse(epsilon=1e-3, num_classes=10), num_labels=5000, delta=1e-5),
-        subsampling(Subsampling(num_rows=1000, subset_rows=300, replacement=True)),
-        _claim(epsilon=math.inf),
-    ]
-
-
-def test_every_claim_has_what_the_report_reads_and_is_plain_json():
-    for claim in _all_claims():
-        plain = claim.as_dict()
-        assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-        cells = claim_cells(plain)
-        assert all(cells[heading] != "–" for heading in CLAIM_FIELDS)
-        # nothing the page would list under a heading of its own but these
-        assert set(cells) - set(CLAIM_FIELDS) <= {"mechanism", "protects from", "notes", "not covered"}
-
-
-def test_claims_with_a_bound_are_told_with_it_and_claims_without_as_no_guarantee():
-    for claim in _all_claims():
-        meaning = claim_meaning(claim.as_dict())
-        assert meaning.startswith("No guarantee") == (claim.epsilon == math.inf)
-    assert "factor of at most" in claim_meaning(_claim().as_dict())
-
-
-def test_a_data_dependent_claim_stands_second_and_is_not_publishable():
-    public, private = noisy_max_at_server(LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5, counts=CLEAR)
-    assert (public.publishable, private.publishable) == (True, False)
-    assert private.epsilon < public.epsilon
-    assert "operator only" in private.notes[0]
-    assert "do not pass them on" in claim_meaning(private.as_dict())
-    # the publishable one is the same without the votes
-    assert noisy_max_at_server(LaplaceMax(gamma=0.1), num_queries=81, delta=1e-5) == (public,)
 
 
 def test_votes_give_no_bound_for_released_counts():
@@ -269,6 +232,9 @@ def test_the_operator_s_claim_differs_from_the_publishable_one_in_its_number_and
     assert note == "Computed from the private votes: for the operator only."
     assert "the number of parties" in warning
     assert private.mechanism == public.mechanism
+    assert "do not pass them on" in claim_meaning(private.as_dict())
+    # the publishable claim is the same without the votes
+    assert noisy_max_at_server(LaplaceMax(gamma=1.0), num_queries=1, delta=1e-30, num_parties=10**31) == (public,)
 
 
 def test_votes_that_lower_nothing_make_no_second_claim():
@@ -300,11 +266,6 @@ def test_impossible_numbers_are_refused(name, value):
         claim, mechanism, given = label_privacy, RandomizedResponse(epsilon=1.0, num_classes=2), {"num_labels": 1}
     with pytest.raises(ConfigError, match=f"{name} must be a whole number >= 1, got"):
         claim(mechanism, delta=0.0, **{**given, name: value})
-
-
-def test_a_label_of_one_round_costs_its_own_epsilon():
-    response = RandomizedResponse(epsilon=1.0, num_classes=2)
-    assert label_privacy(response, num_labels=1, delta=0.0).epsilon == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -393,6 +354,30 @@ def test_an_attacker_with_two_neighbouring_tables_proves_no_more_than_the_claim_
     # the same attacker refutes the claim of a mechanism that forgot that each column is a table of its own
     wrong = noisy_sums(NoisyCounts(sigma=4.0, tables=1), times=1, delta=DELTA)
     assert found > wrong.epsilon
+
+
+def test_counts_and_products_compose_and_the_weaker_of_them_counts_for_both():
+    counts, strong, weak = NoisyCounts(sigma=20.0, tables=5), *(NoisyProducts(sigma=s, vectors=6) for s in (90.0, 4.0))
+    event = Accountant().compose(counts.dp_event()).compose(strong.dp_event())
+    assert noisy_sums(counts, strong, times=2, delta=DELTA).epsilon >= event.epsilon(DELTA)
+    both = noisy_sums(counts, weak, times=2, delta=DELTA)
+    assert both.epsilon == noisy_sums(weak, times=2, delta=DELTA).epsilon
+    assert both.mechanism == f"{weak.words}; {counts.words}; 2 releases"
+
+
+def test_an_attacker_who_chooses_the_vectors_proves_no_more_than_the_claim_and_not_much_less():
+    runs, mechanism = 10_000, NoisyProducts(sigma=2.0, vectors=2)
+    vectors = np.array([[LENGTH, 0], [0, LENGTH], [0, 0]], dtype=np.int32)  # the two records that differ most
+    with_canary, without = (products(vectors, np.array([record])) for record in ([0, 2], [2, 1]))
+    direction = (with_canary - without) / LENGTH**2
+    rng = np.random.default_rng(1)
+    hits = []
+    for exact in (with_canary, without):
+        noisy = np.array([mechanism.privatize(exact, rng=rng) for _ in range(runs)]) / (2 * LENGTH**2)
+        hits.append(int((noisy @ direction > 4.0).sum()))
+    claim = noisy_sums(mechanism, times=1, delta=DELTA)
+    found = repeated_epsilon(*hits, runs, delta=DELTA, confidence=0.999)
+    assert 0.1 * claim.epsilon < found <= claim.epsilon
 
 
 def test_several_answers_of_a_party_compose():
