@@ -3,7 +3,7 @@
     python benchmarks/drawn_over_nodes.py --data-root /data --out benchmarks/results/drawn-over-nodes.json
 
 4,000 rows of Adult are dealt by `fedkd dev net 3`. Silos allow probabilities, which are the default on drawn rows. What
-is kept: who answered, the claims, what each reply held, what each silo's ledger was charged with, and the accuracy of
+is kept: who answered, the claims, what each silo's ledger was charged with, and the accuracy of
 FedKT's model on 5,000 other rows beside the commonest class.
 """
 
