@@ -71,7 +71,7 @@ class DensityRatio(ConsensusRule):
             return Consensus(vote.consensus()[0], by_votes=False, trusts=trusts, probs=probs, **told)
         other = DawidSkene() if rule == DawidSkene.name else self.otherwise
         found, told["rule"] = other.combine(ballot, config=config, rng=rng), other.name
-        return replace(found, **told) if other.of_order else Consensus(found.labels, probs=found.probs, **told)
+        return replace(found, **told) if other.of_order else Consensus(found.labels, **told)
 
     def also_named(self, beside: Mapping[str, NDArray[Any]]) -> Labels | None:
         """Return the class that each public row most looks like, ``ABSTAIN`` where it looks like none."""

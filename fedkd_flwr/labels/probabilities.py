@@ -135,8 +135,8 @@ class Probabilities(ConsensusRule):
         reason = f"{len(said)} of {num_parties} parties sent probabilities"
         if 2 * len(said) < max(num_parties, 1):
             reason += ", so the majority of the labels counts: a node's allow-vote-rules must name probabilities."
-            found = Majority().combine(ballot, config=config, rng=rng)
-            return Consensus(found.labels, rule=Majority.name, reason=reason, probs=found.probs)
+            found = Majority().combine(ballot, config=config, rng=rng).labels
+            return Consensus(found, rule=Majority.name, reason=reason)
         likelihoods = [_likelihoods(one["probs"]) for one in said.values()]
         counts = np.array([one["class-counts"] for one in said.values()], dtype=np.float64)
         sizes = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

@@ -35,7 +35,6 @@ __all__ = [
     "consistent_labels",
     "is_informative",
     "majority",
-    "vote_probabilities",
     "voter_weights",
 ]
 
@@ -281,29 +280,11 @@ def majority(votes: NDArray[Any], *, ties: Ties = "random", rng: np.random.Gener
     return labels
 
 
-def vote_probabilities(votes: NDArray[Any], *, vote: float = 1.0) -> NDArray[np.float64]:
-    """Return the probability of each class in each row, (num_public, num_classes), as the votes tell it.
-
-    A few voters that agree can all be wrong. So beside the votes of a row one more counts, of the size ``vote``, which
-    is split by the classes' shares of all votes: their means over the rows do not change. A row without votes has the
-    shares.
-
-    >>> vote_probabilities(np.array([[3, 0], [3, 0], [0, 3], [2, 1]])).round(2).tolist()
-    [[0.92, 0.08], [0.92, 0.08], [0.17, 0.83], [0.67, 0.33]]
-    """
-    counts = np.asarray(votes, dtype=np.float64)
-    found = counts + vote * counts.sum(axis=0) / counts.sum()
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
-
-
 class Majority(ConsensusRule):
     """The class with most votes, of whatever number. Noise adds the same to all classes, so it decides nothing here."""
 
     name: ClassVar[str] = "majority"
 
     def combine(self, ballot: Ballot, *, config: Any, rng: np.random.Generator) -> Consensus:
-        """Return the majority of the votes as they came and, without noise, what they say of each class."""
-        votes, labels = ballot.votes, majority(ballot.votes, ties=config.ties, rng=rng)
-        if config.noisy or (votes == votes[:, :1]).all():  # ties alone say nothing but the label that is drawn
-            return Consensus(labels)
-        return Consensus(labels, probs=vote_probabilities(votes, vote=ballot.num_votes / len(ballot.parties)))
+        """Return the majority of the votes as they came."""
+        return Consensus(majority(ballot.votes, ties=config.ties, rng=rng))

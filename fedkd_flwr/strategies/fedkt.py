@@ -17,8 +17,7 @@ levels of privacy. The whole round:
 The paper uploads the students; here their labels on the public rows travel, which is all the server used of them.
 Departures: at L0 rows on which no party is consistent are left out of F's training set (the published code calls them
 class 0), ties are broken at random, a party that labels every row alike casts half its votes, the labels that go back
-are at L0 the vote, and beside noise by models like F that were not trained on the row, at L0 F and the parties learn
-how a row's votes are split and not only their majority, and at L2 F learns from all
+are at L0 the vote, and beside noise by models like F that were not trained on the row, and at L2 F learns from all
 public rows: the students' labels cost nothing more. The arithmetic is `fedkd_flwr.algorithms.one_shot_vote`.
 """
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -26,7 +25,7 @@ from fedkd_flwr.labels import (
     majority,
 )
 from fedkd_flwr.labels.rules import RULES
-from fedkd_flwr.labels.voting import Majority, share_right, vote_probabilities
+from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.strategies import FedCT, FedCTConfig
 
@@ -211,21 +210,3 @@ def test_the_share_that_is_right_leaves_out_what_has_no_label_or_no_known_truth(
     assert share_right(np.array([-1, 1, 1]), truth) == 1.0
     assert share_right(np.array([-1, -1, 1]), truth) is None
     assert share_right(np.array([0, 0, 1]), np.full(3, ABSTAIN)) is None
-
-
-@pytest.mark.parametrize(
-    ("votes", "noisy", "known"), [([3, 0], False, True), ([3, 0], True, False), ([2, 2], False, False)]
-)
-def test_a_majority_says_how_probable_classes_are_without_noise_and_where_votes_prefer_one(votes, noisy, known):
-    votes = np.array([votes] * 4)
-    ballot = Ballot(parties=["a", "b", "c"], labels=[], votes=votes, true_votes=votes, num_votes=3, counted=[True] * 3)
-    config = SimpleNamespace(noisy=noisy, ties="random")
-    found = Majority().combine(ballot, config=config, rng=np.random.default_rng(0))
-    assert (found.probs is not None) is known
-    if found.probs is not None:
-        assert found.probs.argmax(axis=1).tolist() == found.labels.tolist()
-
-
-def test_probabilities_of_votes_keep_the_classes_shares_of_all_votes():
-    votes = np.random.default_rng(0).multinomial(5, [0.9, 0.08, 0.02], 500)
-    np.testing.assert_allclose(vote_probabilities(votes).mean(axis=0), votes.mean(axis=0) / 5)
