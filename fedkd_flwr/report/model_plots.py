@@ -1,17 +1,18 @@
-"""The picture of classes that are mistaken for each other, and how kinds of models look in all pictures."""
+"""The pictures of classes that are mistaken for each other, and of predicted over true numbers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
-from fedkd_flwr.report.canvas import BLUE, GREEN, INK, Canvas, Plot
+from fedkd_flwr.report.canvas import BLUE, GREEN, GREY, INK, Canvas, Plot
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["LOOKS", "confusion_plot", "pooled"]
+__all__ = ["LOOKS", "added", "confusion_plot", "numbers_plot", "pooled"]
 
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
@@ -105,3 +106,47 @@ def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
     share, n, i, j = max(wrong)
     true, taken = (plain(results.class_name(record.classes, c), 30) for c in (i, j))
     return f"Most confused ({whose}): {share:.0%} of {true} is taken for {taken}, {n:,} of {sum(counts[i]):,} rows"
+
+
+def added(measured: Iterable[Metrics | None]) -> Counter[tuple[float, float]]:
+    """Return how many test rows have each pair of true and predicted number, of several models together.
+
+    >>> dict(added([Metrics(n=3, pairs=[[1.0, 2.0, 3]]), Metrics(n=1, pairs=[[1.0, 2.0, 1]]), None]))
+    {(1.0, 2.0): 4}
+    """
+    total: Counter[tuple[float, float]] = Counter()
+    for one in measured:
+        for true, predicted, rows in one.pairs if one is not None else []:
+            total[true, predicted] += int(rows)
+    return total
+
+
+def numbers_plot(record: RunRecord) -> Plot:
+    """Draw predicted over true numbers: all parties alone, all with the federation, or the server's model.
+
+    Nothing is drawn, or said, where models answer with classes. Errors are those of `accuracy_plot`.
+    """
+    shown = results.of_kinds(record, added)
+    if not shown:
+        return Plot()
+    shown = {name: found for name, found in shown.items() if name in (next(iter(shown)), list(shown)[-1])}
+    rows = results.rows_used(record)
+    ends = [f([value for found in shown.values() for pair in found for value in pair]) for f in (min, max)]
+    with Canvas(3.2) as canvas:
+        panels = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
+        for axes, (name, found) in zip(panels, shown.items(), strict=True):
+            most = max(found.values())
+            axes.plot(ends, ends, color=GREY, linewidth=1.0, linestyle=":")
+            true, predicted = zip(*found, strict=True)
+            sizes = [3 + 50 * count / most for count in found.values()]
+            axes.scatter(true, predicted, s=sizes, color=LOOKS[name][0], alpha=0.6, linewidths=0)
+            axes.set_title(name, fontsize=9.5, weight="normal")
+            axes.set_xlabel("true number")
+            axes.grid()
+        panels[0].set_ylabel("predicted number")
+        svg = canvas.svg("numbers")
+    caption = (
+        f"All such models together, on {results.ROWS[rows]}. A larger mark holds more rows, on a grid. On the dotted "
+        "line the prediction is true; a cloud flatter than it is drawn to the mean."
+    )
+    return Plot(title="What is predicted, and what is true", svg=svg, caption=caption)

@@ -13,7 +13,7 @@ from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
-from fedkd_flwr.report.model_plots import confusion_plot
+from fedkd_flwr.report.model_plots import confusion_plot, numbers_plot
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import losers_warning, own_rows_finding
 from fedkd_flwr.report.rounds_plot import rounds_plot
@@ -28,6 +28,7 @@ _IN_SECTIONS = ("consensus", "public set fit", "agreement by party")
 _PLOTS = (
     accuracy_plot,
     own_rows_plot,
+    numbers_plot,
     confusion_plot,
     curves_plot,
     rounds_plot,

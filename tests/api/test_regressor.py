@@ -53,7 +53,7 @@ def test_page_table_and_summary_show_errors_and_no_accuracy(done, tmp_path):
     from fedkd_flwr.report.table import summary_table
 
     page = done.save_page(tmp_path / "page.html").read_text()
-    for words in ("RMSE alone", "MAE with the federation", "R2"):
+    for words in ("RMSE alone", "MAE with the federation", "R2", "What is predicted, and what is true"):
         assert words in page
     table = summary_table(done.record)
     assert "RMSE with" in table
