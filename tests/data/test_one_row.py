@@ -195,7 +195,6 @@ def _arrow(kind):
     return {
         "a bool that is missing": ({}, pa.array([True, True, False]), pa.array([True, None, False])),
         "a date beyond Python's in UTC": (dates, *zoned),
-        "a number of days that is missing": (dates, pa.array([1, 2, 3]), pa.array([1, None, 3])),
         "no date, where a number means none": (
             sentinel,
             pa.array([99999999, 20200101, 20200102]),
@@ -223,7 +222,6 @@ def _arrow(kind):
         "no text in a dictionary",
         "a bool that is missing",
         "a date beyond Python's in UTC",
-        "a number of days that is missing",
         "no date, where a number means none",
         "bytes that are no text, for a number",
         "a list with a missing value",

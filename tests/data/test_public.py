@@ -49,7 +49,7 @@ def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
 
 def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
     """The public rows are parsed once; a party's rows must have the same features by the same rules."""
-    limit = Column(name="crp", kind="numeric", reading=Reading(limits="number", missing=("5",)))
+    limit = Column(name="crp", kind="numeric", reading=Reading(ranges=True, missing=("5",)))
     day = Column(name="day", kind="numeric", reading=Reading(dates="iso", missing=("0",)))
     schema = Schema(columns=(limit, day), classes=("no", "yes"))
     table = pd.DataFrame({"crp": ["<5", "5", "7", "9"], "day": ["1970-01-01", "0", "1970-01-03", "1970-01-04"]})
