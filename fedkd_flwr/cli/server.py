@@ -110,7 +110,7 @@ def _wait(run_id: str, superlink: str, *, verbose: bool, quiet: bool, as_json: b
 
 
 def schema(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows.")],
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Excel or NPZ file of public rows.")],
     label: Annotated[str, typer.Option(help="Its label column.")] = "label",
     classes: Annotated[str, typer.Option(help='All class names, e.g. "no,yes". Default: the label column\'s.')] = "",
     id_column: Annotated[str, typer.Option(help="A column that names rows and is no feature.")] = "",

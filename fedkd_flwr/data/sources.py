@@ -19,7 +19,7 @@ from fedkd_flwr.data.columns import column_name, column_texts, counted, short_li
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables, truth
+from fedkd_flwr.data.tables import party_files, read_table, read_tables, truth
 from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
@@ -158,7 +158,9 @@ def read_user_table(
         parties = _parties_of(frame, partition_column, label, name)
         notes = (ColumnNote(name=partition_column, read_as="left out: it says whose row it is"),)
     if label not in frame.columns:
-        raise DataError(explain("label", f"be a column of {name}", label, label_way_out(label, list(frame.columns))))
+        raise DataError(
+            explain("label", f"be a column of {name}", label, f"Its columns are {short_list(list(frame.columns))}.")
+        )
     looked, labelled, own_rules = None, np.ones(len(frame), dtype=bool), rules.of_column(label, frame.columns)
     if schema is None:
         looked = look_at_table(

@@ -72,7 +72,7 @@ class RunConfig(Config):
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
-    """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
+    """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel or NPZ."""
     tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
     """Your data in place of table: a file for each party, with commas, or their folder. A file's name is its
     party's."""
