@@ -58,8 +58,7 @@ def to_onnx(model: SavedModel) -> bytes:
         codes = graph.cast(graph.add("Reshape", zero, graph.constant([-1], np.int64)), np.int64)
         answers = Answers(codes, graph.add("Add", zero, graph.constant(1, np.float32)))
     else:
-        sizes = {"num_classes": len(own), "num_features": encoder.num_features}
-        answers = add_estimator(graph, classifier.estimator, features, **sizes)
+        answers = add_estimator(graph, classifier.estimator, features, num_classes=len(own))
     probabilities = graph.cast(answers.probabilities, np.float32)
     if len(own) < classifier.num_classes:
         place = np.zeros((len(own), classifier.num_classes), dtype=np.float32)

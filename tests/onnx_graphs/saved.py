@@ -13,7 +13,6 @@ SMALL = {
     "extra-trees": {"n_estimators": 8},
     "hist-gradient-boosting": {"max_iter": 3},
     "xgboost": {"n_estimators": 4},
-    "rulefit": {"n_estimators": 4},
     "mlp": {"hidden": [8], "max_steps": 4},
     "cnn-fedkt": {"max_steps": 2},
     "cnn-privatekt": {"max_steps": 1},
@@ -21,7 +20,7 @@ SMALL = {
 }
 
 
-ZOO = [name for name in NAMES if not name.startswith(("cnn-fedmd-", "transformer"))]
+ZOO = [name for name in NAMES if not name.startswith(("cnn-fedmd-", "transformer", "rulefit"))]
 
 
 CLASSES = ("no", "perhaps", "yes", "never seen")
