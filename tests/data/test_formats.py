@@ -18,11 +18,6 @@ from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
 
-def test_npz_gives_matrix_columns_and_labels(tmp_path):
-    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array(["a", "b"]))
-    assert read_table(tmp_path / "t.npz").to_dict("list") == {"x0": [1, 0], "x1": [0, 1], "label": ["a", "b"]}
-
-
 def _mutants(data, rng, count):
     """Yield damaged copies: cut, with bytes changed, put in and taken out, and with numbers made huge."""
     for _ in range(count):

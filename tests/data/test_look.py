@@ -101,33 +101,6 @@ def test_no_table_is_read_silently_or_ends_in_another_error(rows):
             assert note.note or (not column.reading.missing and _read_alike(table[column.name], numbers))
 
 
-def test_a_messy_table_is_split_as_its_clean_twin(tmp_path):
-    rng = np.random.default_rng(0)
-    rows = 200
-    clean = pd.DataFrame(
-        {"x": rng.normal(size=rows).round(3), "day": rng.integers(0, 900, rows), "c": rng.choice(["a", "b"], rows)}
-    )
-    clean["y"] = rng.choice(["no", "yes"], rows)
-    clean.loc[6, "x"] = 0.5
-    clean["since"] = clean["day"] // 3
-    messy = clean.assign(
-        since=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%Y%m%d}" for d in clean["since"]],
-        id=[f"P{i}" for i in range(rows)],
-        x=[f"{x:.3f}".replace(".", ",") for x in clean["x"]],
-        day=[f"{pd.Timestamp('1970-01-01') + pd.Timedelta(days=int(d)):%d.%m.%Y}" for d in clean["day"]],
-    )
-    messy.loc[6, "x"] = "<0,5"
-    clean.to_csv(tmp_path / "clean.csv", index=False)
-    messy.to_csv(tmp_path / "messy.csv", index=False, sep=";", encoding="utf-8-sig")
-    one, other = (
-        load_pool("table", seed=1, table=str(tmp_path / name), label="y") for name in ("clean.csv", "messy.csv")
-    )
-    np.testing.assert_array_equal(one.X, other.X)
-    np.testing.assert_array_equal(one.y, other.y)
-    assert one.next_command == ""
-    assert other.next_command == f"fedkd simulate dataset=table table={tmp_path / 'messy.csv'} label=y id-column=id"
-
-
 def test_notes_are_a_table_of_few_whole_lines_whatever_names_hold():
     table = table_of(**{f"x{i}": NUMBERS for i in range(80)}, odd=german(NUMBERS))
     lines = note_lines(look(table, label="y").notes)
@@ -196,9 +169,3 @@ def test_a_label_that_may_be_a_class_or_none_is_asked_about_with_the_next_comman
     assert any("'NA' (20)" in note.note for note in pool.columns if note.name == "country")
     assert pool.public.schema.classes == ("N1", "N2")
     assert look_at_file(path, label="nodes", rules=Rules(missing=(word,)))[1].classes == ("N1", "N2")
-
-
-@pytest.mark.parametrize("labels", [["ill", "", "none", "well"], ["0", "?", "1", "0"], [1.0, np.nan, 0.0, 1.0]])
-def test_an_empty_label_is_not_asked_about(labels):
-    table = pd.DataFrame({"age": [str(i * i % 7) for i in range(40)], "y": labels * 10})
-    assert "None" not in look(table, label="y").classes

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import Encoder, PublicLabels, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Encoder, fingerprint, make_public_set, raw_matrix
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public, read_table
@@ -90,11 +90,6 @@ def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):
     path = _public_file(tmp_path, pd.DataFrame({"a": [1, 2, 3], **column}))
     with pytest.raises(DataError, match=message):
         load_public(path, labels=name)
-
-
-def test_public_labels_are_checked():
-    with pytest.raises(DataError, match=r"labels of the public rows must lie within 0..1, got 0 to 2"):
-        PublicLabels(y=np.array([0, 2], dtype=np.int16), num_classes=2)
 
 
 def test_fingerprint_is_the_same_for_every_file_format_column_order_and_spelling_of_zero(tmp_path, people, schema):

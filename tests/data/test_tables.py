@@ -11,17 +11,6 @@ from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import ABSTAIN
 
-
-def test_party_images_come_from_npz(tmp_path):
-    schema = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
-    images = np.array([[[0, 255], [51, 0]]], dtype=np.uint8)
-    np.savez(tmp_path / "p.npz", X=images, y=[1])
-    public = make_public_set(images.reshape(1, 4), schema)
-    X, y = load_party_table(tmp_path / "p.npz", schema, public.preprocessor)
-    np.testing.assert_allclose(X, [[0, 1, 0.2, 0]], rtol=1e-6)
-    assert y.tolist() == [1]
-
-
 # ---------------------------------------------------------------------------------------------- rows that can be used
 
 

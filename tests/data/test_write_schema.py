@@ -22,11 +22,6 @@ def test_inference_tells_numbers_from_categories_and_leaves_out_label_and_id(peo
     assert schema.columns[1].categories == ("cook", "smith")
 
 
-def test_inference_takes_sorted_classes_from_a_labelled_public_file():
-    table = pd.DataFrame({"x": [1, 2, 3], "label": [10, 9, 9]})
-    assert infer_schema(table).classes == ("9", "10")
-
-
 def test_inference_without_classes_or_label_column_is_refused(people):
     with pytest.raises(DataError, match=r"classes must be named, .*no label column 'target'.*--classes"):
         infer_schema(people, label="target")

@@ -102,12 +102,6 @@ def test_a_file_continues_a_net_exactly_for_those_who_wrote_or_trust_it(factory,
     assert np.array_equal(ROWS, before)
 
 
-def test_a_batch_of_one_row_is_left_out_and_the_weights_come_from_the_seed():
-    model = _make(Net, batch_size=16, epochs=1).fit(ROWS, LABELS)
-    torch.manual_seed(123)
-    assert np.array_equal(_make(Net, batch_size=16, epochs=1).fit(ROWS, LABELS).logits(ROWS), model.logits(ROWS))
-
-
 @pytest.mark.parametrize(
     ("factory", "message", "code"),
     [
