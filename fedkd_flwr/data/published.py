@@ -173,8 +173,10 @@ def _read_libsvm(path: Path, *, num_features: int) -> tuple[NDArray[np.float32],
 def _a9a(files: _Files) -> Source:
     X, y = _read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
     labels, classes = labels_of(y, ("-1", "1"), "label"), ("<=50K", ">50K")
-    # 0/1 features stay as they are
-    return Source(table=X, y=labels, classes=classes, label="income", scale=False, private_share=0.75)
+    names = [f"f{i + 1}" for i in range(X.shape[1])]
+    columns = tuple(Column(name=name, kind="categorical", categories=("1",)) for name in names)  # 0/1 stays 0/1
+    schema = Schema(columns=columns, classes=classes, label="income")
+    return Source(table=X, y=labels, classes=classes, label="income", schema=schema, private_share=0.75)
 
 
 def _cod_rna(files: _Files) -> Source:

@@ -48,7 +48,6 @@ class Source:
     classes: tuple[str, ...]
     label: str = "label"
     shape: tuple[int, ...] | None = None
-    scale: bool = True
     schema: Schema | None = None  # given by the user; otherwise inferred from the public rows
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None

@@ -22,7 +22,7 @@ from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table
 from fedkd_flwr.data.given import given_table
-from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
@@ -244,7 +244,7 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 
 
 def load_party_table(
-    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
+    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows
 ) -> tuple[NDArray[Any], ...]:
     """Read a party's own file as features (n, d), labels (n,), int16, and any numbers (n,) that these are bins of.
 
@@ -256,7 +256,7 @@ def load_party_table(
         raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
     numbers = schema.label_numbers(table[schema.label])
-    return features_of(table, schema, preprocessor), y, *(() if numbers is None else (numbers,))
+    return preprocessor.transform(table), y, *(() if numbers is None else (numbers,))
 
 
 def load_public(

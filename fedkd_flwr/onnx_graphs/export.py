@@ -125,7 +125,7 @@ def made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
         if column.kind == "numeric":
             _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
             numbers = mean + deviation * rng.normal(size=count)
-            holes = rng.random(count) < (0.05 if state else 0.0)
+            holes = rng.random(count) < 0.05
             columns[column.name] = np.where(holes, np.nan, numbers)
         else:
             columns[column.name] = rng.choice([*column.categories, "", "something else"], count)

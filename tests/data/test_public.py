@@ -7,24 +7,13 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import Encoder, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Encoder, fingerprint, make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, ConfigError, DataError, ModelBytesError
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
-
-
-def test_unscaled_sets_keep_raw_numbers_and_refuse_categories(people, schema):
-    numeric = Schema(columns=(Column(name="age", kind="numeric"),), classes=("0", "1"))
-    public = make_public_set(people, numeric, scale=False)
-    assert public.X[:, 0].tolist() == [20, 40, 60]
-    assert public.features(people.iloc[1:])[:, 0].tolist() == [40, 60]
-    with pytest.raises(DataError, match="columns of an unscaled set must all be numeric, got 'job'"):
-        raw_matrix(people, schema)
-    with pytest.raises(DataError, match="column 'age' must be finite in every row, got nan in row 1"):
-        raw_matrix(people.assign(age=np.nan), numeric)
 
 
 def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypatch):
@@ -124,10 +113,6 @@ def test_a_party_that_lacks_a_column_reads_the_others_by_the_same_public_rows(pe
     assert public.X.tolist() == whole.X[:, kept].tolist() == [[1, 0], [0, 1], [1, 0]]
     assert public.features(people[["job"]]).tolist() == public.X.tolist()
     assert whole.without([]) == (whole, slice(None))
-    plain = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "abc"), classes=("no", "yes"))
-    unscaled = make_public_set(pd.DataFrame({"a": [0, 1], "b": [5, 6], "c": [7, 8]}), plain, scale=False)
-    public, _ = unscaled.without({"b"})
-    assert public.X.tolist() == public.features(pd.DataFrame({"c": [7, 8], "a": [0, 1]})).tolist() == [[0, 7], [1, 8]]
 
 
 def test_what_no_party_can_lack_is_refused(people, schema):

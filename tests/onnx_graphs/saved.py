@@ -60,9 +60,9 @@ def raw_rows(name, count, seed):
     return raw_table(count, seed)
 
 
-def saved_model(model, schema=SCHEMA, *, scale=True, y=None):
+def saved_model(model, schema=SCHEMA, *, y=None):
     """Fit a model on rows of three of the four classes."""
     rows = raw_rows("cnn" if schema is IMAGES else "", 90, 1)
-    public = make_public_set(rows, schema, scale=scale)
+    public = make_public_set(rows, schema)
     model.fit(public.X, np.arange(90) % 3 if y is None else y)
     return SavedModel(classifier=model, encoder=Encoder.of(public))
