@@ -86,8 +86,6 @@ def write(root: Path) -> None:
     for run_id in RUNS:
         for server_round in ROUNDS:
             charge(root, run_id, server_round)
-    for _ in range(20):
-        EgressLog(root, party="a").count_refusal("7", "busy")
     node_secret(root)
     arrays = reply_to(1).arrays | {"scores": np.random.default_rng(0).random((30, 4))}
     PartyState(root, run_id="7", party="a").save(Saved(server_round=3, arrays=arrays, model=b"model", meta={"k": 0.1}))
@@ -183,7 +181,7 @@ def killed(root: Path, changes: int, rng: random.Random) -> dict[str, Counter[st
             assert book.db is not None
             book.db.execute("PRAGMA cache_size = 1")
             book.add(later.entries[-1], reply_to(4).to_bytes(), kept=3)
-            book.put("plans", bytes(100_000))
+            book.put("draw", bytes(100_000))
             os.kill(os.getpid(), signal.SIGKILL)
     os.wait()
     folder = store_in(root / "whole").directory

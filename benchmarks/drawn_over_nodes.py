@@ -20,6 +20,7 @@ from typing import Any
 
 from fedkd_flwr.app.submit import status, submit
 from fedkd_flwr.data.published import read_published
+from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo.devnet import Devnet, devnet
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
@@ -53,8 +54,8 @@ def main() -> None:
         folder = Path(name)
         dealt = source.table.iloc[:4000].assign(income=income[:4000])
         dealt.to_csv(folder / "adult.csv", index=False)
-        given: dict[str, Any] = {"table": str(folder / "adult.csv"), "label": "income", "node_settings": ALLOWED}
-        with devnet(3, name="drawn", show=print, **given) as net:
+        rows = read_table(folder / "adult.csv", label="income")
+        with devnet(3, rows=rows, label="income", node_settings=ALLOWED, name="drawn", show=print) as net:
             record, sums = run(net, folder, SUMS)
             command = [sys.executable, "-m", "fedkd_flwr.cli", "server", "public", record.run_id, "--rows", "800"]
             subprocess.run([*command, "--output", folder / "public", "--output-dir", folder], check=True)

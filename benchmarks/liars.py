@@ -79,7 +79,6 @@ RULES = (
     "fedct qualified-majority",
     "fedct dawid-skene",
     "density-ratio",
-    "trimmed density-ratio",
     "fedkt known-rows",
     "fedct known-rows",
     "density-ratio known-rows",
@@ -207,7 +206,7 @@ def vote(
         return found.labels, ((found.vote.gains > 0) & ~found.vote.swapped(KNOWN)).astype(np.float64)
     if rule.endswith("density-ratio"):
         sent = {f"{k}": {"ratios": c, "class-counts": n} for k, (c, n) in enumerate(zip(*answers[2:], strict=True))}
-        weighed: Any = "none" if robust == "none" else "trimmed" if rule.startswith("trimmed") else "auto"
+        weighed: Any = "none" if robust == "none" else "auto"
         votes = np.zeros(answers.codes.shape[1:], dtype=np.int64)
         ballot = Ballot(
             parties=list(sent),

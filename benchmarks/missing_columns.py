@@ -11,7 +11,9 @@ Heart: the four hospitals with FedKT as it is set, ``as they are`` and with the 
 they filled in less than a fifth (`NEARLY_EMPTY`).
 
 Figures are accuracies on common test rows: of the server's model, of the parties' models with the federation, and of
-those alone (means over the parties). The same command goes on where it was stopped.
+those alone (means over the parties). ``Adult, one model of all private rows`` says what a party's columns are worth at
+most: that model with all columns, and with a party's own ones (mean over the parties). The same command goes on where
+it was stopped.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr import simulate
+from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import lacking, simulated_pool
 
@@ -76,6 +79,17 @@ def adult(root: str, seed: int, model: str, split: str) -> dict[str, Any]:
     return found
 
 
+def all_rows(root: str, seed: int, model: str, _: str) -> dict[str, Any]:
+    """Return the accuracy of one model of all private rows, with all columns and with those that a party has."""
+    sizes = {"num-public": 2000, "num-test": 2000, "num-private": 6000}
+    config = parse_run_config({"dataset": "adult", "data-root": root, "seed": seed, "lacks": "4", **sizes})
+    pool, reached = simulated_pool(config), []
+    for public, kept in [(pool.public, slice(None)), *(pool.public.without(lacking(config, i)) for i in range(10))]:
+        taught = model_factory(MODELS[model], public)(seed=seed).fit(pool.X[:, kept], pool.y)
+        reached.append(round(float((taught.predict(pool.X_test[:, kept]) == pool.y_test).mean()), 4))
+    return {"all": {"pooled": reached[0]}, "lacking": {"pooled": round(statistics.fmean(reached[1:]), 4)}}
+
+
 def heart(root: str, seed: int, model: str, _: str) -> dict[str, Any]:
     """Return the figures of the four hospitals."""
     cases = {"as they are": "", "named": NEARLY_EMPTY}
@@ -88,8 +102,10 @@ def summary(found: dict[str, dict[str, Any]]) -> dict[str, str]:
     for name, seeds in found.items():
         cases = [case for case in next(iter(seeds.values())) if case != "common columns"]
         for case in cases:
-            for key in ("server", "parties", "alone"):
-                values = [one[case][key] for one in seeds.values()]
+            for key in ("server", "parties", "alone", "pooled"):
+                values = [one[case][key] for one in seeds.values() if key in one[case]]
+                if not values:
+                    continue
                 spread = statistics.stdev(values) if len(values) > 1 else 0.0
                 said[f"{name}: {case}: {key}"] = f"{statistics.fmean(values):.4f} ({spread:.4f})"
     return said
@@ -106,6 +122,7 @@ def main() -> None:
     words = shlex.join(sys.argv[1:]).replace(given.data_root or "\0", "/path/to/data")
     found: dict[str, dict[str, Any]] = json.loads(given.out.read_text())["found"] if given.out.is_file() else {}
     cases = [(f"Adult, {split}", adult, model, split) for split in SPLITS for model in MODELS]
+    cases += [("Adult, one model of all private rows", all_rows, model, "") for model in MODELS]
     cases += [("heart", heart, model, "") for model in MODELS]
     jobs = [
         (f"{data}, {model}", str(seed), (run, given.data_root, seed, model, split))

@@ -38,7 +38,7 @@ ROWS = 240
 MODELS = ("knn", "logistic-regression", "decision-tree", "random-forest", "hist-gradient-boosting", "mlp")
 FIXED = {
     *("name", "num_parties", "tracking", "output_dir", "data_root", "resume_from", "public_path", "schema_path"),
-    *("rehearsal", "partition_path", "partitioner", "round_timeout_s", "nodes_stable_s", "node_deadline_s"),
+    *("partition_path", "partitioner", "round_timeout_s", "nodes_stable_s", "node_deadline_s"),
     *("dataset", "table", "label", "seed", "own_column_share"),
 }
 MOST = {"num_rounds": 3, "local_epochs": 2, "solo_epochs": 2, "teachers_per_student": 4, "students_per_party": 3}

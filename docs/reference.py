@@ -51,7 +51,6 @@ from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig
 from fedkd_flwr.app.submit import run_config_toml, settings_of, toml
 from fedkd_flwr.errors import SETTLED, TELLING, Code, PartyNote
 from fedkd_flwr.record.notes import Note
-from fedkd_flwr.registry import CARDS
 from fedkd_flwr.report.sentences import REASONS, note_sentence
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
@@ -168,7 +167,7 @@ def _names(kind: str) -> str:
     """Return the imports of the public class of every algorithm of the core."""
     found = []
     for card in cards().values():
-        if card.config.__module__ not in CARDS:
+        if ".baselines." not in card.strategy:
             found.append(getattr(card, kind).split(":"))
             if kind == "strategy":
                 found.append([card.config.__module__, card.config.__name__])

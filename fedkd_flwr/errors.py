@@ -61,7 +61,6 @@ class Code(StrEnum):
     STATE_READ_ONLY = "state-read-only"
     SUBSET_FIXED = "subset-fixed"
     SUBSET_LOST = "subset-lost"
-    TOO_FEW_ROWS = "too-few-rows"
     WITHHELD = "withheld"
     WRONG_CLOCK = "wrong-clock"
     WRONG_CONFIG = "wrong-config"
@@ -76,7 +75,6 @@ TELLING = frozenset(
         Code.LIMIT_EXCEEDED,
         Code.NO_ROWS,
         Code.STATE_LOST,
-        Code.TOO_FEW_ROWS,
         Code.WRONG_DATA,
         Code.WRONG_MODEL_OUTPUT,
     }
@@ -110,8 +108,6 @@ class PartyNote(StrEnum):
     FIXED_ANSWER = "fixed-answer"
     ONE_CLASS = "one-class"
     STATE_LOST = "state-lost"
-    STATE_NEWER = "state-newer"
-    STATE_OLDER = "state-older"
 
 
 def explain(name: str, rule: str, seen: object, way_out: str = "") -> str:

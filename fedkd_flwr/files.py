@@ -20,11 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # commands start without it
     from numpy.typing import NDArray
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = [
     "HOME",
     "as_shown",
@@ -37,7 +32,6 @@ __all__ = [
     "make_folder",
     "packed",
     "read_sealed",
-    "remove_leftovers",
     "sealed",
     "unpacked",
     "unsealed",
@@ -52,8 +46,6 @@ HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get(
 durable = True
 """Whether a file survives a power cut, and not only the end of its writer. The processes of a simulation turn it off:
 its run can be started again, and most of the time that a small file takes is waiting for the disk."""
-_PART = ".part"  # so end the names of files that are being written
-_unlooked: dict[str, int] = {}  # folder -> writes until `remove_leftovers` looks into it again
 
 
 @contextlib.contextmanager
@@ -81,22 +73,21 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     """Replace a file in one step: a reader sees the old file or the whole new one. Mode 0600.
 
     When it returns, bytes and name are on the disk and survive a power cut if `durable` (on systems that can sync a
-    folder). What other processes that were killed while writing left in the folder is removed first. Missing folders
-    are made. Raises `OSError` if the file cannot be written; the old one is then still there.
+    folder). Missing folders are made. Raises `OSError` if the file cannot be written; the old one is then still there.
+    A process that is killed meanwhile leaves a hidden file, ``.NAME.*.part``, which nobody reads.
     """
     path = Path(path)
     make_folder(path.parent)
-    remove_leftovers(path.parent)
-    handle, temporary = _temporary(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:  # in its words the file that was asked for, and not the one beside it
+        raise OSError(error.errno, error.strerror, str(path)) from error
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             _sync(file.fileno())
-            if fcntl is not None:  # while it is still locked, so that nobody takes it for a left-over
-                os.replace(temporary, path)
-        if fcntl is None:  # Windows renames no open file
-            os.replace(temporary, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -105,52 +96,21 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> Path:
     return path
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove files that processes left half written when they were killed; those being written now stay.
-
-    Whoever writes a file holds a lock on it until it has its final name. Without locks (Windows, some disks) they stay.
-    A folder of k files is looked into at every k/100th write: the parties of a large simulation write into one folder.
-    """
-    name, seen = str(folder), 0
-    _unlooked[name] = left = _unlooked.get(name, 0) - 1
-    if left >= 0 or fcntl is None:
-        return
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            seen += 1
-            if not (entry.name.startswith(".") and entry.name.endswith(_PART)):
-                continue
-            with contextlib.suppress(OSError):  # somebody else was faster, or it is being written
-                handle = os.open(entry.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(entry.path)
-                finally:
-                    os.close(handle)
-    _unlooked[name] = seen // 100
-
-
-def _temporary(path: Path) -> tuple[int, str]:
-    """Open a new file beside ``path``, with mode 0600, and lock it."""
-    while True:
-        try:
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
-        except OSError as error:  # in its words the file that was asked for, and not the one beside it
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        if fcntl is None:
-            return handle, name
-        with contextlib.suppress(OSError):  # a disk that cannot lock: nobody can take it for a left-over there either
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:
-            return handle, name
-        os.close(handle)  # removed as a left-over just before it was locked
-
-
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it."""
+    """Make a folder and its parents, for their owner alone; sync each: a file is lost with the folder that holds it.
+
+    Where a desktop sets ``XDG_STATE_HOME``, ``~/.fedkd`` is a link to a folder there: a service without the variable
+    finds the same ledgers by it.
+    """
     if not folder.is_dir():
         make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        desktop = Path(os.environ.get("XDG_STATE_HOME", "")) / "fedkd"
+        if desktop.is_absolute() and folder == Path("~/.fedkd").expanduser():
+            make_folder(desktop)
+            with contextlib.suppress(FileExistsError):  # made by another process, or left by a folder that is gone
+                folder.symlink_to(desktop, target_is_directory=True)
+        else:
+            folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -15,7 +15,6 @@ __all__ = [
     "COMMANDS",
     "DOOR",
     "GROUPS",
-    "REHEARSAL",
     "SITE_RULES",
     "TASKS",
     "TEXT_MODEL",
@@ -25,11 +24,10 @@ __all__ = [
 #: Modules of cards beside those of `fedkd_flwr.algorithms`.
 CARDS = ("fedkd_flwr.baselines.cards",)
 
-#: A node's door, the rules of its site; a fault of a server's certificate; a rehearsal; the bundle of an app.
+#: A node's door, the rules of its site; a fault of a server's certificate; the bundle of an app.
 DOOR = "fedkd_flwr.silo.door:door_of"
 SITE_RULES = "fedkd_flwr.silo.site_rules:rules_of"
 CERTIFICATE = "fedkd_flwr.silo.check_link:certificate_fault"
-REHEARSAL = "fedkd_flwr.silo.rehearsal:rehearse"
 BUNDLE = "fedkd_flwr.silo.bundles:build_bundle"
 
 #: The pretrained nets that read texts.
@@ -46,7 +44,6 @@ COMMANDS = {
     "runs list": f"{_CLI}.runs:runs",
     **{f"runs {verb}": f"{_CLI}.runs:{verb}" for verb in ("log", "stop", "forget")},
     "server run": f"{_CLI}.server:run",
-    "server rehearse": f"{_SILO}.doctor:rehearse",
     "server bundle": f"{_SILO}.node:bundle",
     **{f"server {verb}": f"{_CLI}.server:{verb}" for verb in ("schema", "public")},
     **{f"node {verb}": f"{_SILO}.node:{verb}" for verb in ("run", "approve", "revoke")},

@@ -75,7 +75,6 @@ def test_every_command_has_options_that_exist(where, words):
     config = parse_node_config(values)
     assert config.party == "st-mary"
     assert link.address.endswith(":50800")
-    assert link.signed
 
 
 def test_an_option_that_does_not_exist_would_be_seen():

@@ -24,40 +24,6 @@ BLOCKS = [
 ]
 
 
-def test_the_python_lines_answer_as_the_command_does_for_codes_words_and_truth_values(tmp_path, monkeypatch):
-    """pandas alone makes 007 a number, None an empty cell, and true a truth value."""
-    columns = (
-        Column(name="age", kind="numeric"),
-        Column(name="code", kind="categorical", categories=("007", "012", "7")),
-        Column(name="smokes", kind="categorical", categories=("True", "False")),
-        Column(name="therapy", kind="categorical", categories=("None", "some")),
-    )
-    schema = Schema(columns=columns, classes=("ill", "well"))
-    rows = pd.DataFrame(
-        {
-            "age": ["20", "", "40", " 50 "] * 4,
-            "code": ["007", "012", "012", "007"] * 4,
-            "smokes": ["true"] * 4 + ["false"] * 12,
-            "therapy": ["None"] * 8 + ["some"] * 8,
-        }
-    )
-    public = make_public_set(rows, schema)
-    y = (public.X[:, [1, 4, 6]].sum(axis=1) > 1).astype(int)
-    model = make_model("decision-tree", num_classes=2, num_features=public.num_features, seed=0).fit(public.X, y)
-    save(model, public, tmp_path / "runs" / "1" / "model.fedkd")
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    monkeypatch.chdir(tmp_path)
-    said = np.array(["ill", "well"])[y].tolist()
-    assert _typed("fedkd predict runs/1/model.fedkd rows.csv --labels-only").split()[1:] == said
-    _typed("fedkd export runs/1/model.fedkd --onnx model.onnx")
-    used, exported = (text for kind, text in BLOCKS if kind == "python")
-    names: dict = {}
-    exec(compile(used, "docs/howto", "exec"), names)
-    assert names["model"].predict(names["rows"]).tolist() == said
-    exec(compile(exported, "docs/howto", "exec"), names)
-    assert names["labels"].tolist() == said
-
-
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """Be in a folder of results with one run, whose server has a model of patients."""

@@ -8,7 +8,6 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,14 +17,6 @@ from grid import InProcessGrid
 EXAMPLES = Path(__file__).parents[1] / "examples"
 BEFORE, AFTER = EXAMPLES / "message_api" / "before", EXAMPLES / "message_api" / "after"
 MODULES = ("client_app", "secret_ballot", "server_app", "task", "weights")
-
-
-class _Grid(InProcessGrid):
-    """What Flower's older server asks of a grid besides."""
-
-    @property
-    def run(self):
-        return SimpleNamespace(run_id=next(iter(self.contexts.values())).run_id)
 
 
 @pytest.fixture
@@ -43,7 +34,7 @@ def run(tmp_path, monkeypatch):
             for module, _, name in (app["components"][one].partition(":") for one in ("serverapp", "clientapp"))
         )
         nodes = [{"partition-id": i, "num-partitions": 3} for i in range(3)]
-        grid = _Grid(client, nodes, app["config"], run_id=run_id)
+        grid = InProcessGrid(client, nodes, app["config"], run_id=run_id)
         server(grid, Context(run_id, 1, {}, RecordDict(), app["config"]))
         return grid
 

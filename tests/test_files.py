@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,53 +98,23 @@ def test_a_file_is_for_its_owner_alone_also_where_an_open_one_stood(tmp_path):
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o600
 
 
+def test_a_desktop_s_folder_of_states_holds_what_a_service_without_its_variable_finds(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = write_atomic(Path("~/.fedkd/ledgers/key").expanduser(), b"spent")
+    assert (tmp_path / "state" / "fedkd" / "ledgers" / "key").read_bytes() == b"spent"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert path.read_bytes() == b"spent"
+    write_atomic(path, b"more")
+    assert (tmp_path / "state" / "fedkd" / "ledgers" / "key").read_bytes() == b"more"
+
+
 def test_a_link_is_replaced_and_its_target_left_alone(tmp_path):
     target = tmp_path / "target"
     target.write_bytes(b"elsewhere")
     (tmp_path / "x").symlink_to(target)
     write_atomic(tmp_path / "x", b"new")
     assert target.read_bytes() == b"elsewhere"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_what_a_killed_writer_left_is_removed_and_what_another_is_writing_stays(tmp_path):
-    (tmp_path / ".hidden").touch()
-    handle, name = files._temporary(tmp_path / "x")
-    write_atomic(tmp_path / "y", b"beside it")
-    assert os.path.exists(name)
-    os.close(handle)  # as the end of its process does
-    write_atomic(tmp_path / "z", b"later")
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".hidden", "y", "z"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_a_folder_of_many_files_is_looked_into_at_some_writes_alone(tmp_path, monkeypatch):
-    for i in range(250):
-        (tmp_path / str(i)).touch()
-    looks, real = [], os.scandir
-    monkeypatch.setattr(files.os, "scandir", lambda folder: looks.append(folder) or real(folder))
-    handle, _ = files._temporary(tmp_path / "x")
-    os.close(handle)
-    for _ in range(6):
-        write_atomic(tmp_path / "y", b"one party of many")
-    assert len(looks) == 2
-    assert not any(path.name.startswith(".") for path in tmp_path.iterdir())
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX locks")
-def test_a_file_removed_before_its_writer_could_lock_it_is_made_again(tmp_path, monkeypatch):
-    real, calls = files.fcntl.flock, []
-
-    def late(handle, how):
-        calls.append(how)
-        if len(calls) == 1:  # somebody cleans up between making and locking
-            (left,) = tmp_path.iterdir()
-            left.unlink()
-        return real(handle, how)
-
-    monkeypatch.setattr(files.fcntl, "flock", late)
-    assert write_atomic(tmp_path / "x", b"whole").read_bytes() == b"whole"
-    assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
 def test_a_file_that_cannot_be_written_is_named_and_not_the_one_beside_it(tmp_path, monkeypatch):

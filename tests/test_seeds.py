@@ -48,15 +48,6 @@ def test_other_names_are_other_streams(one, other):
     assert derive_seed(*one) != derive_seed(*other)
 
 
-def test_a_thousand_parties_have_a_thousand_streams():
-    assert len({derive_seed(1, f"party-{i:03d}") for i in range(1000)}) == 1000
-
-
-def test_a_seed_fits_what_libraries_take():
-    seeds = [derive_seed(s, i) for s in (0, 2**40) for i in range(50)]
-    assert all(0 <= seed < 2**32 for seed in seeds)
-
-
 def test_a_generator_repeats_and_leaves_the_global_one_alone():
     before = np.random.get_state()[1].copy()  # noqa: NPY002 - to prove that nobody draws from it
     first, again = derive_rng(1, "x").random(5), derive_rng(1, "x").random(5)

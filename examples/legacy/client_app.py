@@ -6,6 +6,7 @@ from flwr.client import Client
 from flwr.clientapp import ClientApp
 
 from fedkd_flwr.clients import FedCTClient, Party
+from fedkd_flwr.wire.records import numpy_client_mod
 
 
 def client_fn(context: Context) -> Client:
@@ -15,4 +16,4 @@ def client_fn(context: Context) -> Client:
     return FedCTClient(party).to_client()
 
 
-app = ClientApp(client_fn=client_fn)
+app = ClientApp(client_fn=client_fn, mods=[numpy_client_mod])

@@ -1,25 +1,18 @@
-"""The server's side, in Flower's older API: a server_fn that returns ServerAppComponents."""
+"""The server's side, as it stands in Flower's present API: a main function that starts the strategy."""
 
 import task
 from flwr.app import Context
-from flwr.server import ServerApp, ServerAppComponents, ServerConfig
+from flwr.serverapp import Grid, ServerApp
 
-from fedkd_flwr.app.legacy import LegacyStrategy
 from fedkd_flwr.strategies import FedCT
 
+app = ServerApp()
 
-def report(strategy: FedCT) -> None:
-    """Say what came out."""
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the exchange, and say what came out."""
+    strategy = FedCT(min_available_nodes=3, public=task.PUBLIC)
+    strategy.start(grid, num_rounds=int(context.run_config["num-rounds"]))
     labelled = (strategy.exchange.consensus >= 0).sum()
     print(f"{labelled} of {len(task.UNLABELLED)} wines that belong to nobody have a label")
-
-
-def server_fn(context: Context) -> ServerAppComponents:
-    """Return the strategy and the number of rounds."""
-    rounds = int(context.run_config["num-rounds"])
-    strategy = FedCT(min_available_nodes=3, public=task.PUBLIC)
-    wrapped = LegacyStrategy(strategy, num_rounds=rounds, when_done=report)
-    return ServerAppComponents(strategy=wrapped, config=ServerConfig(num_rounds=rounds))
-
-
-app = ServerApp(server_fn=server_fn)

@@ -97,14 +97,7 @@ class Config(BaseModel):
     @classmethod
     @cache
     def keys(cls) -> dict[str, str]:
-        """Return the run-config key of each `setting`, by field name.
-
-        >>> class Mine(Config):
-        ...     section: ClassVar[str] = "mine"
-        ...     step_size: float = setting(0.1, gt=0)
-        >>> Mine.keys()
-        {'step_size': 'mine.step-size'}
-        """
+        """Return the run-config key of each `setting`, by field name."""
         declared = {
             name: parent.__dict__.get("section", "")
             for parent in reversed(cls.__mro__)
@@ -146,13 +139,7 @@ class Config(BaseModel):
 
     @classmethod
     def rule(cls, name: str) -> str:
-        """Return in words which values a setting takes: its choices, or its type and range.
-
-        >>> class Mine(Config):
-        ...     step_size: float = setting(0.1, gt=0, le=1)
-        >>> Mine.rule("step_size")
-        'a number > 0 and <= 1'
-        """
+        """Return in words which values a setting takes: its choices, or its type and range."""
         field = cls.model_fields[name]
         zero = _extra(field)["zero"]
         if choices := [zero if zero and choice == 0 else choice for choice in _choices(field)]:

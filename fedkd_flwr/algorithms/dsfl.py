@@ -31,13 +31,7 @@ class DSFLConfig(DigestConfig):
 
 
 def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:
-    """Return ``softmax(probs / temperature)`` of each row, float64; the temperature is > 0.
-
-    At T = 1 / ln 2 a lead of one whole probability doubles the weight:
-
-    >>> entropy_reduction(np.array([[1.0, 0.0], [0.5, 0.5]]), 1 / np.log(2)).round(6).tolist()
-    [[0.666667, 0.333333], [0.5, 0.5]]
-    """
+    """Return ``softmax(probs / temperature)`` of each row, float64; the temperature is > 0."""
     scaled = np.asarray(probs, dtype=np.float64) / temperature
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     sharpened: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)

@@ -63,10 +63,9 @@ class VotersConfig(TiesConfig):
     """What the votes of a party that gives one class to all public rows weigh: half, nothing (leave-out), or as much as
     others' (count), as in the papers. auto: half in FedKT and PATE, nothing in FedCT."""
 
-    distrust: Literal["auto", "trimmed", "none"] = setting("auto")
+    distrust: Literal["auto", "none"] = setting("auto")
     """What a party counts whose answers others do not confirm: labels swapped, nearly all of one class, or random.
-    auto: less, down to nothing, but not beside noise, where the claim rests on what each vote counts. trimmed: the same
-    of labels; of density ratios each class's mean leaves out the highest and lowest three tenths. none: as much as
+    auto: less, down to nothing, but not beside noise, where the claim rests on what each vote counts. none: as much as
     others, as in the papers."""
 
     known_rows: int = setting(0, ge=0, zero="none")
@@ -97,7 +96,7 @@ class VotersConfig(TiesConfig):
     @property
     def robust_sum(self) -> Robust:
         """How density ratios are added up."""
-        return "trust" if self.distrust == "auto" else self.distrust
+        return "trust" if self.distrust == "auto" else "none"
 
     @property
     def voters_rule(self) -> Uninformative:

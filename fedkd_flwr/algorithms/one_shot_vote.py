@@ -118,9 +118,6 @@ def kept(counts: NDArray[np.integer[Any]], answers: NoisyAnswers) -> float | Non
     """Return the share of answered queries whose winner the noise left as it was; None where none is answered.
 
     ``counts``, (num_queries, num_classes), are the true votes.
-
-    >>> kept(np.array([[2, 1], [0, 3]]), NoisyAnswers(labels=np.array([0, 0], np.int16)))
-    0.5
     """
     answered = answers.labels != ABSTAIN
     if not answered.any():

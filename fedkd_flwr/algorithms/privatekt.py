@@ -73,12 +73,6 @@ def aggregate(
 
     Targets, (transfer_rows, num_classes) float64, are one-hot; labels are (transfer_rows,) int16. ``answers`` are the
     parties' privatised labels, (transfer_rows,) int16; ``rng`` breaks ties.
-
-    >>> answers = [np.array([0, 1], np.int16), np.array([0, 1], np.int16), np.array([0, 0], np.int16)]
-    >>> config = PrivateKTConfig(round_epsilon=80.0)
-    >>> targets, labels = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(1))
-    >>> targets.tolist(), labels.tolist()
-    ([[1.0, 0.0], [0.0, 1.0]], [0, 1])
     """
     targets = hard_targets(estimate(answers, config=config, num_classes=num_classes), ties=config.ties, rng=rng)
     return targets, targets.argmax(axis=1).astype(np.int16)
@@ -97,11 +91,7 @@ def estimate(answers: Sequence[Labels], *, config: PrivateKTConfig, num_classes:
 
 
 def entropy(probs: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the entropy of each row's class probabilities, in nats: how uncertain a model is of the row.
-
-    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
-    [0.0, 0.693]
-    """
+    """Return the entropy of each row's class probabilities, in nats: how uncertain a model is of the row."""
     exact = np.asarray(probs, dtype=np.float64)
     found: NDArray[np.float64] = -(exact * np.log(np.where(exact > 0, exact, 1.0))).sum(axis=1)
     return found + 0.0  # -0.0 is no uncertainty
@@ -115,10 +105,6 @@ def draw_by_entropy(
     Equations (4) and (5): rows to ask parties about are uncertain ones, rows to train oneself on are certain ones.
     ``probs``, (num_rows, num_classes), are the model's; ``prefer`` is "uncertain" or "certain". The row numbers come in
     the order drawn, int64. Raises `ConfigError` if there are fewer rows than ``count``.
-
-    >>> rows = draw_by_entropy(np.full((5, 2), 0.5), 5, prefer="uncertain", rng=np.random.default_rng(1))
-    >>> sorted(rows.tolist())
-    [0, 1, 2, 3, 4]
     """
     if not 1 <= count <= len(probs):
         raise ConfigError(explain("rows to draw", f"be within 1..{len(probs)} (public rows)", count))
@@ -133,9 +119,6 @@ def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.
 
     Estimated shares are of sum 1, so that the largest is above 0. ``ties`` and ``rng`` are as in
     `fedkd_flwr.labels.voting.majority`; estimates equal up to rounding are a tie.
-
-    >>> hard_targets(np.array([[-0.2, 1.2], [0.5, 0.5]]), ties="lowest", rng=np.random.default_rng(0)).tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
     """
     labels = majority(np.round(np.asarray(estimates, dtype=np.float64), 9), ties=ties, rng=rng)
     one_hot: NDArray[np.float64] = np.eye(estimates.shape[1])[labels]
@@ -156,14 +139,7 @@ class Knowledge:
 
 
 class KnowledgeBuffer:
-    """The knowledge of the last rounds, ``num_rounds`` at most (the paper's B); the oldest leaves first.
-
-    >>> buffer = KnowledgeBuffer(2)
-    >>> for row in (4, 7, 4):
-    ...     buffer.push(Knowledge(rows=np.array([row]), targets=np.array([[0.0, 1.0]])))
-    >>> buffer.all().rows.tolist()
-    [7, 4]
-    """
+    """The knowledge of the last rounds, ``num_rounds`` at most (the paper's B); the oldest leaves first."""
 
     def __init__(self, num_rounds: int, held: Iterable[Knowledge] = ()) -> None:
         self._held: deque[Knowledge] = deque(held, maxlen=num_rounds)

@@ -47,11 +47,7 @@ class ScarletConfig(DigestConfig):
 
 
 def enhanced_entropy_reduction(probs: NDArray[np.floating[Any]], exponent: float) -> NDArray[np.float64]:
-    """Return ``probs ** exponent``, each row divided by its sum, float64: above 1 it makes rows more certain.
-
-    >>> enhanced_entropy_reduction(np.array([[0.75, 0.25], [0.5, 0.5]]), 2.0).round(6).tolist()
-    [[0.9, 0.1], [0.5, 0.5]]
-    """
+    """Return ``probs ** exponent``, each row divided by its sum, float64: above 1 it makes rows more certain."""
     # relative to the largest, so that no power of a small number is lost
     powers = (np.asarray(probs, dtype=np.float64) / probs.max(axis=1, keepdims=True)) ** exponent
     sharpened: NDArray[np.float64] = powers / powers.sum(axis=1, keepdims=True)
@@ -64,11 +60,6 @@ def aggregate(
     """Return the sharpened average of the parties' answers. Parameters and result as `score_exchange.aggregate`'s.
 
     Three of four parties say class 1: 0.75 and 0.25, squared, are 9 to 1.
-
-    >>> answers = [np.array([label], np.int16) for label in (1, 0, 1, 1)]
-    >>> config = ScarletConfig(answer_form="argmax", exponent=2.0)
-    >>> aggregate(answers, config=config, num_classes=2)[0].round(6).tolist()
-    [[0.1, 0.9]]
     """
     mean, facts = score_exchange.aggregate(answers, config=config, num_classes=num_classes)
     return enhanced_entropy_reduction(mean, config.exponent), facts

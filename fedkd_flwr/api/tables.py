@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -62,9 +61,10 @@ def compare(
     Returns
     -------
     DataFrame
-        A row for each group and whose models these are: the settings that differ, the mean over seeds, and for the
-        later groups ``difference`` to the first one, half the width of its 95 % interval (``plus_minus``), and the
-        ``verdict`` in words. ``attrs["text"]`` is what the command line prints.
+        A row for each group and whose models these are: the settings that differ, the mean over seeds and its
+        ``deviation``, and for the later groups ``difference`` to the first one, half the width of its 95 % interval
+        (``plus_minus``), the number of ``seeds``, and the ``verdict`` in words. ``attrs["text"]`` is what the command
+        line prints.
 
     Raises
     ------
@@ -78,22 +78,7 @@ def compare(
         else:
             known = [one.record if isinstance(one, FederationResult) else one]
         records |= {record.run_id: record for record in known}
-    compared = comparing.compare(list(records.values()), figure=by.replace("-", "_"))
-    later = {(one.second, one.whose): one for one in compared.differences}
-    rows = []
-    for group in compared.as_dict()["groups"]:
-        for whose, values in group["figures"].items():
-            row = {"group": group["letter"], **group["settings"], "whose": whose, "mean": statistics.fmean(values)}
-            if (found := later.get((group["letter"], whose))) is not None:
-                row |= {
-                    "difference": found.paired.mean,
-                    "plus_minus": found.paired.half,
-                    "verdict": found.paired.verdict("seed"),
-                }
-            rows.append(row)
-    table = pd.DataFrame(rows)
-    table.attrs["text"] = compared.text()
-    return table
+    return comparing.compare(list(records.values()), figure=by.replace("-", "_")).frame()
 
 
 def choose(
@@ -133,6 +118,7 @@ def choose(
     DataFrame
         A row for each candidate: ``mean`` and ``deviation`` over the seeds, ``clear`` (whether it is worse than the
         first by more than noise), ``kilobytes_up`` a party, ``seconds``, and why it has no place (``not_ranked``).
+        ``attrs["text"]`` is what the command line prints.
 
     Raises
     ------
@@ -152,20 +138,4 @@ def choose(
             "whose": whose,
             "figure": by.replace("-", "_"),
         }
-        found = chosen({**rows, **settings_of(settings)}, progress=progress, **how).as_dict()
-    several = len(found["seeds"]) > 1
-    equal, figure = found["not_told_from_the_first"], f"{found['whose']}:{found['figure']}"
-    rank = {name: i for i, name in enumerate(found["ranking"])}
-    table = pd.DataFrame(
-        {
-            "candidate": one["name"],
-            found["figure"]: statistics.fmean(one["figures"][figure]) if one["name"] in rank else None,
-            "deviation": statistics.stdev(one["figures"][figure]) if several and one["name"] in rank else None,
-            "clear": None if equal is None or not rank.get(one["name"]) else one["name"] not in equal,
-            "kilobytes_up": statistics.fmean(one["kilobytes_up"] or [0.0]),
-            "seconds": statistics.fmean(one["seconds"] or [0.0]),
-            "not_ranked": one["not_ranked"],
-        }
-        for one in sorted(found["candidates"], key=lambda one: rank.get(one["name"], len(rank)))
-    )
-    return table.set_index("candidate")
+        return chosen({**rows, **settings_of(settings)}, progress=progress, **how).frame()

@@ -14,16 +14,17 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.app import client_app, server_app
-from fedkd_flwr.app.choose_text import ALONE, FIGURES, FIXED, Comparison, Outcome, Whose
+from fedkd_flwr.app.choose_text import ALONE, FIXED, Comparison, Whose
 from fedkd_flwr.app.live_run import captured_log, installed_versions
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.app.output import output_root
@@ -89,40 +90,37 @@ def choose(
     ends it with what is known; `Comparison.stopped` says so.
     """
     configs = _configs(values, names, thorough, seeds)
-    kept = list(dict.fromkeys(seed for _, seed in configs))
-    outcomes = {name: Outcome(name) for name, _ in configs}
-    records, stopped = _records(configs, outcomes, progress)
-    ran = [record for by_seed in records.values() for record in by_seed.values()]
-    if stopped:
-        whole = [seed for seed in kept if all(seed in records[one.name] or one.failed for one in outcomes.values())]
-        kept = whole or kept[:1]
-        records = {name: {s: one for s, one in by_seed.items() if s in kept} for name, by_seed in records.items()}
-    if not ran and stopped:
+    records, failed, stopped = _records(configs, progress)
+    if not records and stopped:
         raise KeyboardInterrupt
-    if not ran:
-        raise ConfigError("Every run failed. " + "; ".join(f"{one.name}, {one.failed}" for one in outcomes.values()))
-    lead = figure or results.figure_used(ran[0], "own" if whose == "home" else "common")
-    alone, fixed, test_rows = Outcome(ALONE), Outcome(FIXED), dict[str, list[int]]()
-    of, differs = _best_alone(records, whose, lead)
+    if not records:
+        raise ConfigError("Every run failed. " + "; ".join(f"{name}, {why}" for name, why in failed.items()))
+    tried, kept = [*dict.fromkeys(name for name, _ in configs)], [*dict.fromkeys(seed for _, seed in configs)]
+    if stopped:  # seeds that all candidates have had
+        kept = [seed for seed in kept if all((name, seed) in records or name in failed for name in tried)] or kept[:1]
+        records = {one: record for one, record in records.items() if one[1] in kept}
+    first = next(iter(records.values()))
+    rows = "own" if whose == "home" else "common"
+    figure = figure or results.figure_used(first, rows)
+    best = _best_alone(records, rows, figure)
+    reached, why = [], {name: f"failed, {text}" for name, text in failed.items()}
     for seed in kept:
-        beside = {name: by_seed[seed] for name, by_seed in records.items() if seed in by_seed}
-        together = list(beside.values())
+        beside = {name: records[name, seed] for name in tried if (name, seed) in records}
         for name, record in beside.items():
-            _enter(outcomes[name], record, "federated")
-            _note_missing(outcomes[name], record, together, "federated")
-        if together:
-            shown = beside.get(of) or max(together, key=lambda record: len(_who(record, "solo", "common")))
-            _enter(alone, shown, "solo")
-            _note_missing(alone, shown, together, "solo")
-            _enter_fixed(fixed, test_rows, shown)
+            reached.append(_reached(name, seed, record, "federated", figure))
+            _note_missing(why, name, record, beside.values(), "federated", rows)
+        if best in beside:
+            reached.append(_reached(ALONE, seed, beside[best], "solo", figure))
+            _note_missing(why, ALONE, beside[best], beside.values(), "solo", rows)
+            reached.append(_fixed_answer(seed, beside[best], figure))
     return Comparison(
+        values=pd.DataFrame(reached),
+        names=[ALONE, *tried],
         seeds=kept,
         whose=whose,
-        figure=lead,
-        outcomes=[alone, *outcomes.values()],
-        fixed=fixed,
-        test_rows=test_rows,
-        alone_of=of if differs else "",
+        figure=figure,
+        test_rows=results.test_rows(first).get(rows, 0),
+        not_ranked=why,
         stopped=stopped,
     )
 
@@ -154,30 +152,33 @@ def _configs(
 
 
 def _records(
-    configs: Mapping[tuple[str, int], RunConfig], outcomes: Mapping[str, Outcome], progress: Callable[[str], None]
-) -> tuple[dict[str, dict[int, RunRecord]], str]:
-    """Run what is given by candidate and seed, or take it from an earlier call; say how many were done if stopped."""
-    records: dict[str, dict[int, RunRecord]] = {name: {} for name in outcomes}
+    configs: Mapping[tuple[str, int], RunConfig], progress: Callable[[str], None]
+) -> tuple[dict[tuple[str, int], RunRecord], dict[str, str], str]:
+    """Run what is given by candidate and seed, or take it from an earlier call.
+
+    Return the records, why candidates failed, and how many runs were done if it was stopped.
+    """
+    records: dict[tuple[str, int], RunRecord] = {}
+    failed: dict[str, str] = {}
     files = {one: kept_file(config) for one, config in configs.items()}
     todo = [one for one, file in files.items() if file is None or not file.is_file()]
     seconds = sum(map(about_seconds, (configs[one] for one in todo)))
     earlier = f", {len(configs) - len(todo)} of them done earlier" if len(todo) < len(configs) else ""
     told = f": about {max(round(seconds / 60), 1)} min" if todo else ""
-    progress(f"{len(configs)} runs ({len(outcomes)} candidates){earlier}{told}. Ctrl-C shows what is known by then.")
+    progress(f"{len(configs)} runs{earlier}{told}. Ctrl-C shows what is known by then.")
     began = time.monotonic()
     try:
         for number, ((name, seed), config) in enumerate(configs.items(), 1):
-            outcome = outcomes[name]
-            if not outcome.failed:
+            if name not in failed:
                 try:
-                    records[name][seed] = _read_or_run(config, files[name, seed])
+                    records[name, seed] = _read_or_run(config, files[name, seed])
                 except (FedkdError, RuntimeError) as error:
-                    outcome.failed = f"seed {seed}: {str(error).splitlines()[0]}"
-            told = f"failed, {outcome.failed}" if outcome.failed else "done"
+                    failed[name] = f"seed {seed}: {str(error).splitlines()[0]}"
+            told = f"failed, {failed[name]}" if name in failed else "done"
             progress(f"run {number} of {len(configs)}: {name}, seed {seed}: {told} ({time.monotonic() - began:.0f} s)")
     except KeyboardInterrupt:
-        return records, f"{sum(map(len, records.values()))} of {len(configs)} runs"
-    return records, ""
+        return records, failed, f"{len(records)} of {len(configs)} runs"
+    return records, failed, ""
 
 
 def _read_or_run(config: RunConfig, file: Path | None) -> RunRecord:
@@ -192,26 +193,19 @@ def _read_or_run(config: RunConfig, file: Path | None) -> RunRecord:
     return record
 
 
-def _best_alone(records: Mapping[str, Mapping[int, RunRecord]], whose: Whose, lead: str) -> tuple[str, bool]:
-    """Return with which candidate parties alone are best, and whether they differ between candidates.
+def _best_alone(records: Mapping[tuple[str, int], RunRecord], rows: str, figure: str) -> str:
+    """Return the candidate with which parties alone are best: nets alone train for as long as the federation did.
 
-    Nets alone are trained for as long as the federation trained them. All candidates are measured against the best of
-    these; figures of more seeds and more parties go before better ones.
+    All candidates are measured against these; figures of more seeds and more parties go before better ones.
     """
-    rows = "own" if whose == "home" else "common"
-    found = {
-        name: [record.mean_accuracies(lead).get(f"solo-{rows}") for record in by_seed.values()]
-        for name, by_seed in records.items()
-    }
 
-    def standing(name: str) -> tuple[int, int, float, str]:
-        known = [value for value in found[name] if value is not None]
-        tested = sum(len(_who(record, "solo", rows)) for record in records[name].values())
-        return len(records[name]), tested, statistics.fmean(known) if known else -math.inf, name
+    def standing(name: str) -> tuple[int, int, float]:
+        of = [record for (other, _), record in records.items() if other == name]
+        known = [value for one in of if (value := one.mean_accuracies(figure).get(f"solo-{rows}")) is not None]
+        tested = sum(len(_who(one, "solo", rows)) for one in of)
+        return len(of), tested, statistics.fmean(known) if known else -math.inf
 
-    best = max(records, key=standing)
-    as_full = [name for name in records if standing(name)[:2] == standing(best)[:2]]
-    return best, any(found[name] != found[best] for name in as_full)
+    return max({name for name, _ in records}, key=lambda name: (standing(name), name))
 
 
 def _who(record: RunRecord, kind: str, rows: str) -> set[str]:
@@ -219,38 +213,29 @@ def _who(record: RunRecord, kind: str, rows: str) -> set[str]:
     return {party.name for party in record.parties if rows in getattr(party, kind)}
 
 
-def _note_missing(outcome: Outcome, record: RunRecord, beside: Sequence[RunRecord], kind: str) -> None:
-    """Note which parties lack a test that they have in other runs of the same seed."""
-    for whose, rows in (("parties", "common"), ("home", "own")):
-        missing = sorted(set().union(*(_who(one, kind, rows) for one in beside)) - _who(record, kind, rows))
-        if missing:
-            outcome.missing.setdefault(whose, f"seed {record.seed}: no figure of {', '.join(missing)}")
+def _note_missing(
+    why: dict[str, str], name: str, record: RunRecord, beside: Iterable[RunRecord], kind: str, rows: str
+) -> None:
+    """Note which parties lack a test that they have in other runs of the seed: the mean is of other parties."""
+    if missing := sorted(set().union(*(_who(one, kind, rows) for one in beside)) - _who(record, kind, rows)):
+        why.setdefault(name, f"seed {record.seed}: no figure of {', '.join(missing)}")
 
 
-def _enter(outcome: Outcome, record: RunRecord, kind: str) -> None:
-    for figure in (*FIGURES, "r2"):
-        means = record.mean_accuracies(figure)
-        server = results.known(record.server, "common", figure) if kind == "federated" else None
-        for whose, value in (
-            ("parties", means.get(f"{kind}-common")),
-            ("home", means.get(f"{kind}-own")),
-            ("server", server),
-        ):
-            outcome.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
-    if kind == "federated":
-        sent = sum(r.bytes_up / len(r.answered) for r in record.rounds if r.answered)
-        outcome.kilobytes.append(sent / 1000)
-        outcome.seconds.append(record.seconds)
+def _reached(name: str, seed: int, record: RunRecord, kind: str, figure: str) -> dict[str, Any]:
+    """Return a row of `Comparison.values`: a figure of the models of one kind, and what a run cost."""
+    known = record.figures_by_model(figure)
+    row = {"candidate": name, "seed": seed, "parties": known.get(f"{kind}-common"), "home": known.get(f"{kind}-own")}
+    if kind == "solo":
+        return row
+    sent = sum(one.bytes_up / len(one.answered) for one in record.rounds if one.answered)
+    return {**row, "server": known.get("server-common"), "kilobytes_up": sent / 1000, "seconds": record.seconds}
 
 
-def _enter_fixed(fixed: Outcome, test_rows: dict[str, list[int]], record: RunRecord) -> None:
-    """Add what one fixed answer has on a seed's test rows, which all candidates meet, and how many they are."""
-    sizes = results.test_rows(record)
-    for whose, rows in (("parties", "common"), ("home", "own"), ("server", "common")):
-        test_rows.setdefault(whose, []).append(sizes.get(rows, 0))
-        values = results.baseline(record, rows), results.fixed_answer(record, rows)
-        for figure, value in zip(FIGURES, values, strict=True):
-            fixed.figures.setdefault((whose, figure), []).append(math.nan if value is None else value)
+def _fixed_answer(seed: int, record: RunRecord, figure: str) -> dict[str, Any]:
+    """Return a row of `Comparison.values`: what one fixed answer has on a seed's test rows."""
+    of = {"accuracy": results.baseline, "balanced_accuracy": results.fixed_answer}.get(figure)
+    common, own = (of(record, rows) if of else None for rows in ("common", "own"))
+    return {"candidate": FIXED, "seed": seed, "parties": common, "home": own, "server": common}
 
 
 def _run(config: RunConfig) -> RunRecord:

@@ -26,11 +26,8 @@ from fedkd_flwr.wire.records import (
     error_reply,
     flower_reply,
     from_flower,
-    instruction_from_old,
-    is_old,
     open_instruction,
     reply_record,
-    reply_to_old,
 )
 
 __all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
@@ -91,15 +88,6 @@ def ready(message: Message, context: Context) -> Message:
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 
 
-@app.query("rehearse")
-def rehearse(message: Message, context: Context) -> Message:
-    """Answer a rehearsal: constant labels, or why this party would be missing."""
-    settings: dict[str, Scalar] = dict(message.content.config_records["settings"])  # type: ignore[arg-type]
-    with _visit(context):
-        fitted = client_of(context).rehearse(settings)
-    return Message(reply_record(*fitted), reply_to=message)
-
-
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Answer one round."""
@@ -113,16 +101,13 @@ def answer(client: NumPyClient, message: Message) -> Message:
     if _noisy_mod():
         # an error: Flower's mod leaves one as it is
         return error_reply(message, Code.CHANGING_MOD, _name(client), "LocalDpMod")
-    old = is_old(message.content)
     try:
-        content = instruction_from_old(message.content) if old else message.content
-        fitted = client.fit(*open_instruction(content))
+        fitted = client.fit(*open_instruction(message.content))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
         fitted = _refusing(client, error, withheld=True).fit(None, None)
     if from_flower(message.content):
         return flower_reply(message, *fitted)
-    record = reply_record(*fitted)
-    return Message(reply_to_old(record, "fit") if old else record, reply_to=message)
+    return Message(reply_record(*fitted), reply_to=message)
 
 
 def _noisy_mod() -> bool:
@@ -180,14 +165,11 @@ def finish(client: NumPyClient, message: Message) -> Message:
         way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."
         error = PayloadError(f"No answer to an evaluation by Flower's own strategy. {way_out}")
         return flower_reply(message, *_refusing(client, error).fit(None, None))
-    old = is_old(message.content)
     try:
-        content = instruction_from_old(message.content) if old else message.content
-        loss, num_examples, metrics = client.evaluate(*open_instruction(content))
+        loss, num_examples, metrics = client.evaluate(*open_instruction(message.content))
     except Exception as error:  # as above
         loss, num_examples, metrics = _refusing(client, error, withheld=True).evaluate(None, None)
-    record = reply_record([], num_examples, metrics, loss=loss)
-    return Message(reply_to_old(record, "evaluate") if old else record, reply_to=message)
+    return Message(reply_record([], num_examples, metrics, loss=loss), reply_to=message)
 
 
 def _refusing(client: NumPyClient, error: Exception, *, withheld: bool = False) -> RefusingClient:

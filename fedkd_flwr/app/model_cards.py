@@ -1,7 +1,6 @@
 """Writes a card in Markdown beside the server's model and a silo's: what it is and learnt from, how good, the claims.
 
-A card says no more than the run's record. What could tell something of private rows beyond the run's publishable
-claims (the figures under *Evaluation*, a party's numbers of rows) is marked as for the operator.
+A card says no more than the run's record. The figures under *Evaluation* are for the operator.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def owners_word(
 
     def show(finished: Finished, models: Mapping[str, Path]) -> None:
         from fedkd_flwr.report import results
-        from fedkd_flwr.report.recommendation import recommendation
+        from fedkd_flwr.report.recommendation import advice
 
         record = RunRecord(
             run_id=run_id,
@@ -94,9 +93,9 @@ def owners_word(
                 class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
             )
         )
-        advice = recommendation(record.parties[0], classes=record.classes, figure=results.figure_used(record, "own"))
-        if advice is not None:
-            logger.info("%s: recommended: %s. %s", party, advice.verdict, advice.why)
+        better, evidence = advice(record.parties[0], results.figure_used(record, "own"))
+        if evidence:
+            logger.info("%s: your better model: %s. %s", party, better or "own test rows do not tell", evidence)
         for kind, file in models.items():
             card = write_card(file, record, party=party, kind=kind, at_silo=True)
             logger.info("%s: your model, %s, and its card: %s", party, kind, card)
@@ -110,48 +109,46 @@ def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo:
     ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too. ``record``:
     the run's; at a silo, what the silo knows of it.
     """
-    from fedkd_flwr.report.claims import claim_cells, claim_meaning, ordered
+    from fedkd_flwr.report.claims import claim_meaning, ordered
     from fedkd_flwr.report.formatting import share
     from fedkd_flwr.report.html import environment
     from fedkd_flwr.report.model_warnings import warnings_of
     from fedkd_flwr.report.results import FIGURES, ROWS
-    from fedkd_flwr.report.run_privacy import no_claim, what_leaves
-    from fedkd_flwr.report.sentences import note_sentence
+    from fedkd_flwr.report.run_privacy import no_claim
 
     data = path.read_bytes()
     encoder, known = Encoder.from_bytes(encoder_of(data) or b""), record.party(party) if party else None
     found = record.server if known is None else known.solo if kind == "alone" else known.federated
-    rows = [("n", [str(m.n) for m in found.values()])]
-    rows += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
-    lead = next((one for one in ("common", "own") if one in found), "")
-    who = "This model" if party else "The server's model"
+    figures = [("n", [str(m.n) for m in found.values()])]
+    figures += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
+    lead, who = (
+        next((one for one in ("common", "own") if one in found), ""),
+        "This model" if party else "The server's model",
+    )
     text = (
         environment(_cell)
         .get_template("card.md")
         .render(
             record=record,
-            file=path.name,
-            schema=encoder.schema,
             columns=[column for column in encoder.schema.columns if column.name in encoder.reads],
+            shape=encoder.schema.shape,
             party=party,
             at_silo=at_silo,
             whose=f"{party}'s model{', trained alone' if kind == 'alone' else ''}" if party else "the server's model",
             facts=[
                 ("file", f"{path.name}, {len(data):,} bytes, SHA-256 {sha256(data).hexdigest()}"),
                 ("model", ", ".join(name.rpartition(".")[2] for name in describe(data)["types"])),
+                ("answers", f"{encoder.schema.label}: {_listed(encoder.schema.classes)}"),
                 ("public rows", f"{record.num_public}, fingerprint {record.fingerprint}"),
                 ("learnt from", _learnt_from(record, party, kind)),
-                ("what leaves a party", what_leaves(record)),
+                ("release", version("fedkd-flwr")),
             ],
-            counts=dict(zip(record.classes, known.class_counts, strict=False)) if known is not None else {},
             measured=[ROWS[one] for one in found],
-            figures=[(name, cells) for name, cells in rows if set(cells) != {"–"}],
+            figures=[(name, cells) for name, cells in figures if set(cells) != {"–"}],
             warnings=list(warnings_of(record, found[lead], who=who, rows=lead)) if lead else [],
-            versions={**record.versions, "fedkd-flwr": version("fedkd-flwr")}.items(),
             listed=_listed,
             no_claim=no_claim(record),
-            claims=[(claim_meaning(claim), claim_cells(claim)) for claim in ordered(record.publishable().claims)],
-            notes=[note_sentence(note) for note in record.notes],
+            claims=[claim_meaning(claim) for claim in ordered(record.publishable().claims)],
         )
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

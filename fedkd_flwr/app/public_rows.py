@@ -27,7 +27,7 @@ from fedkd_flwr.data.public import PublicSet, short_fingerprint
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.files import write_atomic
+from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.labels.priors import class_shares
 from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.record.run_record import RunRecord
@@ -149,7 +149,7 @@ def _bins(model: SavedModel) -> Bins:
 
 def _write(table: pd.DataFrame, schema: Schema, folder: Path, name: str) -> PublicSet:
     """Write rows and their schema, and return them as whoever reads the files will."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if schema.header:  # files of this schema have no line of names, and all columns in this order
         table = table.reindex(columns=next(csv.reader([schema.header])))
     text = table.to_csv(index=False, header=not schema.header, lineterminator="\n")

@@ -33,7 +33,7 @@ from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
-from fedkd_flwr.registry import CERTIFICATE, REHEARSAL, load
+from fedkd_flwr.registry import CERTIFICATE, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.rows import (
     central_rows,
@@ -90,8 +90,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
                 raise
     finally:
         write_server_card(record, folder)
-    if not config.rehearsal:
-        _nothing_to_continue(record, folder, config)
+    _nothing_to_continue(record, folder, config)
     return record
 
 
@@ -137,9 +136,6 @@ def _run(grid: Grid, config: RunConfig, live: LiveRun, began: float) -> None:
         _note(record, *try_final_model(config, public))
     record.num_public, record.num_classes = public.num_rows, public.num_classes
     record.classes, record.fingerprint = list(public.schema.classes), public.fingerprint
-    if config.rehearsal:
-        _rehearse(grid, config, public, live)
-        return
     # in simulation the first round names whoever is not ready, with the cause; nobody else's budget is at stake
     readiness = None if record.simulation else Readiness(grid, first_settings(config, public))
     nodes = wait_for_nodes(
@@ -219,35 +215,6 @@ def _measure(model: Classifier | None, config: RunConfig, record: RunRecord, num
             _centralised(config, record, num_parties)
         except Exception as error:  # a user's own model may raise anything; the run has its result
             _note(record, Note(NoteCode.NO_CENTRALISED_MODEL, {"failure": cause(error)}))
-
-
-def _rehearse(grid: Grid, config: RunConfig, public: PublicSet, live: LiveRun) -> None:
-    """Rehearse the run with the nodes that are there, ready or not."""
-    from fedkd_flwr.strategies.waiting import wait_for_nodes
-
-    try:
-        nodes = wait_for_nodes(
-            grid,
-            wanted=config.num_parties,
-            minimum=1,
-            settle_s=config.own.nodes_stable_s or 3.0,
-            deadline_s=config.own.node_deadline_s,
-        )
-    except TooFewPartiesError as error:
-        log(WARN, "%s", error)
-        if not (nodes := sorted(grid.get_node_ids())):
-            raise
-        _note(live.record, Note(NoteCode.FEW_NODES, {"nodes": len(nodes), "wanted": config.num_parties}))
-    load(REHEARSAL)(
-        grid,
-        nodes,
-        first_settings(config, public),
-        public=public,
-        record=live.record,
-        minimum=config.min_parties,
-        timeout=config.round_timeout_s,
-        on_round=live.on_round,
-    )
 
 
 def first_settings(config: RunConfig, public: PublicSet) -> dict[str, Any]:

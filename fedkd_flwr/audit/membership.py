@@ -75,12 +75,6 @@ class Answers:
     """What one party said of the public rows: ``first``, ``last`` and ``total``, (num_public, num_classes).
 
     Those are the first and the last answer on each row, and the sum of all; 0 where there was none.
-
-    >>> said = Answers(2, 2)
-    >>> said.add(np.array([0, 1]), np.eye(2))
-    >>> said.add(np.array([1]), np.array([[1.0, 0.0]]))
-    >>> said.evidence(np.array([[1, 0]]), np.array([1])).round(2).tolist()  # first, last, mean; 1, 8 and 64 near
-    [[1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.5, 0.25, 0.25]]
     """
 
     def __init__(self, num_public: int, num_classes: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
 from fedkd_flwr.algorithms.card import PAPER, Card, ExchangeConfig, Privacy, fit, setting
@@ -24,20 +23,11 @@ __all__ = [
     "SCAFFOLD",
     "STACKED",
     "DPFedAvgConfig",
-    "FedAvgConfig",
-    "FedDFConfig",
     "FedKTProxConfig",
     "FedProxConfig",
     "FedXGBBaggingConfig",
-    "PFNMConfig",
-    "PooledForestConfig",
-    "SCAFFOLDConfig",
     "StackedConfig",
 ]
-
-
-class FedAvgConfig(LocalEpochsConfig):
-    """Settings of FedAvg."""
 
 
 class FedProxConfig(LocalEpochsConfig):
@@ -49,18 +39,6 @@ class FedProxConfig(LocalEpochsConfig):
     """Weight of FedProx's term that holds a party's net near the server's; 0 is FedAvg."""
 
 
-class SCAFFOLDConfig(LocalEpochsConfig):
-    """Settings of SCAFFOLD."""
-
-
-class FedDFConfig(LocalEpochsConfig):
-    """Settings of FedDF."""
-
-
-class PFNMConfig(LocalEpochsConfig):
-    """Settings of PFNM."""
-
-
 class FedXGBBaggingConfig(ExchangeConfig):
     """Settings of FedXGB-Bagging."""
 
@@ -69,10 +47,6 @@ class FedXGBBaggingConfig(ExchangeConfig):
     leaves: Literal["mean", "sum"] = setting("mean", section=PAPER)
     """How new trees of FedXGB-Bagging's parties count: each leaf divided by how many parties answered (mean), or as
     they are (sum), which overshoots where many parties are alike."""
-
-
-class PooledForestConfig(ExchangeConfig):
-    """Settings of the pooled forest."""
 
 
 class StackedConfig(DDConfig):
@@ -114,17 +88,12 @@ class DPFedAvgConfig(LocalEpochsConfig, EpsilonConfig):
         """Return the noise of one round; found from ``epsilon``, where that is given, for a party asked in all."""
         if not self.epsilon:
             return ClippedSum(clip=self.clip, noise_multiplier=self.noise_strength or 1.0)
-        return _calibrated(self.clip, num_rounds, self.epsilon, self.delta)
+        from fedkd_flwr.privacy.cost.calibration import calibrate
 
+        def make(multiplier: float) -> ClippedSum:
+            return ClippedSum(clip=self.clip, noise_multiplier=multiplier)
 
-@lru_cache(maxsize=16)
-def _calibrated(clip: float, num_rounds: int, epsilon: float, delta: float) -> ClippedSum:
-    from fedkd_flwr.privacy.cost.calibration import calibrate
-
-    def make(multiplier: float) -> ClippedSum:
-        return ClippedSum(clip=clip, noise_multiplier=multiplier)
-
-    return calibrate(make, count=num_rounds, epsilon=epsilon, delta=delta)
+        return calibrate(make, count=num_rounds, epsilon=self.epsilon, delta=self.delta)
 
 
 class FedKTProxConfig(FedProxConfig, FedKTConfig):
@@ -170,22 +139,22 @@ def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> 
 
 
 FEDAVG = _card(
-    "FedAvg", FedAvgConfig, 'McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017'
+    "FedAvg", LocalEpochsConfig, 'McMahan et al., "Communication-Efficient Learning of Deep Networks", AISTATS 2017'
 )
 FEDPROX = _card("FedProx", FedProxConfig, 'Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020')
 SCAFFOLD = _card(
     "SCAFFOLD",
-    SCAFFOLDConfig,
+    LocalEpochsConfig,
     'Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning", ICML 2020',
 )
 FEDDF = _card(
     "FedDF",
-    FedDFConfig,
+    LocalEpochsConfig,
     'Lin et al., "Ensemble Distillation for Robust Model Fusion in Federated Learning", NeurIPS 2020',
 )
 PFNM = _card(
     "PFNM",
-    PFNMConfig,
+    LocalEpochsConfig,
     'Yurochkin et al., "Bayesian Nonparametric Federated Learning of Neural Networks", ICML 2019',
     default_rounds=1,
     one_shot=True,
@@ -207,7 +176,7 @@ FEDXGB_BAGGING = _card(
 )
 POOLED_FOREST = _card(
     "Pooled-Forest",
-    PooledForestConfig,
+    ExchangeConfig,
     "the trees of all parties' forests in one forest",
     sends="trees",
     default_rounds=1,

@@ -140,11 +140,6 @@ class DPFedAvgExchange(WeightExchange):
         )
         return stored.arrays["move"]
 
-    def ended(self) -> None:
-        """Let the budget hold nothing back for rounds that will not come."""
-        if self.ledger is not None:
-            self.ledger.end_plan(self.charged_run)
-
     def claim(self) -> list[PrivacyClaim]:
         """Return the claim for the party asked most often."""
         if not (rounds := self.roster.asked.most):

@@ -10,7 +10,6 @@ Weights leave the parties without noise, and there is no claim.
 from __future__ import annotations
 
 from fedkd_flwr.baselines.cards import FEDAVG as CARD
-from fedkd_flwr.baselines.cards import FedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, WeightClient
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 
@@ -21,7 +20,6 @@ class FedAvgExchange(FlowerMean):
     """Flower's FedAvg, written down round by round. Parameters as in `WeightExchange`."""
 
     card = CARD
-    config: FedAvgConfig
 
 
 class FedAvg(ExchangeStrategy):

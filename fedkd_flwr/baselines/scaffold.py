@@ -24,7 +24,6 @@ from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.baselines.cards import SCAFFOLD as CARD
-from fedkd_flwr.baselines.cards import SCAFFOLDConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
@@ -49,11 +48,7 @@ def next_control(
     """Return a party's next control variate, c_i+ = c_i - c + (x - y) / (K lr).
 
     It is the mean gradient over the party's K local ``steps`` at a learning ``rate``, which Option II has at no cost;
-    ``before`` is x, the weights that came, and ``after`` y. Two steps of 0.5 along the gradient 2 - c_i + c = 2 - 1 + 3
-    lead from 10 to 6; what comes out is that gradient of 2:
-
-    >>> next_control([np.array([1.0])], [np.array([3.0])], [np.array([10.0])], [np.array([6.0])], steps=2, rate=0.5)
-    [array([2.], dtype=float32)]
+    ``before`` is x, the weights that came, and ``after`` y.
     """
     found = []
     for mine, servers, x, y in zip(control, server_control, before, after, strict=True):
@@ -68,11 +63,7 @@ def aggregate(
     """Return the next weights, x + mean(y_i - x), and the next control, c + (|S| / N) mean(c_i+ - c_i).
 
     Every party counts alike, however many rows it has, as in Algorithm 1. ``replies`` are of those that answered, S;
-    ``num_parties`` is N. Two of four parties moved 1.0 to 2.0 and to 4.0; their controls changed by 1.0 and by 3.0:
-
-    >>> one = lambda value: [np.array([value], dtype=np.float32)]
-    >>> aggregate(one(1.0), one(0.5), [(one(2.0), one(1.0)), (one(4.0), one(3.0))], num_parties=4)
-    ([array([3.], dtype=float32)], [array([1.5], dtype=float32)])
+    ``num_parties`` is N.
     """
     share = len(replies) / num_parties
 
@@ -94,7 +85,6 @@ class SCAFFOLDExchange(WeightExchange):
     """
 
     card = CARD
-    config: SCAFFOLDConfig
     parts = ("model", "control")
     warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "gradients"})
 

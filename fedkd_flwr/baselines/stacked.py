@@ -45,14 +45,6 @@ def aggregate(answers: Sequence[NDArray[Any]], known: KnownRows, *, num_classes:
 
     ``answers``: each party's probabilities (num_public, num_classes), or labels (num_public,). A class without a known
     row gets none.
-
-    Of two parties one answers at random:
-
-    >>> truth = np.tile(np.array([0, 1], np.int16), 50)
-    >>> right, noise = np.eye(2)[truth] * 0.6 + 0.2, np.random.default_rng(1).dirichlet([1, 1], 100)
-    >>> made = aggregate([right, noise], KnownRows(np.arange(40), truth[:40]), num_classes=2)
-    >>> bool((made.argmax(axis=1) == truth).all())
-    True
     """
     from sklearn.linear_model import LogisticRegression
 

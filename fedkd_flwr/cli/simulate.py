@@ -234,7 +234,7 @@ def choose(
     fedkd choose dataset=digits --candidate fedct:majority --candidate fedkt:majority --seeds 3
     """
     from fedkd_flwr.app.choose import choose as compare_candidates
-    from fedkd_flwr.app.choose_text import WHOSE, comparison_text
+    from fedkd_flwr.app.choose_text import WHOSE
     from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 
@@ -260,5 +260,5 @@ def choose(
         )
     except DataError as error:
         raise DataError(str(error).replace("fedkd simulate ", "fedkd choose "), code=error.code) from error
-    print_json(found.as_dict()) if as_json else typer.echo(comparison_text(found))
+    print_json(found.as_dict()) if as_json else typer.echo(found.text())
     return INTERRUPTED if found.stopped else 0

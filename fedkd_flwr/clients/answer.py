@@ -22,11 +22,6 @@ from fedkd_flwr.wire.label_codec import PublicSpec, decode_labels
 from fedkd_flwr.wire.ratio_codec import decode as decode_with_ratios
 from fedkd_flwr.wire.score_codec import KINDS, decode_scores
 
-__all__ = [
-    *("Answer", "DumpedModel", "Finished", "answer_columns", "answer_table", "dump", "pack_answer", "pack_finished"),
-    *("pack_metrics", "unpack_answer", "unpack_finished", "unpack_metrics", "weight"),
-]
-
 logger = logging.getLogger("flwr.party")
 
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.clients.answer import Finished, dump, pack_finished, unpack_finished, weight
 from fedkd_flwr.clients.exchange import PartyExchange
-from fedkd_flwr.clients.instruction import Instruction, withholds
+from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.clients.party import Party
-from fedkd_flwr.clients.refusals import code_of, obey, refusal, require_claim, rows_enough, signed, told_cause
+from fedkd_flwr.clients.refusals import obey, require_claim, signed, told_cause
 from fedkd_flwr.clients.visit import Visit, claimed, refused
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.errors import Code
@@ -27,13 +27,12 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
 from fedkd_flwr.stores.saved_model import pack
-from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.records import Scalar
 
 __all__ = ["PartyClient", "judge", "keep_models", "try_model"]
 
 _LEAST_LEFT = 1e-3  # of a budget: where not even this is left, it is spent
-_TRIED = 64  # public rows that a rehearsal tries a model on
+_TRIED = 64  # public rows that a check tries a model on
 
 
 class PartyClient(PartyExchange, NumPyClient):
@@ -68,7 +67,6 @@ class PartyClient(PartyExchange, NumPyClient):
             party = visit.party
             # a server that asks for metrics as if nothing had been claimed does not get them
             private = visit.charge is not None or claimed(party, visit.instruction.saved)
-            party.ledger.end_plan(party.run_id)
             visit.before_rows(private, final=True)
             rows, loss, metrics = self.num_rows(visit.instruction), float("nan"), signed(party.name)
             try:
@@ -97,27 +95,6 @@ class PartyClient(PartyExchange, NumPyClient):
         error, name = judge(self, config), self.party.name
         said = signed(name) if error is None else refused(self, error, config)
         return said if said.get("code") != Code.WITHHELD else signed(name)
-
-    def rehearse(self, config: dict[str, Scalar]) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Answer as in a round, but with the lowest class for each public row, which nothing private has touched.
-
-        Refuses as `ready`, and where this party's model fails on public rows with made-up labels; beside a claim it
-        answers then, as it does in a round. Nothing is charged or kept.
-        """
-        said, party = self.ready(config), self.party
-        if "code" in said:
-            return [], 0, said
-        try:
-            try_model(party)
-        except Exception as error:
-            # its process is a copy of this one, with all private rows: a limit may be passed because of them
-            code = code_of(error, withheld=withholds(party, self.card, config))
-            told = refusal(party.name, error, code, simulated=party.simulated)
-            if code != Code.WITHHELD:
-                return [], 0, told
-        nothing = np.zeros((1, party.public.num_rows), dtype=np.int16)
-        labels = encode_labels(nothing, public=party.spec, server_round=1)
-        return [labels], party.public.num_rows, {**said, "payload": "labels"}
 
 
 def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | None:
@@ -164,7 +141,7 @@ def _finished(visit: Visit, private: bool) -> tuple[float, dict[str, Scalar]] | 
     kept = keep_models(party, finished)
     _show(party, finished, kept)
     leaving = visit.leaving(private)
-    return _told(party, finished, kept, leaving) if leaving and rows_enough(visit.party) else None
+    return _told(party, finished, kept, leaving) if leaving else None
 
 
 def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction: Instruction) -> Finished:

@@ -145,13 +145,11 @@ def with_beside(
         return answer
     rule = RULES[instruction.rule]
     if rule.name not in party.allow:
-        logger.warning(
+        words = (
             "%s: the run asks for %s too, and this node's allow-vote-rules does not name %s: labels alone leave. "
-            "That tells more than labels; docs/howto/approve.md says what.",
-            party.name,
-            " and ".join(rule.needs),
-            rule.name,
+            "That tells more than labels; docs/howto/approve.md says what."
         )
+        logger.warning(words, party.name, " and ".join(rule.needs), rule.name)
         return answer
     module, _, name = rule.speaker.partition(":")
     say: Any = getattr(import_module(module), name)

@@ -75,22 +75,18 @@ class FedKTClient(OneShotVoteClient):
         students, teachers = instruction.config.students, instruction.config.teachers
         subsets, notes = min(teachers, self.party.num_rows), []
         if subsets < teachers:
-            logger.warning(
+            words = (
                 "%s: rows must be >= teachers-per-student (%d), got %d. Going on with %d subsets of one row; "
-                "lower teachers-per-student or leave this party out for better teachers.",
-                self.party.name,
-                teachers,
-                self.party.num_rows,
-                subsets,
+                "lower teachers-per-student or leave this party out for better teachers."
             )
+            logger.warning(words, self.party.name, teachers, self.party.num_rows, subsets)
             notes.append(PartyNote.FEWER_SUBSETS)
         if len(np.unique(self.party.y)) == 1:
-            logger.warning(
+            words = (
                 "%s: private rows should hold >= 2 classes, got only %r. It will label every public row so; "
-                "unless paper.one-class-voters is count its votes weigh less.",
-                self.party.name,
-                self.party.public.schema.classes[int(self.party.y[0])],
+                "unless paper.one-class-voters is count its votes weigh less."
             )
+            logger.warning(words, self.party.name, self.party.public.schema.classes[int(self.party.y[0])])
             notes.append(PartyNote.ONE_CLASS)
         probs = None
         if instruction.rule in self.party.allow and RULES[instruction.rule].of_model:

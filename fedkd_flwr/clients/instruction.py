@@ -40,21 +40,6 @@ from fedkd_flwr.stores.party_state import NoState, PartyState, Saved
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Scalar, named_arrays
 
-__all__ = [
-    "Charge",
-    "Instruction",
-    "earlier_runs",
-    "kept_state",
-    "mark_of",
-    "node_proof",
-    "note_where_it_is_kept",
-    "opened",
-    "other_rows",
-    "taken_up",
-    "went_on_from",
-    "withholds",
-]
-
 logger = logging.getLogger("flwr.party")
 
 _OF_REPLY = ("algorithm", "reply", "values", "charge", "held-back")  # of `Saved.meta`: about what was sent
@@ -116,6 +101,12 @@ class Charge:
     adversary: str = "server"
     neighbouring_relation: str = "replace one record"
     once: bool = False  # whether it pays for all later rounds too
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What an entry of the ledger and a claim say of it."""
+        names = ("mechanism", "unit", "adversary", "neighbouring_relation")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def of_party(cls, event: Any, rows: int, words: str) -> Charge:
@@ -208,19 +199,9 @@ def kept_state(party: Party, card: Card, *, heard: Collection[str] = ()) -> Save
         }
         meta = {name: saved.meta[name] for name in _OF_REPLY if name in saved.meta}
         return Saved(server_round=saved.server_round, arrays=known, meta=meta)
-    logger.warning(
-        "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it.",
-        party.name,
-        saved.server_round,
-    )
+    words = "%s: what was kept in round %d of this run is of another algorithm: nothing continues from it."
+    logger.warning(words, party.name, saved.server_round)
     return Saved(server_round=0, meta={"values": [], "charge": saved.meta.get("charge", "")})
-
-
-def other_rows(saved: Saved | None, card: Card) -> list[str]:
-    """Return a note where what `kept_state` returned was made from another data file than the one held now."""
-    if saved is None or saved.meta.get("algorithm") != card.name or "data" in saved.meta:
-        return []
-    return [f"the data file is another than in round {saved.server_round} of this run"]
 
 
 def withholds(party: Party, card: Card, config: Mapping[str, Scalar]) -> bool:
@@ -274,12 +255,11 @@ def taken_up(party: Party, config: Mapping[str, Scalar], mark: str) -> Party:
     if not earlier:
         return party
     if any(party.state.of_run(name).path.exists() or party.ledger.entries(name) for name in names):
-        logger.warning(
+        words = (
             "%s: the run says it continues run %s, but it has other settings than those that this party was told "
-            "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew",
-            party.name,
-            earlier[0],
+            "then, or what the party kept of it was deleted: it is a new run here, and what is sent is charged anew"
         )
+        logger.warning(words, party.name, earlier[0])
         return party
     first = unreached(earlier[0])
     return replace(party, run_id=first, state=party.state.of_run(first))

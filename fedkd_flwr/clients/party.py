@@ -49,10 +49,8 @@ class Ask:
     claim: Mapping[str, str] | None = None  # what the reply claims, in words; None without noise at this party
     events: Sequence[tuple[Any, int]] | None = None  # what it releases, for one record
     public: str = ""  # the fingerprint of the public set that it is about
-    rounds_left: int = 1  # rounds that the server plans from this one on
     # settings, by key, that are no less than so much, because the instruction asks for that
     least: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # what whoever reads the party's own log should know of this visit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +76,11 @@ class Door(Protocol):
     def before_rows(self, ask: Ask) -> None:
         """Refuse a visit by what it asks, before a private row is read; raises `RefusalError`. None if it is final."""
 
-    def enough_rows(self, counts: Sequence[int]) -> bool:
-        """Tell whether the party holds as many rows of each of its classes as its site asks."""
-
     def let_out(self, leaving: Leaving) -> None:
         """Return when a reply may leave; raises `RefusalError` where it may not."""
 
-    def refused(self, code: str) -> int:
-        """Hear that only a code leaves; return how often it has in this run, 0 where the log need not tell it again."""
+    def refused(self, code: str) -> None:
+        """Hear that only a code leaves."""
 
 
 class OpenDoor:
@@ -97,17 +92,12 @@ class OpenDoor:
     def before_rows(self, ask: Ask) -> None:
         """Refuse nothing."""
 
-    def enough_rows(self, counts: Sequence[int]) -> bool:
-        """Any number is enough."""
-        return True
-
     def let_out(self, leaving: Leaving) -> None:
         """Let it out."""
         leaving.note()
 
-    def refused(self, code: str) -> int:
-        """Count nothing: each refusal is told."""
-        return 1
+    def refused(self, code: str) -> None:
+        """Write nothing down."""
 
 
 OPEN = OpenDoor()

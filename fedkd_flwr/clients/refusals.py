@@ -11,33 +11,18 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from flwr.client import NumPyClient
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import kebab
 from fedkd_flwr.clients.exchange import PartyExchange
-from fedkd_flwr.clients.instruction import Charge, Instruction, other_rows
+from fedkd_flwr.clients.instruction import Charge, Instruction
 from fedkd_flwr.clients.party import OPEN, Ask, Door, Party
 from fedkd_flwr.errors import TELLING, Code, FedkdError, RefusalError, cause, explain
 from fedkd_flwr.wire.records import WIRE_VERSION, Scalar
 
-__all__ = [
-    "RefusingClient",
-    "code_of",
-    "note_no_noise",
-    "obey",
-    "refusal",
-    "require_claim",
-    "rows_enough",
-    "short_cause",
-    "signed",
-    "told_cause",
-]
-
 logger = logging.getLogger("flwr.party")
 
-_MAX_CAUSE = 600  # characters
 _MAX_TEXT = 4000  # characters of an error in the log, which may quote what the server sent
 
 
@@ -49,13 +34,7 @@ class RefusingClient(NumPyClient):
     """
 
     def __init__(
-        self,
-        party: str,
-        error: Exception,
-        *,
-        withheld: bool = False,
-        simulated: bool = False,
-        door: Door = OPEN,
+        self, party: str, error: Exception, *, withheld: bool = False, simulated: bool = False, door: Door = OPEN
     ) -> None:
         self.party, self.error, self.withheld, self.simulated = party, error, withheld, simulated
         self.door = door
@@ -73,10 +52,6 @@ class RefusingClient(NumPyClient):
         said = self._refusal(config)
         return said if said["code"] != Code.WITHHELD else signed(self.party)
 
-    def rehearse(self, config: Any) -> tuple[list[NDArray[Any]], int, dict[str, Scalar]]:
-        """Refuse."""
-        return self.fit(None, config)
-
     def _refusal(self, config: Any) -> dict[str, Scalar]:
         asked = config.get("privacy") if isinstance(config, Mapping) else None
         code = code_of(self.error, withheld=self.withheld or asked == "party")
@@ -88,14 +63,9 @@ def signed(party: str, **values: Scalar) -> dict[str, Scalar]:
     return {"party": party, "wire-version": WIRE_VERSION, **values}
 
 
-def short_cause(error: Exception) -> str:
-    """Return the cause of an error in at most so many characters."""
-    return cause(error)[:_MAX_CAUSE]
-
-
 def told_cause(error: Exception, simulated: bool) -> dict[str, Scalar]:
     """Return what a simulated party's reply says of a failure; nothing of a silo's, which only its own log knows."""
-    return {"failure": short_cause(error)} if simulated else {}
+    return {"failure": cause(error)} if simulated else {}
 
 
 def code_of(error: Exception, *, withheld: bool) -> Code:
@@ -107,14 +77,13 @@ def code_of(error: Exception, *, withheld: bool) -> Code:
 def refusal(
     party: str, error: Exception, code: Code, *, simulated: bool = False, door: Door = OPEN
 ) -> dict[str, Scalar]:
-    """Return a refusal, and tell this party's own logs of it: of many in a run only some."""
-    if number := door.refused(str(code)):
-        why = error.code if isinstance(error, FedkdError) else code
-        often = f" (time {number:,} in this run; not each one is told)" if number > 1 else ""
-        text = _told(error)
-        if len(text) > _MAX_TEXT:
-            text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
-        logger.error("%s leaves this round out%s: %s: %s", party, often, why, text)
+    """Return a refusal, and tell this party's own logs of it."""
+    door.refused(str(code))
+    text = _told(error)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT // 2]} [...] {text[-_MAX_TEXT // 2 :]}"
+    why = error.code if isinstance(error, FedkdError) else code
+    logger.error("%s leaves this round out: %s: %s", party, why, text)
     return signed(party, code=str(code), **told_cause(error, simulated))
 
 
@@ -146,25 +115,17 @@ def obey(exchange: PartyExchange, instruction: Instruction, charge: Charge | Non
     if final:
         party.door.before_rows(Ask(server_round="final", algorithm=name, told=known))
         return
-    words = ("mechanism", "unit", "adversary", "neighbouring_relation")
     party.door.before_rows(
         Ask(
             server_round=instruction.server_round,
             algorithm=name,
             told=known,
-            claim=None if charge is None else {word: getattr(charge, word) for word in words},
+            claim=None if charge is None else charge.words,
             events=None if charge is None else charge.events,
             public=party.public.fingerprint,
-            rounds_left=instruction.rounds_left,
             least=exchange.asks(instruction),
-            notes=other_rows(instruction.saved, exchange.card),
         )
     )
-
-
-def rows_enough(party: Party) -> bool:
-    """Tell whether the party holds as many rows of each of its classes as its site asks."""
-    return party.door.enough_rows(np.bincount(party.y, minlength=party.public.num_classes).tolist())
 
 
 def note_no_noise(party: Party, algorithm: str) -> None:

@@ -52,13 +52,7 @@ def say_ratios(
     if last is not None and not fresh.takes_steps:
         return {"ratios": last, "class-counts": counts}, {"ratios": last}
     found = open_set(
-        fresh,
-        party.X,
-        party.y,
-        party.public.X,
-        rng=instruction.rng("open-set"),
-        steps=steps,
-        models=_nets(fresh, kept),
+        fresh, party.X, party.y, party.public.X, rng=instruction.rng("open-set"), steps=steps, models=_nets(fresh, kept)
     )
     probs = found.probs
     if fresh.takes_steps:

@@ -26,11 +26,9 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, Refusa
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.pretraining import pretrain
 from fedkd_flwr.privacy import dp
-from fedkd_flwr.privacy.claims.claim import subsampling
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.rounding import bound_text
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.stores.party_state import NoLedger
 from fedkd_flwr.stores.subset import SubsetStore
@@ -294,9 +292,7 @@ def claimed_subset(party: Party, config: ScoreExchangeConfig) -> Subsampling | N
         rule = "come with the same key in the run config, for parties to hold nothing out"
         raise PayloadError(explain("subset-rows", rule, config.subset_rows))
     claimed = Subsampling.claimed(
-        rows_at_least=party.rows_at_least,
-        subset_rows=config.subset_rows,
-        replacement=config.subset_replacement,
+        rows_at_least=party.rows_at_least, subset_rows=config.subset_rows, replacement=config.subset_replacement
     )
     return _store(party).claimed(claimed)
 
@@ -347,13 +343,6 @@ def own_rows(
     if subset is None:
         return party, party.X, party.y
     slots = _store(party).rows(subset, num_rows=party.num_rows, rng=rng)
-    if instruction.server_round == 1:
-        claim = subsampling(subset)
-        notes = " ".join(claim.notes)
-        numbers = (
-            f"epsilon {bound_text(claim.epsilon)}, delta {bound_text(claim.delta)} ({claim.neighbouring_relation})"
-        )
-        logger.info("%s learns from a %s: %s. %s", party.name, subset.words, numbers, notes)
     rows = party.rows_in(slots)
     if len(rows) < len(slots):
         words = "%s learns from %d rows only: %d of the %d drawn slots are empty, beyond its %d rows or unusable"

@@ -35,17 +35,8 @@ from fedkd_flwr.clients.instruction import (
     withholds,
 )
 from fedkd_flwr.clients.party import Leaving, Party, Shown, Table
-from fedkd_flwr.clients.refusals import (
-    code_of,
-    note_no_noise,
-    obey,
-    refusal,
-    require_claim,
-    rows_enough,
-    short_cause,
-    signed,
-)
-from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, explain
+from fedkd_flwr.clients.refusals import code_of, note_no_noise, obey, refusal, require_claim, signed
+from fedkd_flwr.errors import TELLING, Code, DataError, ModelBytesError, PartyNote, PayloadError, cause, explain
 from fedkd_flwr.files import group_of, grouped
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
@@ -116,12 +107,11 @@ class Visit:
         require_claim(party, charge is not None)
         obey(self.exchange, self.instruction, charge, final=final)
         if charge is not None and party.require_privacy and party.budget.epsilon == math.inf:
-            logger.warning(
+            words = (
                 "%s: require-privacy should come with a finite epsilon-budget, got none: this run's noise is %s, "
-                "and any other would pass too.",
-                party.name,
-                charge.mechanism,
+                "and any other would pass too."
             )
+            logger.warning(words, party.name, charge.mechanism)
 
     def learn(self) -> Learnt:
         """Learn, make private, and put into wire arrays; beside a claim, a fixed answer stands for what fails."""
@@ -136,7 +126,7 @@ class Visit:
             logger.exception(words, self.party.name)
             fixed = self.exchange.fixed(asked)
             notes = [*fixed.notes, PartyNote.FIXED_ANSWER]
-            return self._made(replace(fixed, notes=notes, failure=short_cause(error)), asked)
+            return self._made(replace(fixed, notes=notes, failure=cause(error)), asked)
 
     def release(self, learnt: Learnt) -> StoredReply:
         """Keep the state, and charge: only then may the reply leave."""
@@ -231,17 +221,11 @@ class Visit:
         if party.ledger.keeps:
             self._require_charges()
         rounds = 1 if charge.once else instruction.rounds_left
-        continues = instruction.earlier
-        party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds, continues=continues)
+        party.ledger.ask(charge.events, party.budget, run_id=party.run_id, rounds=rounds)
 
     def _learnt(self, asked: Instruction) -> Answer:
-        """Learn, where there are rows enough: in a process that can be ended, where the node has limits."""
+        """Learn: in a process that can be ended, where the node has limits."""
         exchange, apart = self.exchange, self.party.apart
-        if not rows_enough(self.party):
-            way_out = "Lower class-rows-at-least in this node's config, or wait until there are more rows."
-            subject = f"rows of each class of {self.party.name}"
-            message = explain(subject, "be as many as the site asks", "fewer", way_out)
-            raise DataError(message, code=Code.TOO_FEW_ROWS)
         if apart is None or not exchange.in_one_piece(asked):
             return exchange.learn(asked)
         return unpack_answer(apart(lambda: pack_answer(exchange.learn(asked))))
@@ -258,13 +242,10 @@ class Visit:
             run_id=party.run_id,
             server_round=self.instruction.server_round,
             algorithm=self.exchange.card.name,
-            mechanism=charge.mechanism,
-            unit=charge.unit,
-            adversary=charge.adversary,
-            neighbouring_relation=charge.neighbouring_relation,
             events=charge.events,
             reply=reply,
             budget=party.budget,
+            **charge.words,
         )
 
     def _require_charges(self) -> None:
@@ -358,18 +339,12 @@ def kept_model(party: Party, instruction: Instruction) -> tuple[Classifier | Non
     kept = saved.server_round if saved is not None and saved.model else 0
     notes: list[str] = []
     if kept < last_round:
-        logger.warning(
+        words = (
             "%s: kept state must be of round >= %d, got %s. Its model continues from there; keep state-dir on "
-            "a disk that survives this node's restarts.",
-            party.name,
-            last_round,
-            kept or "none",
+            "a disk that survives this node's restarts."
         )
-        notes.append(PartyNote.STATE_OLDER if kept else PartyNote.STATE_LOST)
-    if kept > instruction.server_round:  # a reply of this very round would have been sent again
-        words = "%s: its state is of round %d, newer than what the server asks for; its model continues from there"
-        logger.warning(words, party.name, kept)
-        notes.append(PartyNote.STATE_NEWER)
+        logger.warning(words, party.name, last_round, kept or "none")
+        notes.append(PartyNote.STATE_LOST)
     if saved is None or not kept:
         return None, notes
     from fedkd_flwr.models.serialize import loads

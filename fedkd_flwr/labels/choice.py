@@ -49,11 +49,6 @@ def label_skew(class_counts: NDArray[np.integer], *, bins: bool = False) -> floa
     third of an equal share of a class: its rows are then with few parties, or with nobody; but not of ``bins`` of a
     number, some of which are small. ``class_counts`` are private rows, (num_parties, num_classes), at least one of each
     party.
-
-    >>> label_skew(np.array([[30, 10], [60, 20], [3, 1]])), label_skew(np.array([[10, 0], [0, 10]]))
-    (0.0, 0.5)
-    >>> label_skew(np.array([[10, 0], [12, 0], [0, 6]]))
-    1.0
     """
     shares = class_counts / class_counts.sum(axis=1, keepdims=True)
     typical = np.median(shares, axis=0)
@@ -84,11 +79,6 @@ def choose_rule(
     ``some_ratios`` whether some did all the same, for the reason. ``skew`` is the `label_skew` of those that did.
     ``may_estimate`` says whether the answers allow confusion matrices (Dawid-Skene), ``bins`` whether classes are
     grades or bins of a number; "majority" then stands for the rule on labels that fits it.
-
-    >>> choose_rule(num_classes=10, class_counts=np.full(10, 40), coverage=0.93).rule
-    'density-ratio'
-    >>> choose_rule(num_classes=2, class_counts=None, coverage=None).rule
-    'majority'
     """
     if coverage is not None:
         if coverage >= MIN_COVERAGE:

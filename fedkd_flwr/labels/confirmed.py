@@ -220,9 +220,6 @@ def trusts(found: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return what each party counts, within [0, 1]: ``min(1, 2 t / median t)^2``, and 1 where nobody can judge it.
 
     Honest parties differ in how much others know of their rows, so only those far below the median count less.
-
-    >>> trusts(np.array([0.8, 0.6, 0.7, 0.1, np.nan])).round(2).tolist()
-    [1.0, 1.0, 1.0, 0.09, 1.0]
     """
     counted: NDArray[np.float64] = np.clip(2 * _relative(found), 0.0, 1.0) ** 2
     return counted
@@ -232,9 +229,6 @@ def can_tell(found: NDArray[np.float64]) -> bool:
     """Tell whether enough is confirmed to know who is wrong: something of at least half of the parties, and of three.
 
     Where most parties are judged by nobody, those who claim to know everything would judge alone.
-
-    >>> can_tell(np.array([0.8, 0.6, 0.7, 0.0])), can_tell(np.array([np.nan, np.nan, np.nan, 0.0]))
-    (True, False)
     """
     return bool((np.nan_to_num(found) >= _LEAST_CONFIRMED).sum() >= max(LEAST_VOTERS, len(found) / 2))
 

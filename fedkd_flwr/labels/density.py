@@ -16,15 +16,14 @@ from fedkd_flwr.metrics import RARE
 
 __all__ = ["DensityVote", "Robust"]
 
-Robust = Literal["trust", "trimmed", "none"]
-"""Whether parties count by how far the others confirm them, in a trimmed mean of each class, or by their rows alone."""
+Robust = Literal["trust", "none"]
+"""Whether parties count by how far the others confirm them, or by their rows alone."""
 
 _NOBODYS = 0.02  # the sum of all densities below which a row has no label
 _FAMILIAR = 0.5  # of the public density: a row that is at least so dense among a party's own rows looks like them
 _MOST_LIFT = 4.0  # of a class whose ratios are too small on average
 _MOST_TOLD = 10.0  # times the median party's weight: what one party's counts may say of the class shares
 _OTHER_SHARES = 0.2  # of the rows of other classes than among the private rows: no chance (found: 0.00-0.12)
-_TRIMMED = 0.3  # of a class's weight, at either end
 _MIXTURE_STEPS = 100
 _LEAST_LABELLED = 0.5  # of the rows that have a label without trust
 _UNSURE_SHARES = 0.08  # what the estimate of the public rows' shares is off by (found: 0.00-0.07 with boosted trees)
@@ -64,10 +63,7 @@ class DensityVote:
     they hold the class, and raising a class so far costs accuracy. Memory is 8 bytes for each ratio above 0 in the
     codes, because trust looks at all answers several times.
 
-    With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie. With
-    "trimmed" every trust is 1, and S_c is, row by row, the mean of the ratios of class c (brought to a mean of 1 as
-    above) without the highest and the lowest 30 % of the weight. A party's weight is here ``w_k min(C share_kc, 1)``:
-    a claim of nothing but class c weighs no more than an honest equal share of it.
+    With ``robust="none"`` weights are the numbers of rows and every trust is 1: for parties that cannot lie.
 
     The first party holds class 0 alone and knows the first row; the second holds class 1 and knows the second row.
     Nobody knows the third:
@@ -220,36 +216,8 @@ class DensityVote:
             sums[answer.places] += weight * trust * answer.values
             class_weights += weight * trust * answer.class_counts / size
             told += min(size, _MOST_TOLD * float(np.median(weights))) * trust * answer.class_counts / size
-        if self._robust == "trimmed":
-            ratios = self._trimmed_ratios(weights)
-        else:
-            ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
+        ratios = sums.reshape(self._shape) / np.maximum(class_weights, 1e-300)  # S_c
         return ratios, class_weights / max(class_weights.sum(), 1e-300), told / max(told.sum(), 1e-300)
-
-    def _trimmed_ratios(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return each row's trimmed mean of the parties' ratios of each class: (num_public, num_classes)."""
-        num_public, num_classes = self._shape
-        places, values, counted = [], [], []
-        voices = np.zeros(num_classes)  # the weight of all that hold a class
-        for weight, answer in zip(weights, self._answers, strict=True):
-            shares = answer.class_counts / max(answer.class_counts.sum(), 1)
-            voice = weight * np.minimum(num_classes * shares, 1.0)
-            voices += voice
-            classes = answer.places % num_classes
-            places.append(answer.places)
-            values.append(answer.values / shares[classes])
-            counted.append(voice[classes])
-        place, value, voice = (np.concatenate(part) for part in (places, values, counted))
-        order = np.lexsort((-value, place))  # who says nothing of a row comes last, with 0
-        place, value, voice = place[order], value[order], voice[order]
-        after = np.cumsum(voice)
-        starts = np.flatnonzero(np.diff(place, prepend=-1))
-        after -= np.repeat((after - voice)[starts], np.diff(starts, append=len(place)))
-        whole = voices[place % num_classes]
-        low, high = _TRIMMED * whole, (1.0 - _TRIMMED) * whole
-        inside = np.clip(np.minimum(after, high) - np.maximum(after - voice, low), 0.0, None)
-        found = np.bincount(place, weights=value * inside, minlength=num_public * num_classes)
-        return found.reshape(self._shape) / np.maximum((1.0 - 2.0 * _TRIMMED) * voices, 1e-300)
 
     def _weights(self) -> NDArray[np.float64]:
         sizes = np.array([answer.class_counts.sum() for answer in self._answers], dtype=np.float64)

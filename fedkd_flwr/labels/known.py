@@ -109,13 +109,6 @@ def shares_right(consensuses: Mapping[str, Labels], known: KnownRows, *, by_clas
     """Return the share of known rows that each consensus labels right; a row without a label counts as wrong.
 
     ``by_class`` takes the share in each class, and the mean over the classes that occur.
-
-    >>> known = KnownRows(np.array([0, 2]), np.array([1, 0], np.int16))
-    >>> shares_right({"a": np.array([1, 1, 0]), "b": np.array([1, 1, -1])}, known)
-    {'a': 1.0, 'b': 0.5}
-    >>> known = KnownRows(np.arange(4), np.array([0, 0, 0, 1], np.int16))
-    >>> shares_right({"always 0": np.zeros(4)}, known), shares_right({"always 0": np.zeros(4)}, known, by_class=True)
-    ({'always 0': 0.75}, {'always 0': 0.5})
     """
     weights = _row_weights(known, by_class=by_class)
     return {
@@ -129,12 +122,6 @@ def best_by_known_rows(consensuses: Mapping[str, Labels], known: KnownRows) -> s
 
     By more than one standard error of the difference, row by row: of 200 rows the better one of two that are alike is
     right on .02 more by luck alone. Where the known rows are `imbalanced`, each class weighs alike, and not each row.
-
-    >>> known = KnownRows(np.arange(4), np.array([1, 0, 1, 1], np.int16))
-    >>> best_by_known_rows({"a": np.array([0, 1, 1, 1]), "b": np.array([1, 0, 1, 0])}, known)
-    'a'
-    >>> best_by_known_rows({"a": np.array([0, 1, 1, 0]), "b": np.array([1, 0, 1, 0])}, known)
-    'b'
     """
     weights = _row_weights(known, by_class=imbalanced(np.bincount(known.labels).tolist()))
     right = {name: (labels[known.rows] == known.labels).astype(np.float64) for name, labels in consensuses.items()}
@@ -235,13 +222,6 @@ def judged_consensus(
     the consensus of ``rule``, chosen without known rows; where it has no label it gets that of the vote. ``own`` is
     what the server's forest says (`fedkd_flwr.models.taught`), which votes as one more party. The rest as in
     `known_vote`.
-
-    >>> truth = np.tile(np.array([0, 1], np.int16), 10)
-    >>> known, swapped = KnownRows(np.arange(12), truth[:12]), 1 - truth
-    >>> options = {"rule": "majority", "own": None, "num_classes": 2, "ties": "lowest"}
-    >>> best = judged_consensus(swapped, [truth, swapped, swapped], known, **options)
-    >>> best.rule, best.shares, bool((best.labels == truth).all())
-    ('known-rows', {'majority': 0.0, 'known-rows': 1.0}, True)
     """
     said = [*answers, *([] if own is None else [own])]
     vote = known_vote(said, known, num_classes=num_classes, ties=ties, rng=rng)

@@ -26,9 +26,6 @@ def class_shares(counts: NDArray[Any], *, pseudo_count: float = PSEUDO_COUNT) ->
     """Return the share of each class among the rows of a population of which so many were seen.
 
     ``counts``, (num_classes,), are 0 or more and finite. Raises `DataError` if they are not, or nothing is counted.
-
-    >>> class_shares(np.array([8, 0])).tolist(), class_shares(np.array([8, 0]), pseudo_count=0).tolist()
-    ([0.9, 0.1], [1.0, 0.0])
     """
     counted = np.asarray(counts, dtype=np.float64) + pseudo_count
     if not (counted.ndim == 1 and (counted >= 0).all() and 0 < counted.sum() < np.inf):

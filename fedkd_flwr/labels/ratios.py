@@ -99,11 +99,7 @@ def with_classes_of(
 
 
 def ratio_bits(num_classes: int) -> int:
-    """Return the bits of a code: 2 for two classes, whose steps are factors of 4, else 3, whose steps are factors of 2.
-
-    >>> ratio_bits(2), ratio_bits(10)
-    (2, 3)
-    """
+    """Return the bits of a code: 2 for two classes, whose steps are factors of 4, else 3 with factors of 2."""
     return 2 if num_classes == 2 else 3
 
 
@@ -125,11 +121,7 @@ def ratio_codes(ratios: NDArray[np.floating]) -> NDArray[np.uint8]:
 
 
 def ratios_of(codes: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return the ratios that codes of shape (num_public, num_classes) stand for; raise `DataError` if one is no code.
-
-    >>> ratios_of(np.array([[0, 1], [2, 3]], np.uint8)).tolist()
-    [[0.0, 0.25], [1.0, 4.0]]
-    """
+    """Return the ratios that codes (num_public, num_classes) stand for; raise `DataError` if one is no code."""
     codes = np.asarray(codes)
     values = _levels(codes.shape[1])
     if codes.size and not (codes.min() >= 0 and codes.max() < len(values)):
@@ -150,9 +142,6 @@ def steady_codes(codes: NDArray[np.uint8], base: NDArray[np.uint8]) -> NDArray[n
 
     A row is kept where the same class has the largest code, and that moved by at most one step: models that are fitted
     anew differ by so much from one seed to the next. ``base`` are the codes that the receiver holds.
-
-    >>> steady_codes(np.array([[0, 6], [4, 0]], np.uint8), np.array([[4, 5], [4, 5]], np.uint8)).tolist()
-    [[4, 5], [4, 0]]
     """
     step = np.abs(codes.max(axis=1).astype(np.int16) - base.max(axis=1))
     about_the_same = (step <= 1) & (codes.argmax(axis=1) == base.argmax(axis=1))
@@ -165,9 +154,6 @@ def public_fit(ratios: NDArray[np.floating], class_counts: NDArray[np.integer]) 
     A density ratio is 1 on average over the public rows if those come from the mixture that holds the class. So this is
     the mean ratio of each class, at most 1, weighed by the class's share of the party's rows. Forests, which are never
     sure, give about 0.5 for fitting rows. A party with few rows gets a low figure too: it can tell little.
-
-    >>> public_fit(np.array([[2.0, 0.0], [0.0, 0.2], [1.0, 0.1]]), np.array([3, 1])).__round__(3)
-    0.775
     """
     counts = check_counts(class_counts, ratios.shape[1])
     found = np.minimum(np.asarray(ratios, dtype=np.float64).mean(axis=0), 1.0)

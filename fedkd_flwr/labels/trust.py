@@ -45,10 +45,6 @@ def label_trusts(answers: Sequence[Labels], *, num_classes: int) -> NDArray[np.f
 
     ``answers`` are each party's labels, (num_public,) or (num_arrays, num_public); several arrays count as shares of
     one vote.
-
-    >>> good, nearly_alike = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
-    >>> label_trusts([good, good, good, nearly_alike], num_classes=3).round(1).tolist()
-    [1.0, 1.0, 1.0, 0.0]
     """
     num_public = answers[0].shape[-1]
     if len(answers) < LEAST_VOTERS or num_public < _LEAST_ROWS:
@@ -69,9 +65,6 @@ def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: N
 
     Parties that label every row alike shift all rows by the same amount, so their number must not decide: together they
     cast at most a tenth of what the others cast.
-
-    >>> trusted_weights([2, 2, 2, 1, 1], np.array([1.0, 1.0, 0.2, 0.0, 0.0]), np.arange(5) > 2).tolist()
-    [200, 200, 40, 22, 22]
     """
     base = np.asarray(weights, dtype=np.float64) * TRUST_UNIT
     counted = np.where(alike, 0.0, base * trust)
@@ -82,11 +75,7 @@ def trusted_weights(weights: Sequence[int], trust: NDArray[np.float64], alike: N
 
 
 def nearly_alike(labels: Labels) -> bool:
-    """Tell whether a party gives nearly all rows one class: at least 94 % of its votes.
-
-    >>> nearly_alike(np.array([1] * 29 + [0])), nearly_alike(np.array([1] * 9 + [0]))
-    (True, False)
-    """
+    """Tell whether a party gives nearly all rows one class: at least 94 % of its votes."""
     cast = labels[labels != ABSTAIN]
     return not cast.size or bool(np.bincount(cast).max() >= NEARLY_ALL * cast.size)
 
@@ -97,10 +86,6 @@ def steadied_weights(weights: Sequence[int], answers: Sequence[Labels]) -> NDArr
     A party that gives nearly all rows one class moves nearly all rows by the same amount, whether it lies or has few
     rows of the others. Together such parties cast at most half of what the others cast: they decide where the others
     differ, and cannot outvote them where they agree. That needs three others, and thirty rows.
-
-    >>> good, constant = np.tile([0, 1, 2], 10), np.array([1] * 29 + [0])
-    >>> steadied_weights([2, 2, 2, 2, 2], [good, good, good, constant, constant]).tolist()
-    [200, 200, 200, 150, 150]
     """
     nearly = np.array([nearly_alike(labels) for labels in answers])
     units = np.asarray(weights, dtype=np.float64) * TRUST_UNIT

@@ -99,9 +99,6 @@ def is_informative(labels: NDArray[np.integer[Any]]) -> bool:
 
     A party whose private rows are nearly all of one class gives that class to every public row. This looks at
     the party's own labels only, so leaving it out changes no other party's votes.
-
-    >>> is_informative(np.array([1, 1, -1])), is_informative(np.array([[1, 1], [1, 0]]))
-    (False, True)
     """
     cast = labels[labels != ABSTAIN]
     return bool(cast.size and (cast != cast.flat[0]).any())
@@ -123,21 +120,13 @@ def voter_weights(answers: Sequence[NDArray[np.integer[Any]]], *, uninformative:
 
 
 def agreement(labels: Labels, consensus: Labels) -> float:
-    """Return the share of labelled rows on which ``labels`` give the consensus; NaN if no row is labelled.
-
-    >>> agreement(np.array([0, 1, 1]), np.array([0, 1, -1]))
-    1.0
-    """
+    """Return the share of labelled rows on which ``labels`` give the consensus; NaN if no row is labelled."""
     labelled = consensus != ABSTAIN
     return float((labels[labelled] == consensus[labelled]).mean()) if labelled.any() else float("nan")
 
 
 def share_right(labels: NDArray[np.integer[Any]], truth: Labels) -> float | None:
-    """Return the share of labels that are true; None where that is known of none. Labels below 0 are left out.
-
-    >>> share_right(np.array([0, 1, -1, 1]), np.array([0, 0, 1, -1]))
-    0.5
-    """
+    """Return the share of labels that are true; None where that is known of none. Labels below 0 are left out."""
     both = (labels >= 0) & (truth != ABSTAIN)
     return float((labels[both] == truth[both]).mean()) if both.any() else None
 

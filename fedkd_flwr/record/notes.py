@@ -64,8 +64,6 @@ class NoteCode(StrEnum):
     DRAWN_ROWS = "drawn-rows", "The public rows were drawn from noisy sums, which have a claim; the labels have none."
     DRAWN_ROWS_TOO = "drawn-rows-too", "The public rows were drawn from noisy sums, which cost privacy besides."
     TRACKING_ENDED = "tracking-ended", "A tool that follows the run failed and was left."
-    FEW_NODES = "few-nodes", "Fewer nodes were there for a rehearsal than the run would wait for."
-    REHEARSAL = "rehearsal", "The run was a rehearsal."
     AUDITED = "audited", "The run was audited, so each party trained on half of its rows."
 
 

@@ -7,7 +7,7 @@ parties and their test rows, so that what the seed does to both of them cancels 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
@@ -19,10 +19,10 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
 from fedkd_flwr.report.formatting import columns, count, is_number, plain
-from fedkd_flwr.report.paired import LEAST_PAIRS, LEVEL, Paired, paired
+from fedkd_flwr.report.paired import LEVEL, Paired, paired
 from fedkd_flwr.report.runs import data_name
 
-__all__ = ["Comparison", "Difference", "compare"]
+__all__ = ["Comparison", "compare"]
 
 _WHOSE = {
     "alone": "each party alone",
@@ -42,102 +42,74 @@ _PUBLIC = ("num-test", "num-public", "num-private", "paper.public-label-column",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
-    """By how much the models of one group are above those of the first group, seed by seed.
+class Comparison:
+    """Runs beside each other.
 
-    It is ``second`` minus ``first``, of ``whose`` models (``federated`` or ``server``), over the seeds and parties that
-    both have.
+    ``table`` has a row for each group and number that all its runs have: ``group``, ``whose``, ``mean`` (of epsilons
+    the largest: a mean would be below the claim of some run) and ``deviation`` over runs. Rows of later groups have the
+    ``difference`` to the first one, half its interval (``plus_minus``), how many ``seeds`` it is over, and a
+    ``verdict`` on noise.
     """
 
-    first: str
-    second: str
-    whose: str
-    seeds: list[int]
-    paired: Paired
-
-    def sentence(self) -> str:
-        """Return the difference as a sentence."""
-        found = self.paired
-        seeds = f"{found.n} seeds" if found.n > 1 else f"seed {self.seeds[0]}"
-        width = f" ± {found.half:.3f} (standard error {found.error:.3f}, {seeds})" if found.known else f" ({seeds})"
-        text = f"{self.second} minus {self.first}, {_WHOSE[self.whose]}: {found.mean:+.3f}{width}"
-        return f"{text}: {found.verdict('seed')}."
-
-
-@dataclass(kw_only=True)
-class Comparison:
-    """The result of a comparison of runs."""
-
-    # the runs of each group, by its letter: A for that of the run that was given first
-    groups: dict[str, list[RunRecord]]
+    groups: dict[str, list[RunRecord]]  # the runs of each group, by its letter: A for that of the first run
     differs: list[str]  # the settings that differ between groups
-    # figure, rows: By which figure they are compared, and on which test rows (`fedkd_flwr.report.results`)
     figure: str
-    rows: str
-    # a row for each number of each run: ``group``, ``seed``, ``run``, ``whose``, ``party``, ``value``
-    values: pd.DataFrame
-    differences: list[Difference] = field(default_factory=list)  # each group against the first
-    warnings: list[str] = field(default_factory=list)  # what could not be paired
-
-    def reached(self, group: str, key: str) -> list[float]:
-        """Return a number of each run of a group, of parties their mean; [] where a run lacks it."""
-        mine = self.values[(self.values.group == group) & (self.values.whose == key)]
-        found = [float(value) for value in mine.groupby(["seed", "run"]).value.mean()]
-        return found if len(found) == len(self.groups[group]) else []
+    rows: str  # on which test rows (`fedkd_flwr.report.results`)
+    table: pd.DataFrame
+    warnings: list[str]  # what could not be paired
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain JSON types, with the numbers of each run."""
-        groups = [
-            {
-                "letter": letter,
-                "runs": [record.run_id for record in records],
-                "seeds": [record.seed for record in records],
-                "settings": {key: _setting(records[0], key) for key in self.differs},
-                "figures": {key: found for key in _NUMBERS if (found := self.reached(letter, key))},
-            }
-            for letter, records in self.groups.items()
-        ]
-        differences = [asdict(one) | {"verdict": one.paired.verdict("seed")} for one in self.differences]
+        """Return the comparison as plain JSON types."""
+        groups = {letter: [record.run_id for record in records] for letter, records in self.groups.items()}
         known = {key: getattr(self, key) for key in ("figure", "rows", "differs", "warnings")}
-        return {**known, "groups": groups, "differences": differences, "level": LEVEL}
+        return {**known, "groups": groups, "numbers": self.frame().to_dict("records"), "level": LEVEL}
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table with each group's settings, as `fedkd_flwr.compare` does."""
+        first = [self.groups[letter][0] for letter in self.table.group]
+        settings = pd.DataFrame({key: [_setting(record, key) for record in first] for key in self.differs})
+        table = pd.concat([self.table.group, settings, self.table.drop(columns="group")], axis=1)
+        table.attrs["text"] = self.text()
+        return table
 
     def text(self) -> str:
         """Return the comparison as text, without a line break at the end."""
         settings = [[plain(k), *(plain(_setting(r[0], k), 30) for r in self.groups.values())] for k in self.differs]
         heads = [f"{letter} ({count(len(records), 'run')})" for letter, records in self.groups.items()]
-        table = [row for key in _NUMBERS if (row := self._row(key))]
-        found = [one.paired for one in self.differences]
-        many = f" for all {len(found)} of them together (Bonferroni)" if len(found) > 1 else ""
-        explained = {
-            "In the table: mean over runs ± their standard deviation; of parties first the mean of each run.": any(
-                "±" in cell for row in table for cell in row
-            ),
-            f"Differences are paired by seed; ± is a {LEVEL:.0%} interval (Student's t){many}.": any(
-                one.known for one in found
-            ),
-            "Run both with more seeds to tell a difference from noise: fedkd simulate ... --seeds 5": any(
-                one.n < LEAST_PAIRS or not (one.known or one.same) for one in found
-            ),
-        }
-        title = f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}"
+        cells = {(row.group, row.whose): _cell(row) for row in self.table.itertuples()}
+        numbers = [
+            [name, *(cells.get((letter, key), "–") for letter in self.groups)]
+            for key, name in _NUMBERS.items()
+            if any(whose == key for _, whose in cells)
+        ]
+        later = self.table[self.table.verdict.notna()]
         parts = [
             [f"WARNING: {warning}" for warning in self.warnings],
             [f"{letter}  {_group_title(records)}" for letter, records in self.groups.items()],
             columns([["setting", *self.groups], *settings]) if settings else [],
-            columns([[title, *heads], *table]),
-            [one.sentence() for one in self.differences],
-            [text for text, said in explained.items() if said],
+            columns([[f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}", *heads], *numbers]),
+            [_sentence(row) for row in later.itertuples()],
+            [_EXPLAINED] if len(later) else [],
         ]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
-    def _row(self, key: str) -> list[str]:
-        """Return a row of the table of numbers; [] where no group has this one."""
-        found = [self.reached(letter, key) for letter in self.groups]
-        if key == "epsilon":  # a mean would be below the claim of some run
-            cells = [bound_text(max(values)) if values else "–" for values in found]
-        else:
-            cells = [_mean_text(values, 3 if key in _WHOSE else 1) for values in found]
-        return [_NUMBERS[key], *cells] if any(found) else []
+
+_EXPLAINED = f"""In the table: mean over runs ± their standard deviation. Differences are paired by seed; ± is a
+{LEVEL:.0%} interval (Student's t) for all of them together. More seeds tell a difference from noise: --seeds 5"""
+
+
+def _cell(row: Any) -> str:
+    if row.whose == "epsilon":
+        return bound_text(row.mean)
+    digits = 3 if row.whose in _WHOSE else 1
+    return f"{row.mean:,.{digits}f}" + (f" ± {row.deviation:,.{digits}f}" if row.deviation > 0 else "")
+
+
+def _sentence(row: Any) -> str:
+    """Return a group's difference to the first one as a sentence."""
+    width = f" ± {row.plus_minus:.3f}" if 0 < row.plus_minus < float("inf") else ""
+    seeds = count(int(row.seeds), "seed")
+    return f"{row.group} minus A, {_WHOSE[row.whose]}: {row.difference:+.3f}{width} ({seeds}): {row.verdict}."
 
 
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
@@ -173,10 +145,33 @@ def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
     if not values.whose.isin(_WHOSE).any():
         known = ", ".join(key for key in results.FIGURES if any(key in one.means for one in results.figures(chosen[0])))
         raise DataError(explain("the figure", f"be one that the runs have: {known}", figure))
-    differs = _differing([group[0] for group in groups.values()])
-    found = Comparison(groups=groups, differs=differs, figure=figure, rows=rows, values=values)
-    _add_differences(found)
-    return found
+    gaps, warnings = _gaps(groups, values)
+    rows_of = [
+        {"group": letter, **_number(letter, whose, values, gaps)}
+        for letter, records in groups.items()
+        for whose in _NUMBERS
+        if len(values[(values.group == letter) & (values.whose == whose)].run.unique()) == len(records)
+    ]
+    return Comparison(
+        groups=groups,
+        differs=_differing([group[0] for group in groups.values()]),
+        figure=figure,
+        rows=rows,
+        table=pd.DataFrame(rows_of, columns=_COLUMNS),
+        warnings=warnings,
+    )
+
+
+_COLUMNS = ["group", "whose", "mean", "deviation", "difference", "plus_minus", "seeds", "verdict"]
+
+
+def _number(letter: str, whose: str, values: pd.DataFrame, gaps: dict[tuple[str, str], Paired]) -> dict[str, Any]:
+    """Return a number of a group: over its runs, of parties the mean of each run, and its difference to the first."""
+    runs = values[(values.group == letter) & (values.whose == whose)].groupby("run").value.mean()
+    row = {"whose": whose, "mean": runs.max() if whose == "epsilon" else runs.mean(), "deviation": runs.std()}
+    if (gap := gaps.get((whose, letter))) is not None:
+        row |= {"difference": gap.mean, "plus_minus": gap.half, "seeds": gap.n, "verdict": gap.verdict("seed")}
+    return row
 
 
 def _groups(records: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
@@ -264,32 +259,34 @@ def _test_rows(record: RunRecord, rows: str) -> set[Any]:
     return {(name if rows == "own" else "", m.n, tuple(m.support)) for name, m in measured if m is not None}
 
 
-def _add_differences(found: Comparison) -> None:
-    """Add the differences of each group to the first, over the seeds and parties that both have."""
-    base, *others = found.groups
-    gaps: dict[tuple[str, str], pd.DataFrame] = {}
+def _gaps(groups: dict[str, list[RunRecord]], values: pd.DataFrame) -> tuple[dict[tuple[str, str], Paired], list[str]]:
+    """Return by how much each group is above the first, seed by seed, over the parties that both have; and warnings."""
+    base, *others = groups
+    both: dict[tuple[str, str], pd.DataFrame] = {}
+    warnings: list[str] = []
     for whose in ("federated", "server"):
-        mine = found.values[found.values.whose == whose]
-        means = mine.groupby(["group", "seed", "party"]).value.mean().unstack("group").reindex(columns=[*found.groups])
+        mine = values[values.whose == whose]
+        means = mine.groupby(["group", "seed", "party"]).value.mean().unstack("group").reindex(columns=[*groups])
         for group in others:
-            one, other = (found.groups[letter][0] for letter in (base, group))
+            one, other = (groups[letter][0] for letter in (base, group))
             two = means[[base, group]].groupby("seed").filter(lambda seed: bool(seed.notna().any().all()))
             # in simulations of other numbers of parties, a name is another party's
             if not one.simulation or one.config.get("num-parties") == other.config.get("num-parties"):
                 if lost := sorted({plain(party, 24) for _, party in two.index[two.isna().any(axis=1)]}):
                     who = f"{len(lost)} parties" if len(lost) > 4 else ", ".join(lost)
                     text = f"{base} and {group} do not have the same parties: one of them lacks {who}. Their difference"
-                    found.warnings.append(f"{text} is over the parties that both have, the means over all.")
+                    warnings.append(f"{text} is over the parties that both have, the means over all.")
                 two = two.dropna()
             by_seed = two.groupby("seed").mean().dropna()
             if len(by_seed):
-                gaps[whose, group] = by_seed
-    for (whose, group), by_seed in gaps.items():
-        known = paired(list(by_seed[group]), list(by_seed[base]), comparisons=len(gaps))
-        seeds = [int(seed) for seed in by_seed.index]
-        found.differences.append(Difference(first=base, second=group, whose=whose, seeds=seeds, paired=known))
-    if others and not gaps:
-        found.warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
+                both[whose, group] = by_seed
+    if others and not both:
+        warnings.append("Nothing can be paired: the groups have no seed in common, or no party in it.")
+    gaps = {
+        (whose, group): paired(list(one[group]), list(one[base]), comparisons=len(both))
+        for (whose, group), one in both.items()
+    }
+    return gaps, warnings
 
 
 def _group_title(records: Sequence[RunRecord]) -> str:
@@ -300,15 +297,3 @@ def _group_title(records: Sequence[RunRecord]) -> str:
     names = {str(record.config.get("name", "")) for record in records}
     name = plain(names.pop(), 40) if len(names) == 1 else ""
     return f"{name}{': ' if name else ''}{count(len(records), 'run')}, seed {seeds} ({ids})"
-
-
-def _mean_text(values: Sequence[float], digits: int) -> str:
-    """Return the mean of some runs and their standard deviation.
-
-    >>> _mean_text([0.5, 0.7], 3), _mean_text([0.5], 3), _mean_text([], 3)
-    ('0.600 ± 0.141', '0.500', '–')
-    """
-    if not values:
-        return "–"
-    spread = f" ± {pd.Series(values).std():,.{digits}f}" if len({*values}) > 1 else ""
-    return f"{sum(values) / len(values):,.{digits}f}{spread}"

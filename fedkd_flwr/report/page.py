@@ -15,7 +15,7 @@ from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, s
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_plots import class_mix_plot, confusion_plot, numbers_plot
 from fedkd_flwr.report.model_warnings import model_warnings
-from fedkd_flwr.report.recommendation import LEAST_ROWS, losers_warning, own_rows_finding
+from fedkd_flwr.report.recommendation import losers_warning, own_rows_finding
 from fedkd_flwr.report.rounds_plot import rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import progress, run_status
@@ -71,7 +71,6 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         claims=claims.ordered(shown.claims),
         claim_groups=_claim_groups(claims.ordered(shown.claims)),
         claim_meaning=claims.claim_meaning,
-        least_rows=LEAST_ROWS,
         thresholds=threshold_table(shown),
         thresholds_explained=thresholds_explained,
         simulation_only=results.simulation_only(shown),

@@ -10,20 +10,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, plain
 
-__all__ = ["LEAST_ROWS", "LEVEL", "Difference", "Recommendation", "changes", "difference", "losers_warning"]
-__all__ += ["only_class", "own_rows_finding", "recommendation"]
+__all__ = ["LEAST_ROWS", "Difference", "advice", "changes", "difference", "losers_warning", "own_rows_finding"]
 
 LEVEL = 0.95  # of confidence
 LEAST_ROWS = 10  # of fewer test rows no difference is clear: the interval is an approximation
-
-Verdict = Literal["stay alone", "federated", "no recommendation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +64,6 @@ class Difference:
         return f"{self.alone:.3f} alone, {self.after:.3f} with the federation: {change} on {rows}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recommendation:
-    """Which model a party should use, and why, in a sentence."""
-
-    verdict: Verdict
-    why: str
-
-
 def _error(shares: Sequence[tuple[float, float]], sizes: Sequence[int]) -> float:
     """Return the standard error of the mean difference of shares, by Agresti and Caffo's rule for each of them.
 
@@ -116,54 +104,24 @@ def difference(alone: Metrics | None, after: Metrics | None, figure: str = "accu
     return Difference(alone=values[0], after=values[1], error=error, n=alone.n, rarest=rarest)
 
 
-def only_class(measured: Metrics) -> int | None:
-    """Return the one class that all test rows have; None where there are several, or that is not known.
+def advice(party: PartyRecord, figure: str = "accuracy") -> tuple[str, str]:
+    """Return which model a party should use, ``federated`` or ``stay alone``, and the evidence of its own test rows.
 
-    >>> only_class(Metrics(n=9, support=[0, 9])), only_class(Metrics(n=9, support=[1, 8]))
-    (1, None)
-    """
-    held = [c for c, n in enumerate(measured.support) if n is None or n]
-    return held[0] if len(held) == 1 < len(measured.support) else None
-
-
-def recommendation(
-    party: PartyRecord, *, classes: Sequence[str] = (), figure: str = "accuracy"
-) -> Recommendation | None:
-    """Return which model a party should use; None where both were not measured on its own test rows.
-
-    A difference counts only where it is more than noise, and test rows are of several classes.
-
-    ``party``: with its models' metrics. ``figure`` (one of "accuracy", "balanced_accuracy"): what the recommendation
-    goes by.
+    "" where these do not tell: a difference within noise, or test rows of one class, on which a constant model is
+    perfect. ``figure`` is what leads on own rows; where its error is not known, accuracy decides.
 
     >>> party = PartyRecord(name="a", solo={"own": Metrics(n=100, accuracy=0.9)})
     >>> party.federated["own"] = Metrics(n=100, accuracy=0.6)
-    >>> recommendation(party).verdict
+    >>> advice(party)[0]
     'stay alone'
     """
     alone, after = party.solo.get("own"), party.federated.get("own")
-    found = difference(alone, after, figure)
-    if found is None and figure != "r2":
-        found, figure = difference(alone, after), "accuracy"
-    if found is None or alone is None or after is None:
-        return None
-    why = f"{figure.replace('_', ' ').capitalize()} on own test rows: {found.text()}."
-    if found.clear():
-        verdict: Verdict = "federated" if found.value > 0 else "stay alone"
-    else:
-        of = "" if found.n < LEAST_ROWS else " of the rarest class"
-        reason = f"Fewer than {LEAST_ROWS} rows{of}: too few to say." if found.too_few else "That is within noise."
-        verdict, why = "no recommendation", f"{why} {reason}"
-    if (only := only_class(alone)) is not None:
-        verdict = "no recommendation"
-        why += (
-            f" All own test rows are of class {results.class_name(classes, only)}: they show nothing of other classes."
-        )
-    common = difference(party.solo.get("common"), party.federated.get("common"), figure)
-    if common is not None and common.clear() and verdict != "federated":
-        better = "federation" if common.value > 0 else "model trained alone"
-        why += f" On rows like those of all parties the {better} is better: {common.text()}."
-    return Recommendation(verdict=verdict, why=why)
+    found = difference(alone, after, figure) or difference(alone, after)
+    if found is None or alone is None:
+        return "", ""
+    held = [n is None or n > 0 for n in alone.support]
+    clear = found.clear() and (len(held) < 2 or sum(held) != 1)
+    return ("federated" if found.value > 0 else "stay alone") if clear else "", found.text()
 
 
 _NAMED = 6  # further parties are counted, not named

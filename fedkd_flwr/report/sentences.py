@@ -59,8 +59,6 @@ REASONS: dict[str, str] = {
     "draws a second one, because no claim covers both together. Ask for the subset it has; its own log names it.",
     Code.SUBSET_LOST: "The party has already drawn its random subset, and its file holds none of the drawn rows. It "
     "never draws a second one. Its operator can go on with a file that holds some of them, or take the party out.",
-    Code.TOO_FEW_ROWS: "The party holds fewer rows of a class than its own rule asks (class-rows-at-least). Its "
-    "operator can change the rule, or take part once there are more rows.",
     Code.CHANGING_MOD: "The party's ClientApp has a mod of Flower's that changes replies: it clips, masks or adds "
     "noise. Labels would be spoilt, and claims untrue. Take it out of mods=[...]: noise is a setting of the strategy.",
     Code.WITHHELD: "The reason is not given here because it may reveal something about private rows. It is in that "
@@ -250,9 +248,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "row.",
     PartyNote.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
     PartyNote.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
-    PartyNote.STATE_LOST: "It lost what it kept between rounds, and started its model afresh.",
-    PartyNote.STATE_NEWER: "It holds the state of a newer round than the server's checkpoint, and went on from that.",
-    PartyNote.STATE_OLDER: "It holds the state of an older round, and went on from that.",
+    PartyNote.STATE_LOST: "It lost what it kept after its last round, and went on from an older model or a fresh one.",
     NoteCode.ONE_CLASS_VOTES: _one_class_votes,
     NoteCode.ALL_ONE_CLASS: lambda v: (
         f"Every party gives all public rows one class: {_with_class(v['parties'])}. Their "
@@ -327,9 +323,6 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "{delta} (for one record, against the {adversary}). With the answers of this run that is at most epsilon {total} "
     "at delta {total_delta} for one record; each party's ledger adds them up more tightly.",
     NoteCode.TRACKING_ENDED: "tracking by {tool} ended early: {failure}",
-    NoteCode.FEW_NODES: "{nodes} nodes are connected; the run would wait for {wanted}",
-    NoteCode.REHEARSAL: "This was a rehearsal. Every party answered with constant labels or with a code, and no ledger "
-    "was charged. Private rows decide a code only where the party claims no privacy, as in a run.",
     NoteCode.AUDITED: "audited run: each party trained on a random half of its rows; the other half are the fresh rows "
     "of the attack",
 }

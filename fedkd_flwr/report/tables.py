@@ -12,11 +12,10 @@ from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
 from fedkd_flwr.report.html import Table
-from fedkd_flwr.report.recommendation import Recommendation, recommendation
+from fedkd_flwr.report.recommendation import LEAST_ROWS, advice
 from fedkd_flwr.report.sentences import note_sentence
 
 __all__ = [
-    "advice",
     "attack_table",
     "attacked_claims",
     "claims",
@@ -33,7 +32,6 @@ __all__ = [
     "parties",
     "public_set_fit",
     "rounds",
-    "without_advice",
 ]
 
 _WHO = {
@@ -75,32 +73,6 @@ def claims(shown: Sequence[Claim], first: int) -> Table:
     return Table("Privacy claims", header, [[key, *(one.get(key, "–") for one in cells)] for key in headings])
 
 
-def advice(record: RunRecord) -> Table:
-    """Return which model a party should use, and why, where its own test rows tell it."""
-    rows = [(name, one.verdict, one.why) for name, one in _advised(record) if one.verdict != "no recommendation"]
-    return Table("Which model each party should use", ["party", "recommended", "evidence"], rows)
-
-
-def without_advice(record: RunRecord) -> str:
-    """Return for how many parties nothing is recommended, as a sentence; "" where there is advice for all."""
-    known = _advised(record)
-    silent = [one for _, one in known if one.verdict == "no recommendation"]
-    if results.figure_used(record, "own") == "r2":
-        return "Of numbers and grades no interval is known, so nothing is recommended: compare the errors on own rows."
-    if not known:
-        return "No party's two models were measured on its own test rows, so nothing can be recommended."
-    if not silent:
-        return ""
-    of = f"{len(silent)} of {len(known)} parties" if len(known) > 1 else "the party"
-    return f"The own test rows of {of} do not tell which model is better: they are few, or the difference is noise."
-
-
-def _advised(record: RunRecord) -> list[tuple[str, Recommendation]]:
-    figure = results.figure_used(record, "own")
-    found = [(p.name, recommendation(p, classes=record.classes, figure=figure)) for p in record.parties]
-    return [(name, one) for name, one in found if one is not None]
-
-
 def parties(record: RunRecord) -> Table:
     """Return how good each party's model is alone, with the federation, and the difference.
 
@@ -124,12 +96,13 @@ def parties(record: RunRecord) -> Table:
                 (f"{name} with the federation, {where}", [results.written(after, error) for _, after in both]),
             ]
     found += [
+        ("better model", [advice(p, results.figure_used(record, "own"))[0] for p in record.parties]),
         ("agreement", [share(p.agreement) for p in record.parties]),
         ("trust", [share(p.trust) for p in record.parties]),
         ("model's size", [size(p.model_bytes) for p in record.parties]),
         ("notes", [" ".join(map(note_sentence, p.notes)) for p in record.parties]),
     ]
-    return _table("How good each party's models are", found, texts=("party", "model", "notes"))
+    return _table("How good each party's models are", found, texts=("party", "model", "better model", "notes"))
 
 
 def _both(record: RunRecord, rows: str, figure: str) -> list[tuple[float | None, float | None]]:
@@ -176,6 +149,11 @@ def figures_explained(record: RunRecord) -> str:
     after = any(is_number(results.known(p.federated, r, f)) for p in record.parties for r, f in used.items())
     if not after and is_number(record.server_accuracy):
         found.append("The result of this run is the server's model; the parties trained none with it.")
+    if any(d.get("own") and s.get("own") for d, s in ((p.solo, p.federated) for p in record.parties)):
+        found.append(
+            "A better model is named where own rows show a gain or loss beyond its 95 % interval, on "
+            f"{LEAST_ROWS} rows or more (of the rarest class, where balanced accuracy decides)."
+        )
     return " ".join(found)
 
 

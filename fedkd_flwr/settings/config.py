@@ -55,9 +55,6 @@ class RunConfig(Config):
     """A lost run to continue: its id, name or absolute path; with the settings it began with (docs/howto/resume.md)."""
     server_epsilon_budget: float = setting(0.0, ge=0, zero="none")
     """Most epsilon that noise at this server may cost over all runs on a public set."""
-    rehearsal: bool = setting(False)
-    """One round in which every party answers with constant labels: it shows who would be missing, and why (`fedkd
-    server rehearse`)."""
     centralised: bool = setting(True)
     """In simulation: also train one model on everybody's rows pooled."""
     save_party_models: bool = setting(True)

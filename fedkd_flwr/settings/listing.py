@@ -11,8 +11,8 @@ from fedkd_flwr.settings.node_config import NodeConfig
 
 __all__ = ["SettingRow", "node_settings", "run_settings"]
 
-_BY_COMMANDS = {"rehearsal", "partition-id", "num-partitions"}
-"""Set by commands or by Flower, never by hand."""
+_BY_COMMANDS = {"partition-id", "num-partitions"}
+"""Set by Flower, never by hand."""
 
 
 class SettingRow(NamedTuple):

@@ -72,25 +72,15 @@ class NodeConfig(Config):
     rows_at_least: int = setting(0, ge=0, zero="none")
     """So many private rows this silo holds or more, which anybody may know: what NFDP (subset-rows) costs is counted
     for this number, never for the true one. none: as if all rows were drawn."""
-    allow_models: str = setting("")
-    """The models that runs may name, with commas. Empty: any that this node takes. A model of this node's own is its
-    owner's choice."""
     run_rules: str = setting("")
     """What settings of runs may be, with commas, such as num-rounds<=10, fedmd.answer-form=argmax. A setting that the
     run's algorithm does not have is passed over."""
     reply_epsilon: float = setting(float("inf"), ge=0, allow_inf_nan=True)
     """The most that one reply may cost, as an epsilon at delta-budget: the least noise. A finite one refuses replies
     without a mechanism too."""
-    answer_hours: str = setting("")
-    """Between which times of the day rounds are answered, by this machine's clock, such as 08:00-18:00. Empty:
-    always."""
-    class_rows_at_least: int = setting(0, ge=0)
-    """The fewest rows of each class that this party learns from, of those it holds any of. With fewer it refuses;
-    beside a claim for the whole party it sends a fixed answer, because a refusal would tell. Runs with a claim for one
-    record (FedKT L2, NFDP) are refused: one record would decide the whole answer."""
-    approve: Literal["never", "first-round", "always"] = setting("never", first=True)
-    """Which replies wait until a person approves them (docs/howto/approve.md): none; the first of a run, which speaks
-    for later ones of its kind; or each with labels, scores, weights or metrics."""
+    approve: Literal["never", "always"] = setting("never", first=True)
+    """Which replies wait until a person approves them (docs/howto/approve.md): none, or each with labels, scores,
+    weights or metrics."""
     approve_within_s: float = setting(3000.0, ge=0)
     """Seconds after which a reply that nobody approved is held back for good. Never more than nine tenths of the run's
     round-timeout-s."""

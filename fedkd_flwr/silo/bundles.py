@@ -6,13 +6,12 @@ compared with the one before it, and nothing is ever learnt from the bytes that 
 
 from __future__ import annotations
 
-import difflib
 import io
 import os
 import stat
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import HOME, make_folder, write_atomic
 from fedkd_flwr.report.formatting import one_line
 
-__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences", "text_diff"]
+__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences"]
 
 # Where approved bundles are kept, unless another folder is named: the machine's folder where there is one, as beside
 # docs/deploy/fedkd-node.service, so that a node and whoever approves look into the same; else the user's own.
@@ -154,13 +153,6 @@ def compare(old: Bundle, new: Bundle) -> dict[str, list[str]]:
         "removed": sorted(old.files.keys() - new.files.keys()),
         "changed": sorted(n for n in new.files.keys() & old.files.keys() if new.files[n] != old.files[n]),
     }
-
-
-def text_diff(old: Bundle, new: Bundle) -> Iterator[str]:
-    """Yield the lines of a unified diff from one bundle to another."""
-    for name in sorted(set().union(*compare(old, new).values())):
-        before, after = (bundle.files.get(name, b"").decode(errors="replace").splitlines() for bundle in (old, new))
-        yield from difflib.unified_diff(before, after, f"before/{name}", f"after/{name}", lineterm="")
 
 
 def installed_differences(bundle: Bundle) -> list[str]:

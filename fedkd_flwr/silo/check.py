@@ -18,7 +18,7 @@ from typing import Any
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
-from fedkd_flwr.stores.files import require_locks
+from fedkd_flwr.stores.files import locked
 
 __all__ = [
     "Finding",
@@ -108,23 +108,19 @@ def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-_PROBE_BYTES = 2**20
 _LEAST_BYTES, _FEW_BYTES = 50 * 10**6, 10**9
 
 
 def check_disk(folder: Path, key: str) -> Finding:
-    """Write a megabyte into the folder that ``key`` names, or the nearest there is; try locks; look at what is free."""
+    """Try a lock in the folder that ``key`` names, or in the nearest there is, and look at what is free."""
     place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
-    probe = place / f".fedkd-check-{os.getpid()}"
     try:
+        probe = place / f".fedkd-check-{os.getpid()}"
         try:
-            with probe.open("wb") as file:
-                file.write(bytes(_PROBE_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
+            with locked(probe, timeout_s=0.0):
+                pass
         finally:
             probe.unlink(missing_ok=True)
-        require_locks(place)
         free = shutil.disk_usage(place).free
     except FedkdError as error:
         return finding_of("disk", error)

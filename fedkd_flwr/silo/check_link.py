@@ -28,7 +28,7 @@ __all__ = ["Link", "certificate_fault", "check_link", "read_supernode_options"]
 _TIMEOUT_S = 8.0
 _EXPIRES_SOON_DAYS = 14
 # Flower's SuperLink takes signatures that are up to 5 s from the future, or 305 s old
-_AHEAD_S, _BEHIND_S, _NOTED_S = 5.0, 300.0, 2.0
+_AHEAD_S, _BEHIND_S = 5.0, 300.0
 _EXPIRED, _NOT_YET_VALID = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
 
 
@@ -39,7 +39,6 @@ class Link:
     address: str  # ``host:port``
     insecure: bool = False  # without TLS
     root_certificates: Path | None = None  # the CA's certificate; by default those of the system
-    signed: bool = False  # whether a node's key signs each request
 
 
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
@@ -48,7 +47,6 @@ def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link |
     parser.add_argument("--superlink", default="")
     parser.add_argument("--insecure", action="store_true")
     parser.add_argument("--root-certificates", type=Path)
-    parser.add_argument("--auth-supernode-private-key")
     parser.add_argument("--node-config", default="")
     try:
         given, _ = parser.parse_known_args(list(words))
@@ -58,7 +56,6 @@ def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link |
         address=given.superlink,
         insecure=given.insecure,
         root_certificates=given.root_certificates,
-        signed=given.auth_supernode_private_key is not None,
     )
     return _node_config(given.node_config), link if given.superlink else None
 
@@ -102,7 +99,7 @@ def check_link(link: Link) -> Iterator[Finding]:
             yield certificate if context is None else _lasting(connection.sock)
             connection.request("GET", "/")
             said = connection.getresponse().getheader("Date")
-            yield _clock(datetime.now(UTC), said, signed=link.signed)
+            yield _clock(datetime.now(UTC), said)
     except ssl.SSLCertVerificationError as error:
         yield _refused(link, error)
     except ssl.SSLError as error:
@@ -162,22 +159,17 @@ def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
     return fault("certificate", what, way_out)
 
 
-def _clock(here: datetime, said: str | None, *, signed: bool) -> Finding:
+def _clock(here: datetime, said: str | None) -> Finding:
     """Compare this machine's clock with the date in the server's answer."""
     try:
-        there = parsedate_to_datetime(said or "")
+        ahead = (here - parsedate_to_datetime(said or "")).total_seconds()  # the answer's date is cut to whole seconds
     except ValueError:
         return ready("clock", "the server's answer has no date: nothing to compare this clock with")
-    ahead = (here - there).total_seconds()  # the answer's date is cut to whole seconds
-    if -_NOTED_S <= ahead <= 1 + _NOTED_S:
-        return ready("clock", "within 2 s of the server's")
     what = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
-    refused = ahead > _AHEAD_S or ahead < -_BEHIND_S
-    if refused and signed:
-        what += ", and the server refuses what is signed with such a time"
-    level = Level.FAULT if refused and (signed or abs(ahead) > _BEHIND_S) else Level.WARNING
+    if -_BEHIND_S <= ahead <= 1 + _AHEAD_S:
+        return ready("clock", what)
     way_out = "Have it set by a time server: timedatectl set-ntp true. If it is right, tell the server's operator."
-    return Finding(level, "clock", what, way_out)
+    return fault("clock", f"{what}, and the server refuses what is signed with such a time", way_out)
 
 
 def certificate_fault(arguments: Sequence[str] | None = None) -> str:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedkd_flwr.app.assembly import make_client, refuse_foreign_algorithm
+from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.clients.base import PartyClient, judge, try_model
+from fedkd_flwr.clients.base import PartyClient, try_model
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.formats import require_readable
@@ -27,11 +26,10 @@ from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
-from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, size_of, warning
 from fedkd_flwr.silo.check_link import Link, check_link
-from fedkd_flwr.silo.door import door_of
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
@@ -58,34 +56,28 @@ def check_silo(
     values: Mapping[str, Any],
     *,
     link: Link | None = None,
-    run: Mapping[str, Any] | None = None,
     show: Callable[[str], None] = lambda _: None,
 ) -> list[Finding]:
-    """Look at a silo, by its node config; at its way to a SuperLink, and at a run that it is to take part in."""
-    findings = list(_look(values, run, show))
+    """Look at a silo, by its node config, and at its way to a SuperLink."""
+    findings = list(_look(values, show))
     return findings + (list(check_link(link)) if link is not None else [])
 
 
-def _look(
-    values: Mapping[str, Any], run_values: Mapping[str, Any] | None, show: Callable[[str], None]
-) -> Iterator[Finding]:
-    subject = "settings"
+def _look(values: Mapping[str, Any], show: Callable[[str], None]) -> Iterator[Finding]:
     try:
         node = parse_node_config(values)
         if node.simulated:
             raise ConfigError("This node config has no data-path: it is that of a simulated party, and no silo's.")
         root = output_root(node.state_dir, "state-dir")
         limits_of(node.round_limit_s, node.memory_limit_gb)
-        subject = "run"
-        refuse_foreign_algorithm((run_values or {}).get("algorithm"), node)
-        run = parse_run_config(run_values or {"public-path": node.public_path})
+        run = parse_run_config({"public-path": node.public_path})
     except (FedkdError, ValueError) as error:
-        yield finding_of(subject, error)
+        yield finding_of("settings", error)
         return
     yield ready("settings", f"party {node.party}, {len(values)} settings")
     show("the public file")
     try:
-        public = load_public(node.public_path, node.schema_path or None, labels=run.public_label_column)
+        public = load_public(node.public_path, node.schema_path or None)
         yield ready("public file", f"{node.public_path}: {size_of(public)}")
     except (FedkdError, OSError) as error:
         way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
@@ -106,8 +98,6 @@ def _look(
         yield from _model(client)
     yield check_disk(root, "state-dir")
     yield from _ledger(node, root, client)
-    if run_values is not None and client is not None:
-        yield _takes_part(node, client, run)
 
 
 def _subject(error: Exception, otherwise: str) -> str:
@@ -148,12 +138,9 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
 
 def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
     """Yield how the private file was read, and how far its rows are from the public ones."""
-    schema, notes, columns = public.schema, list[str](), []
+    schema, columns = public.schema, []
     if schema.shape is None:
-        tables = [
-            read_table(path, schema, notes=told, lenient=True)
-            for path, told in ((node.data_path, notes), (node.public_path, []))
-        ]
+        tables = [read_table(path, schema, lenient=True) for path in (node.data_path, node.public_path)]
         columns = column_differences(tables[0], tables[1], schema)
         for column in schema.columns:
             texts = column_texts(tables[0][column.name], column.reading.missing)
@@ -168,11 +155,6 @@ def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator
                     names = short_list([repr(one) for one in column.categories], 5)
                     way_out = f"The schema names {names}. Write the cells so, or have the values added to schema.toml."
                     yield warning("values", what, way_out, private=True)
-    for note in notes:
-        foreign = "Windows-1252" in note or "UTF-16" in note
-        way_out = "If names with umlauts or accents look wrong, save the file as UTF-8." if foreign else ""
-        level = Level.WARNING if foreign else Level.READY
-        yield Finding(level, "encoding", note, way_out, private=True)
     shift = find_shift(party.X, public.X, rng=np.random.default_rng(0))
     apart = [f"{name!r} {distance:.2f}" for name, distance in columns[:3] if distance > 0.2]
     what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
@@ -232,19 +214,3 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         else:
             what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}, of which something is left"
             yield ready("budget", what)
-
-
-def _takes_part(node: NodeConfig, client: PartyClient, run: RunConfig) -> Finding:
-    """Return whether the party, behind the door of its site, would answer the first round of a run."""
-    from fedkd_flwr.app.server_app import first_settings
-
-    try:
-        door = door_of(run, node, "check")
-        door.check_run()
-        client.party = replace(client.party, door=door)
-        error = judge(client, {**first_settings(run, client.party.public)})
-    except FedkdError as found:
-        error = found
-    if error is not None:
-        return finding_of(_subject(error, "run"), error)
-    return ready("run", f"this party would answer its first round ({run.algorithm})")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cryptography import x509
@@ -29,9 +30,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from fedkd_flwr.app.submit import FlowerError, app_folder, flower, flower_env, toml
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["Devnet", "deal", "devnet", "make_key", "make_tls"]
 
@@ -48,41 +52,22 @@ class Devnet:
     processes: Mapping[str, subprocess.Popen[bytes]]  # by the names of the folders
 
 
-def deal(folder: Path, silos: Sequence[str], *, table: str = "", label: str = "") -> Path:
-    """Deal a table to silos: a fifth of its rows, without labels, is public; return the server's public file.
+def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, label: str = "digit") -> Path:
+    """Deal rows to silos, a fifth of them, without labels, to all; return the server's public file.
 
-    Rows without a label are left out. Each silo and the server get a folder in ``folder``. Without a table
-    scikit-learn's digits are dealt.
+    Each silo and the server get a folder in ``folder``. ``rows``: scikit-learn's digits without any.
     """
     import pandas as pd
 
-    from fedkd_flwr.data.columns import column_texts
-    from fedkd_flwr.data.tables import read_table
     from fedkd_flwr.data.write_schema import infer_schema
 
-    if table:
-        rows = read_table(table, label=label)
-        if label not in rows.columns:
-            raise DataError(explain("label", f"be a column of {table}", label, f"Columns: {', '.join(rows.columns)}."))
-    else:
+    if rows is None:
         from sklearn.datasets import load_digits
 
         X, y = load_digits(return_X_y=True)
-        label = "digit"
         rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
         rows[label] = [f"digit {one}" for one in y]
-    rows = rows[[text is not None for text in column_texts(rows[label])]].reset_index(drop=True)
-    if len(rows) < 20 * (len(silos) + 1):
-        raise DataError(explain("table", f"have 20 rows a silo and 20 public ones for {len(silos)} silos", len(rows)))
-    try:
-        schema = infer_schema(rows, label=label)
-    except DataError as error:
-        problems = str(error).splitlines()
-        asked = next((i for i, line in enumerate(problems) if "fedkd server schema " in line), 0)
-        if not asked:
-            raise
-        way_out = "fedkd dev net takes no rules for a table: correct the file, or take such columns out of it."
-        raise DataError("\n".join([*problems[:asked], way_out])) from error
+    schema = infer_schema(rows, label=label)
     order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):
@@ -133,23 +118,23 @@ def _write_key(path: Path, key: ec.EllipticCurvePrivateKey, how: PrivateFormat) 
 def devnet(
     count: int,
     *,
-    table: str = "",
-    label: str = "",
+    rows: DataFrame | None = None,
+    label: str = "digit",
     node_settings: Mapping[str, object] | None = None,
     name: str = "devnet",
     show: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Devnet]:
     """Run a SuperLink and ``count`` nodes until the block is left.
 
-    ``node_settings``: settings of every node's config, beside its party and its paths. ``name``: what the SuperLink is
-    called in Flower's configuration.
+    ``rows`` with their ``label`` column are dealt, see `deal`. ``node_settings``: settings of every node's config,
+    beside its party and its paths. ``name``: what the SuperLink is called in Flower's configuration.
     """
     silos = [f"silo-{i + 1}" for i in range(count)]
     folder = Path(tempfile.mkdtemp(prefix="fedkd-devnet-"))
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         show("dealing the rows")
-        public = deal(folder, silos, table=table, label=label)
+        public = deal(folder, silos, rows, label)
         configs = {}
         for silo in silos:
             place = folder / silo

@@ -21,32 +21,27 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from fedkd_flwr.app.live_run import installed_versions
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.checks import read_word
 from fedkd_flwr.clients.answer import MAX_PUBLIC_COLUMNS
 from fedkd_flwr.clients.party import OPEN, Ask, Door, Leaving, Shown
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, RefusalError, explain
-from fedkd_flwr.models.zoo import pick_model
-from fedkd_flwr.privacy.ledger.entry import canonical, plain_events
+from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.processes.watchdog import paused
-from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo import node_client
 from fedkd_flwr.silo.site_rules import RuleResult, SiteRules, refuse_broken
 from fedkd_flwr.simulation.rows import party_name, simulated_pool
-from fedkd_flwr.stores.egress_log import EgressLog, is_told, output_of
+from fedkd_flwr.stores.egress_log import EgressLog, output_of
 from fedkd_flwr.stores.held_replies import Decision, HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
@@ -54,7 +49,7 @@ __all__ = ["Approve", "NotYetApprovedError", "SiloDoor", "door_of"]
 
 logger = logging.getLogger("flwr.party")
 
-Approve = Literal["never", "first-round", "always"]
+Approve = Literal["never", "always"]
 POLL_S = 1.0
 """Seconds between two looks for a decision."""
 
@@ -75,11 +70,8 @@ class SiloDoor:
     run_id: str
     run_name: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the run, by key: what rules are about
-    models: Sequence[str] = ()  # those that the run names: what rules are about
     rules: SiteRules = field(default_factory=SiteRules)
-    # which replies a steward has to approve: none; the first of a run, which then speaks for later ones of its kind; or
-    # each that discloses anything
-    approve: Approve = "never"
+    approve: Approve = "never"  # which replies a steward has to approve: none, or each that discloses anything
     within_s: float = 3000.0  # seconds after which a reply that nobody has decided about is held back for good
     until: float = math.inf  # the same on the monotonic clock, where the server gives up
     versions: Mapping[str, str] = field(default_factory=dict)  # of what made the reply, for the log
@@ -93,8 +85,8 @@ class SiloDoor:
     # ---------------------------------------------------------------- rules
 
     def check_run(self) -> None:
-        """Refuse a run whose settings or models break a rule, before a file is read; raises `RefusalError`."""
-        results = self.rules.of_run(self.settings, self.models)
+        """Refuse a run whose settings break a rule, before a file is read; raises `RefusalError`."""
+        results = self.rules.of_run(self.settings)
         self._note(results)
         refuse_broken(results)
 
@@ -105,25 +97,18 @@ class SiloDoor:
         if claim is not None:
             known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
         self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
-        self._visit |= {"public": ask.public, "notes": list(ask.notes)}
+        self._visit["public"] = ask.public
         if not isinstance(at, int):
             return
-        self._visit["planned_rounds"] = max(at + ask.rounds_left - 1, int(self.settings.get("num-rounds", 0)))
         settings = {**self.settings, **ask.told}
         for key, value in {"num-rounds": at, **ask.least}.items():
             settings[key] = max(value, int(settings.get(key, 0)))
-        results = self.rules.of_run(settings, self.models)
-        results += self.rules.of_round(ask.events, datetime.now().astimezone(), unit=(claim or {}).get("unit", ""))
+        results = self.rules.of_run(settings) + self.rules.of_reply(ask.events)
         self._note(results)
         refuse_broken(results)
-        if (rejection := self._rejection(at)) is not None:  # nothing is drawn and charged in vain
+        rejection = self.held.decision(self.run_id, at)
+        if rejection is not None and rejection.verdict == "rejected":  # nothing is drawn and charged in vain
             self._hold_back(_said(self.approve, rejection))
-
-    def enough_rows(self, counts: Sequence[int]) -> bool:
-        """Tell whether each class that the party holds has as many rows as the site asks."""
-        results = self.rules.of_rows(counts)
-        self._note(results)
-        return all(one.kept for one in results)
 
     def _note(self, results: Iterable[RuleResult]) -> None:
         self._visit.setdefault("rules", []).extend(one._asdict() for one in results)
@@ -149,32 +134,22 @@ class SiloDoor:
         what, seen = f"round {self._visit['round']} of run {self.run_id}", f"{approval['verdict']}{who}"
         raise RefusalError(explain(what, "be approved here", seen, way_out), code=Code.HELD_BACK)
 
-    def refused(self, code: str) -> int:
-        """Write down that only a code leaves; return how often it has in this run, 0 if not told again.
+    def refused(self, code: str) -> None:
+        """Write down that only a code leaves.
 
-        Where nothing was made, of many such codes in a run only some are written down one by one
-        (`fedkd_flwr.stores.egress_log.is_told`), for a server can ask without end. A code leaves even where it cannot
-        be written down: it is one of a fixed list and holds nothing of any row.
+        It leaves even where that cannot be written down: it is one of a fixed list and holds nothing of any row.
         """
-        number, told = 1, True
         try:
-            number = self.log.count_refusal(self.run_id, code)
-            told = is_told(number)
-            if told or self._visit.get("output") is not None:
-                self._write(left=False, code=code, number=number)
+            self._write(left=False, code=code)
         except Exception:
             logger.exception("%s: that only the code %s left could not be written down", self.log.party, code)
-        self._visit = {}
-        return number if told else 0
 
-    def _write(self, *, left: bool, code: str, number: int = 0) -> int:
+    def _write(self, *, left: bool, code: str) -> int:
         visit, self._visit = self._visit, {}
         absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None, "notes": []}
+        absent |= {"rules": [], "output": None}
         policy = {"policy": self.approve, "verdict": "not asked"}
         run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
-        if not left:
-            run["refusal"] = number
         return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])
 
     # ---------------------------------------------------------------- approval
@@ -183,62 +158,15 @@ class SiloDoor:
         """Return who approved the reply; waits for that where it has to."""
         if self.approve == "never" or not reply.discloses:
             return {"policy": self.approve, "verdict": "not asked"}
-        digest, covers = str(self._visit["output"]["sha256"]), self._kind(reply)
-        at = self._visit["round"]
-        decision = self._rejection(at)
-        if decision is None:
-            decision = next((one for one in self._decisions(at) if one.sha256 == digest), None)
-        if decision is None and (decision := self._speaking(covers)) is not None:
-            self.held.note_spoken_for(self.run_id, at, sha256=digest, covers=covers, by=decision)
-        if decision is None:
-            decision = self._wait(reply, table, covers)
+        digest, decision = str(self._visit["output"]["sha256"]), self.held.decision(self.run_id, self._visit["round"])
+        if decision is None or (decision.verdict == "approved" and decision.sha256 != digest):
+            decision = self._wait(reply, table)
             if decision.verdict == "approved" and decision.sha256 != digest:
                 logger.error("%s: other bytes than those held here were approved; nothing leaves", self.log.party)
-                decision = Decision(verdict="rejected", sha256=digest, covers=covers, reason="other bytes approved")
+                decision = Decision(verdict="rejected", sha256=digest, reason="other bytes approved")
         return _said(self.approve, decision)
 
-    def _decisions(self, server_round: int | str) -> list[Decision]:
-        """Return the decisions that may speak for a round's reply: its own, or where the run's first does, all."""
-        if self.approve == "first-round":
-            return self.held.decisions(self.run_id)
-        own = self.held.decision(self.run_id, server_round)
-        return [] if self.approve == "never" or own is None else [own]
-
-    def _rejection(self, server_round: int | str) -> Decision | None:
-        return next((one for one in self._decisions(server_round) if one.verdict == "rejected"), None)
-
-    def _speaking(self, covers: str) -> Decision | None:
-        """Return the approval of an earlier reply that speaks for this one, which is of other bytes; None without one.
-
-        It speaks for one reply to each later request that is the same: the same algorithm, settings, public set, arrays
-        and run, no more rows, no weaker or further mechanism, no round beyond those that were planned then. The final
-        visit's metrics are what the owner's ``share-metrics`` names: it speaks for those too, once.
-        """
-        at = self._visit["round"]
-        if self.approve != "first-round" or self.held.decision(self.run_id, at) is not None:
-            return None
-        asked = self._asked
-        return next((one for one in self._decisions(at) if at == "final" or _same(one, covers, asked)), None)
-
-    @property
-    def _asked(self) -> dict[str, Any]:
-        """What this visit asks for that an approval sets a limit to."""
-        visit = self._visit
-        claim, rounds = visit["claim"] or {}, visit.get("planned_rounds", 0)
-        rows = visit["output"]["num_examples"]
-        return {"round": visit["round"], "rows": rows, "rounds": rounds, "events": claim.get("events", [])}
-
-    def _kind(self, reply: StoredReply) -> str:
-        """Return a digest of what kind of reply it is: a run that asks for something else later is asked about anew."""
-        visit = self._visit
-        claim = None if visit["claim"] is None else {**visit["claim"], "events": [], "mechanism": ""}
-        run = sorted((key, repr(value)) for key, value in self.settings.items())
-        kind = [visit["algorithm"], visit["settings"], visit["public"], sorted(reply.arrays), claim, run, self.models]
-        return sha256(canonical(kind)).hexdigest()
-
-    def _wait(
-        self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None], covers: str
-    ) -> Decision:
+    def _wait(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> Decision:
         seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
         end, now = time.monotonic() + seconds, datetime.now(UTC)
         facts = {
@@ -246,9 +174,6 @@ class SiloDoor:
             "run": self.run_id,
             "run_name": self.run_name,
             "party": self.log.party,
-            "covers": covers,
-            "within": self._asked,
-            "policy": self.approve,
             "since": now.isoformat(timespec="seconds"),
             "until": (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
         }
@@ -282,23 +207,6 @@ class SiloDoor:
         return decision
 
 
-def _same(approved: Decision, covers: str, asked: Mapping[str, Any]) -> bool:
-    """Tell whether a later request asks for nothing more than one whose reply was approved."""
-    within = approved.within
-    if not (approved.covers == covers and within):
-        return False
-    costs, paid = _times(asked["events"]), _times(within["events"])
-    return bool(asked["rows"] <= within["rows"] and asked["round"] <= within["rounds"] and costs <= paid)
-
-
-def _times(events: Sequence[Sequence[Any]]) -> Counter[bytes]:
-    """Return how often each event happens, those left out that release nothing."""
-    times = Counter[bytes]()
-    for event, count in events:
-        times[canonical(event)] += count if event["kind"] != "no-op" else 0
-    return times
-
-
 def _said(policy: Approve, decision: Decision) -> dict[str, str]:
     """Return a decision as the log has it."""
     said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
@@ -314,15 +222,11 @@ def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:
         return OPEN
     name = node.party or party_name(node.partition_id or 0, config)
     root = output_root(node.state_dir, "state-dir") if node.state_dir or not node.simulated else None
-    index = node.partition_id if node.simulated else derive_seed(0, name)
-    roles = ("model", *config.card.roles) if node.takes_models else ()
-    specs = filter(None, (config.model_of(role) for role in roles if role != "final"))
     return SiloDoor(
         EgressLog(root or output_root(config.output_dir), party=name),
         run_id=run_id,
         run_name=config.name,
         settings={**config.as_scalars(), "num-rounds": config.rounds},
-        models=[read_word("model", pick_model(spec, index or 0))[0] for spec in specs],
         rules=node.rules,
         approve=node.approve,
         within_s=node.approve_within_s,

@@ -146,7 +146,7 @@ def _checked(values: Mapping[str, Any], num_parties: int) -> RunConfig:
     config = parse_run_config(values)
     if not config.public_path:
         raise ConfigError(explain("public-path", "be given to a run at real silos", config.public_path))
-    for key in ("resume-from", "rehearsal", "tracking"):
+    for key in ("resume-from", "tracking"):
         if values.get(key):
             raise ConfigError(explain(key, "be left out of a run by file", values[key]))
     if config.num_parties != num_parties:
@@ -173,7 +173,7 @@ def count(paths: Sequence[Path], out: Path, *, output_dir: str = "", without: Se
         way_out = "Name the folder of results that the question was made with: --output-dir FOLDER."
         raise DataError(explain(f"run {folder.name}", f"have been asked from {folder.parent}", "no such run", way_out))
     with locked(folder / "by-file.lock", timeout_s=5.0):
-        run = FileRun(folder, read_state(folder / _STATE, "run by file", "Restore it, or ask anew."))
+        run = FileRun(folder, read_state(folder / _STATE, "run by file", "Restore it, or ask anew.", dict))
         require_own(out, "question", SERVER)
         kept = run.kept(run.state["open"])
         question = read_letter(kept, {SERVER: run.key.public_key()})

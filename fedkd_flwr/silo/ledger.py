@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedkd_flwr.privacy.ledger.entry import lost
 from fedkd_flwr.privacy.ledger.filter import spent_text
@@ -123,25 +120,7 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
     elif ledger.entries:
         covers = f"a budget of {_epsilon(limit.epsilon)} covers" if limit.epsilon < math.inf else "no budget covers"
         lines.append(f"filter       {covers} it, whatever was asked after answers")
-    if rows is not None:
-        lines.append(_by_rows(sums.counted, rows))
-    if late := len(ledger.from_the_future(datetime.now(UTC))):
-        lines.append(f"note         {late} entries are dated in the future: a clock was wrong then, or is wrong now")
     return "\n".join(lines + _meaning(ledger)) + "\n"
-
-
-def _by_rows(counted: NDArray[np.float64], rows: Histories) -> str:
-    """Return how many rows have spent how much, by the filter: the ten largest figures."""
-    sets = "1 data set" if len(rows.data_sets) == 1 else f"{len(rows.data_sets)} data sets"
-    text = f"rows         {int(rows.rows.sum()):,} different ones in {sets}"
-    if not len(counted):
-        return text
-    shown_figures = np.array([float(spent_text(value)) if value < math.inf else math.inf for value in counted])
-    figures, where = np.unique(shown_figures, return_inverse=True)
-    counts = np.bincount(where, weights=rows.rows).astype(int)
-    shown = [f"{count:,} at {_epsilon(figure)}" for figure, count in zip(figures, counts, strict=True)][::-1]
-    more = f"; {sum(counts[:-10]):,} at less" if len(shown) > 10 else ""
-    return f"{text}: {'; '.join(shown[:10])}{more}"
 
 
 def _epsilon(value: float) -> str:
@@ -200,11 +179,7 @@ class _Sums(NamedTuple):
     tight: float
     replies: int
     limit: Budget
-    counted: NDArray[np.float64]
-
-    @property
-    def most(self) -> float:
-        return float(self.counted.max(initial=0.0))
+    most: float  # what the filter of ``limit`` counts for the row that has spent most
 
 
 def _sums(ledger: Ledger, delta: float, budget: float, rows: Histories | None) -> _Sums:
@@ -213,7 +188,7 @@ def _sums(ledger: Ledger, delta: float, budget: float, rows: Histories | None) -
         tight=ledger.spent(delta, rows),
         replies=sum(entry.server_round > 0 for entry in ledger.entries),
         limit=limit,
-        counted=ledger.counted(limit, rows) if limit.epsilon < math.inf else np.zeros(0),
+        most=float(ledger.counted(limit, rows).max(initial=0.0)) if limit.epsilon < math.inf else 0.0,
     )
 
 

@@ -21,9 +21,8 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -45,14 +44,12 @@ from fedkd_flwr.silo.check import Level
 from fedkd_flwr.silo.check_link import check_link, read_supernode_options
 from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, Work, answer, settle
 
-__all__ = ["Node", "notice_pauses", "run_node"]
+__all__ = ["Node", "run_node"]
 
 logger = logging.getLogger("flwr.party")
 
 # seconds between two questions for work: soon after an instruction, and otherwise as Flower's own SuperNode
 POLL_S, IDLE_POLL_S, BUSY_S = 1.0, 3.0, 60.0
-# how often it is looked whether this process stood still, and for how long that is nothing to tell
-LOOK_S, PAUSE_S = 5.0, 20.0
 # the objects of an instruction whose server was killed never arrive
 ARRIVAL_S = 600.0
 # options of flower-supernode that are about a local port or a ClientApp of its own: this node has neither
@@ -81,7 +78,6 @@ def run_node(options: Sequence[str], *, approvals: Approvals, sandbox: Sequence[
     finally:
         sys.argv = before
     os.environ.update(direct())
-    threading.Thread(target=notice_pauses, name="notice-pauses", daemon=True).start()
     connection = http_request_response(
         config.server_address,
         config.insecure,
@@ -109,17 +105,6 @@ def _say_why(options: Sequence[str]) -> None:
     for finding in check_link(link) if link is not None else ():
         if finding.level == Level.FAULT:
             logger.error("%s: %s. %s", finding.subject, finding.what, finding.way_out)
-
-
-def notice_pauses(
-    *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
-) -> None:
-    """Log, for ever, where this process stood still: stopped, or its machine asleep. Its server then missed it."""
-    while True:
-        before = clock()
-        sleep(LOOK_S)
-        if (away := clock() - before - LOOK_S) > PAUSE_S:
-            logger.warning("This node stood still for %.0f s, and may have been called offline meanwhile.", away)
 
 
 class Node:

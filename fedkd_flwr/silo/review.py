@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import getpass
-import io
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
-from fedkd_flwr.files import for_spreadsheets
 from fedkd_flwr.report.formatting import columns, one_line
-from fedkd_flwr.stores.egress_log import IN_FULL
 from fedkd_flwr.stores.held_replies import Decision, Held, Verdict, held_in
 
-__all__ = ["answer_lines", "decide", "log_csv", "log_text", "pending", "who_asks"]
+__all__ = ["answer_lines", "decide", "log_text", "pending", "who_asks"]
 
 
-def pending(state_dir: Path, *, party: str = "") -> list[Held]:
+def pending(state_dir: Path) -> list[Held]:
     """Return the replies that wait for a decision in a party's state directory, the oldest first."""
-    return [held for held in held_in(state_dir) if held.waits and party in ("", held.facts["party"])]
+    return [held for held in held_in(state_dir) if held.waits]
 
 
 def decide(
@@ -33,23 +28,20 @@ def decide(
     approved: bool,
     reason: str = "",
     by: str = "",
-    server_round: str = "",
-    party: str = "",
     digest: str | None = None,
 ) -> tuple[Held, Decision]:
     """Approve or reject a reply that waits, and return it with the decision that holds; a rejection needs a reason.
 
-    ``run``: a run's id or the start of it, its name, or ``last``; with ``server_round`` and ``party`` where several
-    wait. ``digest``: that of the reply that was looked at, or the start of it: the node may hold another one by now.
+    ``run``: a run's id or the start of it, its name, or ``last``. ``digest``: that of the reply that was looked at, or
+    the start of it: several may wait, and the node may hold another one by now.
     """
     where = shlex.quote(str(state_dir))
     if not approved and not reason.strip():
         way_out = f"fedkd node egress reject {shlex.quote(run)} --state-dir {where} --reason WHY"
         raise ConfigError(explain("--reason", "be given with a rejection", reason, way_out))
-    waits = pending(state_dir, party=party)
+    waits = pending(state_dir)
     named = [one for one in waits if run and (str(one.facts["run"]).startswith(run) or one.facts["run_name"] == run)]
     meant = waits[-1:] if run == "last" else named
-    meant = [one for one in meant if server_round in ("", str(one.facts["round"]))]
     if meant and digest is not None:
         # every digest starts with "", as a shell gives a variable that is not set
         alike = [h for h in meant if digest and str(h.facts["output"]["sha256"]).startswith(digest.lower())]
@@ -107,11 +99,6 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
     lines.append(f"beside     number of examples: {output['num_examples']:,}")
     lines += [f"           {name}: {one_line(value)}" for name, value in output.get("sender", {}).items()]
     lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
-    if facts.get("policy") == "first-round" and (within := facts.get("within", {})).get("rounds"):
-        most, until = f"{within['rows']:,}", f"{within['rounds']:,}"
-        lines.append(
-            f"approving  also lets out its like in later rounds, until round {until}, of at most {most} rows each"
-        )
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]
         lines += [f"... {more:,} rows more"] if (more := len(table) - 1 - rows) > 0 else []
@@ -125,10 +112,11 @@ def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, ro
 _LOG = ("number", "when", "run", "round", "algorithm", "left", "bytes", "digest", "claim", "approval", "noted")
 
 
-def _log_rows(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], list[str]]]:
-    """Return each line that is about a visit with its row; what became of an answer has a line of its own."""
+def log_text(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return the lines of an egress log as a table; what became of an answer stands in the answer's row."""
     outcomes = {line["answer"]: str(line["outcome"]) for line in lines if "outcome" in line}
-    return [(line, _log_row(line, outcomes.get(line["number"], ""))) for line in lines if "outcome" not in line]
+    rows = [_log_row(line, outcomes.get(line["number"], "")) for line in lines if "outcome" not in line]
+    return "\n".join(_columns([_LOG, *rows]))
 
 
 def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
@@ -136,9 +124,7 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         return [str(line["number"]), "altered", *[""] * (len(_LOG) - 2)]
     output, claim, approval = line.get("output") or {}, line.get("claim") or {}, line.get("approval") or {}
     by = f" by {approval['by']}: {approval['reason']}" if approval.get("by") else ""
-    number = line.get("refusal") or 0
-    often = f" (time {number:,})" if number > IN_FULL else ""
-    left = f"only the code {line['code']}{often}" if line.get("code") else "nothing"
+    left = f"only the code {line['code']}" if line.get("code") else "nothing"
     if line.get("left"):
         held = "held, " if outcome.startswith("not ") else "answer, " if outcome else "answer"
         left = f"{held}{outcome}"
@@ -150,22 +136,8 @@ def _log_row(line: Mapping[str, Any], outcome: str) -> list[str]:
         str(output.get("sha256", ""))[:16],
         str(claim.get("mechanism", "none")),
         f"{approval.get('verdict', '')}{by}",
-        "; ".join([*broken, *line.get("notes", [])]),
+        "; ".join(broken),
     ]
-
-
-def log_text(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lines of an egress log as a table."""
-    return "\n".join(_columns([_LOG, *(row for _, row in _log_rows(lines))]))
-
-
-def log_csv(lines: Sequence[Mapping[str, Any]]) -> str:
-    """Return the lines of an egress log as CSV, with whole digests and each line's JSON in the last column."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_LOG, "json"])
-    writer.writerows(for_spreadsheets([*row, json.dumps(line, sort_keys=True)] for line, row in _log_rows(lines)))
-    return text.getvalue()
 
 
 def _columns(table: Sequence[Sequence[str]]) -> list[str]:

@@ -18,7 +18,7 @@ from fedkd_flwr.simulation.rows import simulated_pool
 __all__ = ["with_drawn_rows"]
 
 # who holds what is the same; what is learnt of it, and for how long, is the later run's
-_OTHERS = {"name", "algorithm", "num_rounds", "fraction_parties", "resume_from", "server_epsilon_budget", "rehearsal"}
+_OTHERS = {"name", "algorithm", "num_rounds", "fraction_parties", "resume_from", "server_epsilon_budget"}
 _OTHERS |= {"centralised", "save_party_models", "tracking", "public_label_column", "public_rows", "draw_public_epsilon"}
 _OTHERS |= {"model", "teacher_model", "student_model", "final_model"}
 

@@ -134,7 +134,7 @@ def _run(run_id: str, values: dict[str, Any], processes: Any, say: _Say) -> bool
     folder = output_root(config.output_dir) / "runs" / run_id
     log = folder / LOG
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        files.make_folder(folder)
         write_to(str(log))
     except OSError as error:
         way_out = "Name another folder: output-dir=FOLDER, and --output-dir FOLDER where other commands look for it."

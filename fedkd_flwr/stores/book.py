@@ -5,7 +5,7 @@
 | ``entries`` | a row for each release: the request, when, the reply's digest; and the number of its kind |
 | ``kinds`` | what entries share: algorithm, mechanism, events, data set, and whom they protect |
 | ``replies`` | the replies to each run's last rounds, byte for byte; their entries hold their digests |
-| ``parts`` | ``head``, and what the head holds the digests of: ``rows``, ``plans`` and ``draw`` |
+| ``parts`` | ``head``, and what the head holds the digests of: ``rows`` and ``draw`` |
 
 SQLite makes a change whole or not at all, but it believes a changed byte. So the entries are a chain of SHA-256, whose
 length and end the head holds; the head is sealed by a digest of its own. All but the replies is checked whenever the
@@ -26,22 +26,20 @@ import errno
 import json
 import os
 import sqlite3
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import canonical, digest_of, make_folder, read_sealed, sealed, unsealed, write_sealed
-from fedkd_flwr.privacy.ledger.entry import Entry, Events, lost, plain_events
+from fedkd_flwr.privacy.ledger.entry import Entry, lost
 from fedkd_flwr.privacy.ledger.ledger import Ledger
 from fedkd_flwr.privacy.ledger.rows import RowTable
 from fedkd_flwr.stores.egress_log import last_charged
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = ["FILE", "HEAD", "HOLD_S", "Book", "Head", "Plans", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
+__all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "looked_at", "rows_in"]
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
@@ -95,10 +93,6 @@ class Book:
         asked = [one for one in (run_id, server_round) if one is not None]
         start = canonical(asked).decode()[:-1] + ("," if asked else "")
         return self._built([row for row in self.rows if row[1].startswith(start)])
-
-    def last(self) -> list[Entry]:
-        """Return the last entry; [] where there is none."""
-        return self._built(self.rows[-1:])
 
     def first_of_kinds(self) -> tuple[list[Entry], list[int]]:
         """Return the first entry of each kind, oldest first, and how many there are of each."""
@@ -339,46 +333,3 @@ def ledger_in(folder: Path) -> tuple[Ledger, RowTable]:
 def rows_in(book: Book) -> RowTable:
     """Return the table of the rows that were charged."""
     return RowTable.from_bytes(book.parts["rows"]) if "rows" in book.parts else RowTable()
-
-
-HOLD_S = 900.0
-"""Seconds after a run's last visit for which the rest of its plan is kept for it: a run that died frees it then."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What one run is still going to ask."""
-
-    events: tuple[tuple[dict[str, Any], int], ...]  # what one round releases, as plain JSON
-    rounds: int  # rounds that it has not paid yet
-    seen: float  # when it last asked or paid: seconds since 1970
-
-
-class Plans:
-    """The plans of one party's runs, from ``data`` that `to_bytes` made; b"" for none."""
-
-    def __init__(self, data: bytes) -> None:
-        self._runs: dict[str, Plan] = {}
-        for run_id, raw in json.loads(data or b"{}").items():
-            plan = Plan(events=plain_events(raw["events"]), rounds=raw["rounds"], seen=raw["seen"])
-            # a clock that was set back a little frees nothing
-            if abs(time.time() - plan.seen) < HOLD_S:
-                self._runs[run_id] = plan
-
-    def of(self, run_id: str) -> Plan | None:
-        """Return the plan of a run, None where there is none."""
-        return self._runs.get(run_id)
-
-    def others(self, *run_ids: str) -> dict[str, Plan]:
-        """Return the plans of all other runs than these."""
-        return {other: plan for other, plan in self._runs.items() if other not in run_ids}
-
-    def hold(self, run_id: str, events: Events, rounds: int) -> None:
-        """Keep so many rounds for a run; none: its plan ends."""
-        self._runs.pop(run_id, None)
-        if rounds > 0:
-            self._runs[run_id] = Plan(events=plain_events(events), rounds=rounds, seen=time.time())
-
-    def to_bytes(self) -> bytes:
-        """Return them as bytes."""
-        return canonical({run_id: asdict(plan) for run_id, plan in self._runs.items()})

@@ -11,11 +11,12 @@ from typing import Any
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.files import write_sealed
-from fedkd_flwr.stores.files import read_state, state_lost
+from fedkd_flwr.stores.files import read_state
 
 __all__ = ["CHECKPOINT", "Lineage", "Participations", "sealed"]
 
 CHECKPOINT = "checkpoint.npz"
+_WAY_OUT = "Restore it beside the checkpoint, or start the run afresh."
 _LINEAGE = "lineage.json"
 
 
@@ -67,20 +68,15 @@ class Lineage:
     @classmethod
     def load(cls, folder: Path) -> Lineage:
         """Read what `save` wrote; raises `DataError` (code ``state-lost``) if it is missing or damaged."""
-        path, way_out = folder / _LINEAGE, "Restore it beside the checkpoint, or start the run afresh."
-        data = read_state(path, "lineage", way_out)
-        try:
-            found = cls(
-                runs=tuple(map(str, data["runs"])),
-                secret=data["secret"],
-                finished=data["finished"] is True,
-                released=data["released"] is True,
-            )
-            if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
-                raise ValueError("other fields, or another version")
-            return found
-        except (ValueError, KeyError, TypeError) as error:
-            raise state_lost(path, "lineage", error, way_out) from error
+        return read_state(folder / _LINEAGE, "lineage", _WAY_OUT, cls._made)
+
+    @classmethod
+    def _made(cls, data: Mapping[str, Any]) -> Lineage:
+        flags = {name: data[name] is True for name in ("finished", "released")}
+        found = cls(runs=tuple(map(str, data["runs"])), secret=data["secret"], **flags)
+        if data["version"] != 1 or not found.runs or len(bytes.fromhex(found.secret)) != 32:
+            raise ValueError("other fields, or another version")
+        return found
 
 
 def sealed(secret: str) -> str:
@@ -163,9 +159,4 @@ class Participations:
 
         Raises `DataError` (code ``state-lost``) if it is missing or damaged: no claim could be computed without it.
         """
-        path, way_out = folder / _FILE, "Restore it beside the checkpoint, or start the run afresh."
-        data = read_state(path, "participations", way_out)
-        try:
-            return cls.from_dict(data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise state_lost(path, "participations", error, way_out) from error
+        return read_state(folder / _FILE, "participations", _WAY_OUT, cls.from_dict)

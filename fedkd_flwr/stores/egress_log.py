@@ -7,15 +7,10 @@ In ``state-dir/egress/<party>/``:
 | ``log.jsonl`` | one JSON object a line, in canonical form (sorted keys, no spaces); lines are only ever appended |
 | ``head.json`` | how many lines there are, and the digest of the last: a log that was cut at its end is noticed |
 | ``lock`` | held while a line is written |
-| ``refused/<run>.json`` | how often each code was answered in a run |
 | ``held/`` | replies that wait for a steward: `fedkd_flwr.stores.held_replies` |
 
 A line is on the disk, and the head after it, before its reply leaves. A crash in between leaves a line whose reply did
 not leave, or half a line, which the next writer removes; never a reply without its line.
-
-A server can be refused as often as it likes. So of requests that got nothing but a code, where nothing was made, the
-first `IN_FULL` of a code in a run have a line each, and after them the 16th, the 32nd, the 64th, ...; each such line
-says its number. All are counted.
 
 Whoever can write to both files can write another log and a head that fits it. So compare the head's short form
 (`short_head`) with one that was kept elsewhere.
@@ -39,21 +34,7 @@ from fedkd_flwr.privacy.ledger.entry import canonical
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
-__all__ = [
-    "IN_FULL",
-    "EgressLog",
-    "ReadLog",
-    "egress_logs_in",
-    "is_told",
-    "last_charged",
-    "output_of",
-    "read_log",
-    "short_head",
-]
-
 VERSION = 1
-IN_FULL = 8
-"""Refusals of one code in one run that are told one by one."""
 _FIRST = "0" * 64  # what the first line names as the one before
 _BLOCK = 1 << 20
 _LOCK_S = 60.0  # how long to wait for another process of this party
@@ -92,15 +73,6 @@ def output_of(reply: StoredReply, *, num_examples: int = 0) -> dict[str, Any]:
         "metrics": metrics,
         "num_examples": num_examples,
     }
-
-
-def is_told(number: int) -> bool:
-    """Tell whether a run's refusal of this number with one code is written down, and not only counted.
-
-    >>> [number for number in range(1, 100) if is_told(number)]
-    [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]
-    """
-    return number <= IN_FULL or not number & (number - 1)
 
 
 def short_head(lines: int, digest: str) -> str:
@@ -143,17 +115,6 @@ class EgressLog:
             self._write(data, size)
             self._write_head(number + 1, str(line["line"]), size, size + len(data))
             return line
-
-    def count_refusal(self, run_id: str, code: str) -> int:
-        """Count that a run got a code, on the disk, and return how often it has got it."""
-        folder = self.directory / "refused"
-        make_folder(folder)
-        with locked(self.directory / "lock", timeout_s=_LOCK_S):
-            path = folder / f"{file_name(run_id)}.json"
-            counts = _read_counts(path) or {}
-            counts[code] = counts.get(code, 0) + 1
-            write_sealed(path, counts)
-            return counts[code]
 
     def _write(self, data: bytes, size: int) -> None:
         """Append bytes behind ``size``; what a crash left behind it was never a line."""
@@ -286,15 +247,6 @@ def read_log(path: Path) -> ReadLog:
     if torn:
         found.notes.append("Half a line stands at the end: a process ended while it wrote, and nothing left with it.")
     _compare_with_head(found, head)
-    for counted in sorted(path.parent.glob("refused/*.json")):
-        counts = _read_counts(counted)
-        if counts is None:
-            found.problems.append(f"How often run {counted.stem} was refused is not known: {counted} was changed.")
-        for code, count in sorted((counts or {}).items()):
-            if count > IN_FULL:
-                found.notes.append(
-                    f"Run {counted.stem} was answered {code} {count:,} times, and a few of these have a line."
-                )
     return found
 
 
@@ -320,13 +272,8 @@ def egress_logs_in(path: Path) -> list[Path]:
     """Return the egress logs in a state directory, or a folder in it, or the file itself; `DataError` for none."""
     if path.is_file():
         return [path]
-    patterns = ("log.jsonl", "*/log.jsonl", "egress/*/log.jsonl", "head.json", "*/head.json", "egress/*/head.json")
-    found = {
-        one.with_name("log.jsonl")
-        for pattern in patterns
-        for one in path.glob(pattern)
-        if "egress" in one.parts[-3:-1]  # a ledger's head has the same name
-    }
+    folders = (one for one in (path, *path.glob("*"), *path.glob("egress/*")) if one.parent.name == "egress")
+    found = [one / "log.jsonl" for one in folders if any((one / name).exists() for name in ("log.jsonl", "head.json"))]
     if not found:
         way_out = "Give a party's state-dir: fedkd node egress log /srv/st-mary/state"
         raise DataError(explain(f"path {path}", "hold an egress log", "none", way_out))
@@ -345,14 +292,6 @@ def _read_line(raw: bytes) -> dict[str, Any] | None:
     except (ValueError, ConfigError, RecursionError):
         return None
     return line if whole else None
-
-
-def _read_counts(path: Path) -> dict[str, int] | None:
-    """Return how often each code was answered; None where that was changed: it counts anew, for no reply waits."""
-    try:
-        return read_sealed(path) if path.exists() else {}
-    except (OSError, ValueError):
-        return None
 
 
 def _read_head(path: Path) -> dict[str, Any] | None:

@@ -6,11 +6,11 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import make_folder, read_sealed, write_sealed
@@ -20,8 +20,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["file_name", "locked", "make_folder", "node_secret", "read_state", "require_locks", "state_lost"]
+__all__ = ["file_name", "locked", "make_folder", "node_secret", "read_state", "state_lost"]
 
+T = TypeVar("T")
 _SECRET, _SECRET_BYTES = "node.secret", 32
 _NEW_SECRET = "Restore it, or remove it: the server then takes this node for a new one."
 
@@ -63,41 +64,10 @@ def _lock(handle: int, path: Path) -> bool:
     return True
 
 
-def require_locks(folder: Path) -> None:
-    """Refuse, naming it, a file system that does not keep two processes from holding one lock in this folder."""
-    probe = folder / f".fedkd-lock-{os.getpid()}"
-    try:
-        with locked(probe, timeout_s=0.0):
-            second = os.open(probe, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if fcntl is not None and _lock(second, probe):
-                    raise _without_locks(folder, "one lock was granted twice")
-            finally:
-                os.close(second)
-    finally:
-        probe.unlink(missing_ok=True)
-
-
 def _without_locks(folder: Path, seen: str) -> DataError:
-    place = _file_system(folder)
     way_out = "Set state-dir or output-dir to a folder on a local disk, or on a network disk whose locks work (NFS 4)."
-    message = explain(f"the file system of {folder}", "lock files", f"{place + ': ' if place else ''}{seen}", way_out)
+    message = explain(f"the file system of {folder}", "lock files", seen, way_out)
     return DataError(message, code=Code.INTERNAL)
-
-
-def _file_system(folder: Path) -> str:
-    """Return the kind of file system and where it is mounted, as ``nfs4 at /srv``; "" where the system does not say.
-
-    >>> _file_system(Path("/proc"))
-    'proc at /proc'
-    """
-    folder, found = folder.absolute(), ""
-    with contextlib.suppress(OSError), open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
-        for _, place, kind, *_ in map(str.split, mounts):
-            place = place.replace("\\040", " ")
-            if folder.is_relative_to(place) and len(place) >= len(found.partition(" at ")[2]):
-                found = f"{kind} at {place}"
-    return found
 
 
 @cache
@@ -115,14 +85,14 @@ def node_secret(root: Path) -> bytes:
     with locked(root / f"{_SECRET}.lock", timeout_s=60.0):
         if not os.path.lexists(path):
             write_sealed(path, {"secret": os.urandom(_SECRET_BYTES).hex()})
-        return bytes.fromhex(read_state(path, "node secret", _NEW_SECRET)["secret"])
+        return read_state(path, "node secret", _NEW_SECRET, lambda data: bytes.fromhex(data["secret"]))
 
 
-def read_state(path: Path, what: str, way_out: str) -> dict[str, Any]:
-    """Return what `write_sealed` wrote; `DataError` (``state-lost``), in these words, if it is missing or changed."""
+def read_state(path: Path, what: str, way_out: str, make: Callable[[dict[str, Any]], T]) -> T:
+    """Return what is made of a sealed file; `DataError` (``state-lost``), in these words, if that cannot be."""
     try:
-        return read_sealed(path)
-    except (OSError, ValueError) as error:
+        return make(read_sealed(path))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise state_lost(path, what, error, way_out) from error
 
 

@@ -18,9 +18,8 @@ import contextlib
 import csv
 import io
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -44,11 +43,6 @@ class Decision:
 
     verdict: Verdict  # one of "approved", "rejected", "expired": ``expired``: nobody decided in time
     sha256: str  # the digest of the reply that it is about, in hexadecimal: an approval is of these bytes and no others
-    # A digest of the kind of reply: algorithm, settings, what it is called. Where only a run's first reply needs
-    # approval, it lets out later replies of this kind.
-    covers: str
-    # what such a later reply may hold at most: ``rows``, ``rounds``, ``events``. Empty: it lets out none.
-    within: Mapping[str, Any] = field(default_factory=dict)
     # by, reason: Who decided, as the command was told, and why
     by: str = ""
     reason: str = ""
@@ -126,8 +120,6 @@ class Held:
             decision = Decision(
                 verdict=verdict,
                 sha256=digest,
-                covers=str(self.facts["covers"]),
-                within=dict(self.facts.get("within", {})),
                 by=by,
                 reason=reason,
                 when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -170,30 +162,10 @@ class HeldReplies:
         write_atomic(Path(f"{held.path}.json"), json.dumps(dict(facts), indent=1).encode())  # last: now it is listed
         return held
 
-    def note_spoken_for(self, run: str, server_round: int | str, *, sha256: str, covers: str, by: Decision) -> None:
-        """Write down that another reply's approval lets this one out: no second answer to the same round has it."""
-        reason = f"as the reply {by.sha256[:16]}: {by.reason}"
-        decision = Decision(
-            verdict="approved",
-            sha256=sha256,
-            covers=covers,
-            by=by.by,
-            reason=reason,
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        make_folder(self.folder)
-        decision.write(self.folder / f"{_name(run, server_round)}{_DECISION}")
-
     def decision(self, run: str, server_round: int | str) -> Decision | None:
         """Return what was decided about one reply; None for one that nobody decided about, in time or yet."""
         decision = Decision.read(self.folder / f"{_name(run, server_round)}{_DECISION}")
         return None if decision is None or decision.verdict == "expired" else decision
-
-    def decisions(self, run: str) -> list[Decision]:
-        """Return what was decided about the replies of a run."""
-        paths = self.folder.glob(f"{file_name(run)}-*{_DECISION}")
-        found = (Decision.read(path) for path in sorted(paths, key=os.path.getmtime) if _run_of(path) == file_name(run))
-        return [decision for decision in found if decision is not None and decision.verdict != "expired"]
 
 
 def held_in(path: Path) -> list[Held]:
@@ -221,7 +193,3 @@ def held_in(path: Path) -> list[Held]:
 
 def _name(run: str, server_round: int | str) -> str:
     return f"{file_name(run)}-{server_round}"
-
-
-def _run_of(path: Path) -> str:
-    return path.name.removesuffix(_DECISION).rpartition("-")[0]

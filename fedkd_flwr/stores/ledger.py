@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,21 +19,17 @@ from fedkd_flwr.files import read_sealed, write_sealed
 from fedkd_flwr.privacy.ledger.entry import Entry, lost, plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Events, Ledger
 from fedkd_flwr.privacy.ledger.rows import PrivateRows, RowTable, hash_rows
-from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Book, Plans, changed, head_of, looked_at, rows_in
+from fedkd_flwr.stores.book import FILE, HEAD, Book, changed, head_of, looked_at, rows_in
 from fedkd_flwr.stores.files import file_name, locked
 from fedkd_flwr.stores.party_state import StoredReply
 
 __all__ = ["NO_NOISE", "REPLIES_KEPT", "LedgerStore"]
-
-logger = logging.getLogger("flwr.party")
 
 REPLIES_KEPT = 3
 NO_NOISE = "none: replies without noise"
 """The mechanism of a note that a run sent replies which nothing at the party made private."""
 
 _KEY_BYTES = 16
-_noted: set[tuple[str, str, str]] = set()
-_warned: set[str] = set()
 
 
 class LedgerStore:
@@ -45,7 +40,7 @@ class LedgerStore:
     | file | holds |
     |---|---|
     | ``rows.key`` | the key that rows are hashed with, one for the whole state directory |
-    | ``<party>/ledger.sqlite3`` | entries, rows, replies, plans and NFDP's draw: `fedkd_flwr.stores.book` |
+    | ``<party>/ledger.sqlite3`` | entries, rows, replies and NFDP's draw: `fedkd_flwr.stores.book` |
     | ``<party>/head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
 
     A charge, its reply and what else it changes are one transaction. A crash at any point leaves either no charge, and
@@ -122,61 +117,26 @@ class LedgerStore:
         with self.looked_at() as book:
             return self._stored(book, run_id, server_round)
 
-    def ask(
-        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
-    ) -> None:
+    def ask(self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1) -> None:
         """Check, before anything is learnt, that the budget covers ``events`` for each row that is held now.
 
-        A run's first visit asks for all the ``rounds`` it is going to ask for, on top of what runs that have begun are
-        still going to ask (`fedkd_flwr.stores.book`): a run that cannot be paid whole is refused before it pays. The
-        plans of the runs that it ``continues`` are not counted.
+        A run's first visit asks for all the ``rounds`` it is going to ask for: a run that cannot be paid whole is
+        refused before it pays. Rounds of other runs that have begun are not counted: at its charge each pays its own.
 
         Raises as `Ledger.ask` and `load`, and `RefusalError` (code ``wrong-config``) for rows that another party of
         this state directory has charged.
         """
-        events, planned = plain_events(events), bool(run_id) and budget.epsilon < np.inf
-        with self.held() if planned else self.looked_at() as book:
+        events = plain_events(events)
+        with self.looked_at() as book:
             table = self.table(book)
             if table.column(self.rows.digest) is None:
                 table = self.with_rows(table)
-            if not planned:
-                self._ask(book, table, events, budget)
-                return
-            begun = bool(book.entries(run_id))
-            plans = Plans(book.parts.get("plans", b""))
-            others = {} if begun else plans.others(run_id, *continues)
-            asked = [(event, count * (1 if begun else rounds)) for event, count in events]
-            for plan in others.values():
-                asked += [(event, count * plan.rounds) for event, count in plan.events]
-            what = "what is asked" if begun or rounds == 1 else f"the {rounds} rounds of this run"
-            if others:
-                kept = ", ".join(f"{plan.rounds} of run {other}" for other, plan in others.items())
-                what += f" beside rounds kept for runs that have begun ({kept}; for {HOLD_S / 60:g} min at most)"
-            self._ask(book, table, asked, budget, what)
-            plans.hold(run_id, events, rounds)
-            book.put("plans", plans.to_bytes())
-
-    def end_plan(self, run_id: str) -> None:
-        """Keep nothing more for a run: it is over."""
-        if os.path.lexists(self.path):
-            with self.held() as book:
-                self._shorten_plan(book, run_id, ends=True)
-
-    def _shorten_plan(self, book: Book, run_id: str, *, ends: bool) -> None:
-        plans = Plans(book.parts.get("plans", b""))
-        if plan := plans.of(run_id):
-            plans.hold(run_id, plan.events, 0 if ends else plan.rounds - 1)
-            book.put("plans", plans.to_bytes())
+            asked = 1 if run_id and book.entries(run_id) else rounds
+            what = "what is asked" if asked == 1 else f"the {rounds} rounds of this run"
+            self._ask(book, table, [(event, count * asked) for event, count in events], budget, what)
 
     def charge(
-        self,
-        *,
-        run_id: str,
-        server_round: int,
-        events: Events,
-        reply: StoredReply,
-        budget: Budget,
-        **words: str,
+        self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str
     ) -> StoredReply:
         """Charge for a reply, write charge and reply to disk, and return the reply that may be sent.
 
@@ -195,14 +155,10 @@ class LedgerStore:
                 return known
             words |= {"run_id": run_id, "reply_digest": reply.digest}
             self.append(book, server_round=server_round, events=plain, budget=budget, reply=data, **words)
-            self._shorten_plan(book, run_id, ends=False)
         return reply
 
     def note_no_noise(self, *, run_id: str, algorithm: str) -> None:
         """Write down that this run gets replies without noise from these rows: one entry, before the first leaves."""
-        key = (str(self.path), run_id, self.rows.digest)
-        if key in _noted and os.path.lexists(self.path):
-            return
         with self.held() as book:
             mine = (self.rows.digest, NO_NOISE)
             if all((entry.data, entry.mechanism) != mine for entry in book.entries(run_id)):
@@ -218,7 +174,6 @@ class LedgerStore:
                     events=(({"kind": "non-private"}, 1),),
                     reply_digest=sha256(b"").hexdigest(),
                 )
-        _noted.add(key)
 
     # -------------------------------------------------------------------------------- in a transaction
 
@@ -241,7 +196,6 @@ class LedgerStore:
         **words: str,
     ) -> None:
         """Write one entry more into a book that is `held`; events are plain: no note waits for the accountant."""
-        self._warn_of_dates(book)
         table = self.table(book)
         new = table.column(self.rows.digest) is None
         if new:
@@ -257,7 +211,7 @@ class LedgerStore:
         entry = Entry(
             server_round=server_round,
             events=tuple(events),
-            when=_now().isoformat(timespec="seconds"),
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
             data=self.rows.digest,
             **words,
         )
@@ -344,18 +298,6 @@ class LedgerStore:
         rule = f"hold the reply charged for round {server_round} of run {run_id}"
         raise lost(f"ledger {self.path}", rule, "none, or other bytes", way_out)
 
-    def _warn_of_dates(self, book: Book) -> None:
-        """Say once that this clock, or that of the last charge, is wrong."""
-        last = replace(self.new, entries=tuple(book.last()))
-        if last.from_the_future(_now()) and str(self.path) not in _warned:
-            _warned.add(str(self.path))
-            logger.warning(
-                "%s: its last entry is dated in the future, %s: this machine's clock was wrong when it was written, or "
-                "is wrong now. It counts in full.",
-                self.path,
-                last.entries[0].when,
-            )
-
 
 def _sets(folder: Path) -> list[list[str]]:
     head = head_of(folder)
@@ -365,7 +307,3 @@ def _sets(folder: Path) -> list[list[str]]:
 def _key_name(key: bytes) -> str:
     """Return what names a key without telling it."""
     return blake2b(b"fedkd rows key", key=key, digest_size=16).hexdigest()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -133,7 +133,7 @@ def runs_gone_on_from(folder: Path, party: str = "") -> list[str]:
     """Return the ids of the runs that parties of a run, or this one, went on from (`PartyState.note_continued`)."""
     paths = sorted((folder / "parties").glob(f"{file_name(party) if party else '*'}{_WENT_ON}"))
     way_out = "Remove the file; what the party keeps of the run that it went on in then stays."
-    return [str(read_state(path, "note", way_out)["run"]) for path in paths]
+    return [read_state(path, "note", way_out, lambda data: str(data["run"])) for path in paths]
 
 
 class NoLedger:
@@ -149,13 +149,8 @@ class NoLedger:
         """Return None: no reply was charged."""
         return None
 
-    def ask(
-        self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1, continues: Collection[str] = ()
-    ) -> None:
+    def ask(self, events: Events, budget: Budget, *, run_id: str = "", rounds: int = 1) -> None:
         """Refuse nothing."""
-
-    def end_plan(self, run_id: str) -> None:
-        """Do nothing: no round was planned."""
 
     def charge(
         self, *, run_id: str, server_round: int, events: Events, reply: StoredReply, budget: Budget, **words: str

@@ -209,9 +209,6 @@ class Exchange(ABC, Generic[Answered]):
     def releasing(self) -> None:
         """Note what must be durable before the final result goes out."""
 
-    def ended(self) -> None:
-        """Note that the run has ended or failed: nothing is asked any more."""
-
     def claim(self) -> list[PrivacyClaim]:
         """Return what this run may claim about privacy, from the rounds it asked for."""
         return []
@@ -246,8 +243,6 @@ class Messages:
 
     def __init__(self, exchange: Exchange[Any]) -> None:
         self.exchange, self.record, self.roster = exchange, exchange.record, exchange.roster
-        # Message class; LegacyStrategy replaces it, because Flower's old API has no task context
-        self.envelope: Callable[..., Any] = Message
 
     def made(
         self, stage: Stage, server_round: int, nodes: Iterable[int], config: ConfigRecord
@@ -275,7 +270,7 @@ class Messages:
             content = instruction_record(sent, {**settings, "last-round": last_round, **at.told(node, server_round)})
             num_bytes += array_bytes(content.array_records["arrays"])
             kind, group = "train" if stage == "fit" else "evaluate", str(server_round)
-            messages.append(self.envelope(content, dst_node_id=node, message_type=kind, group_id=group))
+            messages.append(Message(content, dst_node_id=node, message_type=kind, group_id=group))
         return messages, num_bytes
 
     def answers(self, server_round: int, replies: Iterable[Message], this: RoundRecord) -> list[Any]:

@@ -28,7 +28,7 @@ from fedkd_flwr.labels.trust import NEARLY_ALL, nearly_alike
 from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import PartyRecord, RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
+from fedkd_flwr.strategies.exchange import Arrays, Exchange, PartyAnswer, Stage
 from fedkd_flwr.strategies.vote_notes import advice, compared_rules, disagreeing_parties, idle_parties, swapping_parties
 from fedkd_flwr.wire.label_codec import decode_answer, encode_labels
 from fedkd_flwr.wire.records import Reply, Room, Scalar
@@ -83,9 +83,7 @@ class LabelExchange(Exchange[PartyLabels]):
         arrays |= {} if self.probs is None else {"probs": self.probs}
         return arrays, {"once": [[party, name] for party, name, _ in said], "choice": list(self.choice)}
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
         """Take up the consensus, what was said once, and the rule."""
         self.consensus = np.asarray(result["labels"])
         for i, (party, name) in enumerate(plain["once"]):
@@ -340,10 +338,6 @@ def uninformative_parties(
     """Yield a note on the parties that give every public row one class; none where their votes count like all others.
 
     ``weighed``: trust weighed this vote, and then all such parties together have a bound.
-
-    >>> labels = {"a": np.array([[0, 1]], np.int16), "b": np.array([[1, 1]], np.int16)}
-    >>> print(*uninformative_parties(labels, config=VotersConfig(), classes=["no", "yes"]))
-    one-class-votes: parties {'b': 'yes'}, of 2, weight 0.5, bounded False
     """
     blind = {name: int(arrays.max()) for name, arrays in labels.items() if not is_informative(arrays)}
     if config.voters_rule == "count" or not blind:
@@ -358,24 +352,14 @@ def uninformative_parties(
 
 
 def nearly_uninformative_parties(labels: Mapping[str, Labels], *, classes: Sequence[str]) -> Note:
-    """Return a note on the parties that give nearly all rows one class, where they therefore cast less together.
-
-    >>> labels = {"a": np.tile(np.array([0, 1], np.int16), 20), "b": np.array([1] * 39 + [0], np.int16)}
-    >>> print(nearly_uninformative_parties(labels, classes=["no", "yes"]))
-    nearly-one-class: parties {'b': 'yes'}, of 2, share 0.94
-    """
+    """Return a note on the parties that give nearly all rows one class, where they therefore cast less together."""
     cast = {name: arrays[arrays != ABSTAIN] for name, arrays in labels.items() if nearly_alike(arrays)}
     parties = {name: classes[int(np.bincount(one).argmax())] if one.size else None for name, one in cast.items()}
     return Note(NoteCode.NEARLY_ONE_CLASS, {"parties": parties, "of": len(labels), "share": NEARLY_ALL})
 
 
 def lost_classes(labels: Mapping[str, Labels], vote: Labels, *, classes: Sequence[str]) -> Iterator[Note]:
-    """Yield notes on the classes that no party predicts, that the vote gives no row, or that one party alone predicts.
-
-    >>> labels = {"a": np.array([[0, 0, 1]], np.int16)} | {name: np.zeros((1, 3), np.int16) for name in "bc"}
-    >>> print(*lost_classes(labels, np.zeros(3, np.int16), classes=["flu", "sepsis"]))
-    class-of-one-party: class sepsis, rows 1, party a, kept None
-    """
+    """Yield notes on classes that no party predicts, that the vote gives no row, or that one party alone predicts."""
     unknown, notes = [], []
     for c, name in enumerate(classes):
         gave = {party: rows for party, arrays in labels.items() if (rows := (arrays == c).any(axis=0)).any()}

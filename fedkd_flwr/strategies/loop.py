@@ -194,7 +194,7 @@ class ExchangeStrategy(Strategy):
         self._evaluate_fn, self._should_stop, self._result = evaluate_fn, should_stop, Result()
         try:
             self.prepare(grid, num_rounds)
-            watched = WatchedGrid(grid)
+            watched: Any = WatchedGrid(grid)
             after = self._after_round
             result = super().start(watched, first, left, timeout, train_config, evaluate_config, after, **later)
             if not left:  # the run that this one continues was lost after its last round
@@ -235,7 +235,6 @@ class ExchangeStrategy(Strategy):
 
     def conclude(self, error: BaseException | None = None) -> None:
         """Write down how the run ended, and what it claims: also where it failed, since what was released is spent."""
-        self.exchange.ended()
         self.record.close(error)
         self._tell()
 
@@ -327,7 +326,7 @@ class ExchangeStrategy(Strategy):
         """Refuse what Flower's loop calls, where `start` has not begun this run."""
         if self._began:
             return
-        rule = "be started by its own start, or by LegacyStrategy"
+        rule = "be started by its own start"
         way_out = "Flower's DifferentialPrivacy wrappers add noise to weights: give the strategy's config its noise."
         error = ConfigError(explain(self.exchange.card.title, rule, "a call of one step", way_out))
         self.record.close(error)

@@ -50,7 +50,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, label_privacy
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, Stage, checked_test
+from fedkd_flwr.strategies.exchange import Arrays, Exchange, Stage, checked_test
 from fedkd_flwr.strategies.label_exchange import PartyLabels
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.label_codec import decode_labels
@@ -163,9 +163,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
         return arrays, {"buffer_rounds": len(self.buffer)}
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
         """Take up the model, the rows and the knowledge."""
         self.model.set_arrays(list(result.values()))
         for i in range(plain["buffer_rounds"]):

@@ -40,6 +40,7 @@ from fedkd_flwr.wire.records import Scalar
 __all__ = ["Checkpoints", "check_goes_on", "finish", "load_checkpoint", "save_checkpoint"]
 
 _VERSION = 2
+_AFRESH = "Restore the folder from one backup, or start the run afresh."
 _FREE_KEYS = frozenset(
     (
         *("name", "num-rounds", "node-deadline-s", "nodes-stable-s", "round-timeout-s", "output-dir", "resume-from"),
@@ -63,7 +64,7 @@ def check_goes_on(folder: Path, card: Card, num_rounds: int) -> None:
     try:
         done = int(meta["round"])
     except (KeyError, ValueError, TypeError) as error:
-        raise _damaged(folder, error) from error
+        raise state_lost(folder, "checkpoint in", error, _AFRESH) from error
     _check_left(card, Lineage.load(folder), num_rounds, done=done)
 
 
@@ -84,20 +85,6 @@ def _check_left(card: Card, lineage: Lineage, num_rounds: int, *, done: int) -> 
         raise ConfigError(explain("resume-from", "name a run without a result", lineage.runs[-1], way_out))
 
 
-def _check_counts(folder: Path, counted: Participations, settled: Participations) -> None:
-    """Refuse counts that are older than the checkpoint beside them: rounds would be forgotten in every claim."""
-    if party := counted.below(settled):
-        rule = f"count {party} as often as the checkpoint beside it: {settled.before(party)}"
-        way_out = "Restore both from one backup, or start the run afresh."
-        message = explain(f"participations in {folder}", rule, counted.before(party), way_out)
-        raise DataError(message, code=Code.STATE_LOST)
-
-
-def _damaged(folder: Path | None, error: Exception) -> DataError:
-    message = explain(f"checkpoint in {folder}", "be whole", f"this: {error!r}", "Start afresh.")
-    return DataError(message, code=Code.STATE_LOST)
-
-
 class Checkpoints:
     """The checkpoints of one strategy's run: in ``folder``, if any, and of an earlier run in ``resume_from``.
 
@@ -112,9 +99,13 @@ class Checkpoints:
         self.result: dict[str, NDArray[Any]] = {}
 
     @property
+    def _folders(self) -> list[Path]:
+        return [folder for folder in (self.folder, self.resume_from) if folder is not None]
+
+    @property
     def kept(self) -> bool:
         """Whether the run is kept, or continues another."""
-        return self.folder is not None or self.resume_from is not None
+        return bool(self._folders)
 
     # ---------------------------------------------------------------- going on
 
@@ -142,17 +133,18 @@ class Checkpoints:
             exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
             exchange.roster.earlier = Participations.load(self.resume_from)
             self._settled = Participations.from_dict(meta["asked"])
-            _check_counts(self.resume_from, exchange.roster.earlier, self._settled)
+            if party := exchange.roster.earlier.below(self._settled):  # else rounds were forgotten in every claim
+                raise ValueError(f"fewer rounds of {party} in participations.json")
             self.result, parties = group_of(arrays, "result"), group_of(arrays, "parties")
             if done:
                 exchange.restore(self.result, group_of(arrays, "state"), meta["state"])
             for i, (party, names) in enumerate(meta["parties"]["held"]):
                 exchange.held[party] = {name: parties[f"{i}.{name}"] for name in names}
             exchange.roster.remember(meta["parties"])
+        except FedkdError:
+            raise
         except (KeyError, ValueError, TypeError) as error:
-            if isinstance(error, FedkdError):
-                raise
-            raise _damaged(self.resume_from, error) from error
+            raise state_lost(self.resume_from, "checkpoint in", error, _AFRESH) from error
         self.lineage, self._first = lineage.then(exchange.record.run_id), done + 1
         _continue_record(exchange.record, before, run_id=lineage.runs[-1], done=done)
 
@@ -184,9 +176,8 @@ class Checkpoints:
     def asked(self, exchange: Kept) -> None:
         """Write down how often each party was asked, before messages leave."""
         # also in the folder this run continues from: continued once more, it must not forget these rounds
-        for folder in (self.folder, self.resume_from):
-            if folder is not None:
-                exchange.roster.asked.save(folder)
+        for folder in self._folders:
+            exchange.roster.asked.save(folder)
 
     def keep(
         self,
@@ -230,9 +221,8 @@ class Checkpoints:
         if self.lineage is None:
             return
         self.lineage = replace(self.lineage, released=True)
-        for folder in (self.folder, self.resume_from):
-            if folder is not None:
-                replace(Lineage.load(folder), released=True).save(folder)
+        for folder in self._folders:
+            replace(Lineage.load(folder), released=True).save(folder)
 
     # ---------------------------------------------------------------- what travels
 
@@ -296,4 +286,4 @@ def load_checkpoint(folder: str | Path) -> tuple[dict[str, NDArray[Any]], dict[s
     try:
         return unpacked(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise state_lost(path, "checkpoint", error, "Start the run afresh.") from error
+        raise state_lost(path, "checkpoint", error, _AFRESH) from error

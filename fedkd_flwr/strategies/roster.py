@@ -95,9 +95,9 @@ class Roster:
 
     def missing(self, heard: set[int]) -> list[Rejection]:
         """Return who did not answer the present round: silent, not there, or not ready."""
-        found = self.reception.silent(self.asked_now, heard)
-        found += [self.reception.missing(node, code="offline") for node in self._offline]
-        return found + self._not_ready()
+        codes = dict.fromkeys((node for node in self.asked_now if node not in heard), "no-reply")
+        codes |= dict.fromkeys(self._offline, "offline")
+        return [self.reception.missing(node, code=code) for node, code in codes.items()] + self._not_ready()
 
     def _ask_again(self, readiness: Readiness, nodes: Sequence[int]) -> list[int]:
         """Ask nodes whether they are ready; return who says so, and learn the names of all that have answered."""
@@ -206,12 +206,11 @@ class Reception:
             return ""
         answered = server_round is not None and self.last_round.get(reply.party) == server_round
         if bound is None or answered or not self._same_party(reply):
-            log(
-                WARN,
+            words = (
                 "%s: another node has spoken for it before, and this one does not show the same node secret. If "
-                "it is the same silo started again, it must keep its state-dir, or have a registered node key.",
-                reply.party,
+                "it is the same silo started again, it must keep its state-dir, or have a registered node key."
             )
+            log(WARN, words, reply.party)
             return "duplicate-name"
         log(INFO, "%s is back, as another node: it showed the node secret of its state-dir", reply.party)
         self.party_of.pop(bound, None)
@@ -247,10 +246,6 @@ class Reception:
         of a party, so one by a registered node under another name counts for nobody else.
         """
         return sorted(self._said.get(node, set()) | {self.registered.get(node, "")} - {""})
-
-    def silent(self, asked: Iterable[int], heard: set[int]) -> list[Rejection]:
-        """Return a rejection for each node that was asked and did not answer."""
-        return [self.missing(node, code="no-reply") for node in asked if node not in heard]
 
     def missing(self, node: int, *, code: str) -> Rejection:
         """Return a rejection for a node that said nothing."""

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.scarlet import CACHED, CARD, Cache, ScarletConfig, aggregate
 from fedkd_flwr.algorithms.score_exchange import ScoreFacts
-from fedkd_flwr.strategies.exchange import Stage
+from fedkd_flwr.strategies.exchange import Arrays, Stage
 from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import ScoreExchange
 from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
@@ -65,9 +65,7 @@ class SCARLETExchange(ScoreExchange):
         cached = {"cache": self.cache.averages, "since": self.cache.since, "signals": self.signals}
         return {**arrays, **cached}, plain
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
         """Take up averages, cache and signals."""
         super().restore(result, arrays, plain)
         self.cache = Cache(averages=arrays["cache"], since=arrays["since"])

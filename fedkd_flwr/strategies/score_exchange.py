@@ -25,7 +25,7 @@ from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
+from fedkd_flwr.strategies.exchange import Arrays, Exchange, PartyAnswer, Stage
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.score_codec import decode_scores, encode_rows, encode_scores
@@ -138,9 +138,7 @@ class ScoreExchange(Exchange[PartyScores]):
         """Return the averages as they are; what travels is rounded."""
         return {} if self.average is None else {"average": self.average}, {}
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
         """Take up the averages and their rows."""
         self.average, self.average_rows = arrays["average"], result["rows"]
 

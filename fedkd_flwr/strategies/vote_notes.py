@@ -22,11 +22,6 @@ def disagreeing_parties(parties: Sequence[PartyRecord], *, passed_over: Collecti
     ``parties`` are those that answered, with their ``agreement`` and ``trust``. Nobody is named where trust is not
     known: there is no telling who is wrong; nor where it is low for more than a third of the parties, which then know
     too few classes to judge each other.
-
-    >>> parties = [("a", 0.9, 1.0), ("b", 0.12, 0.0), ("c", 0.81, 1.0)]
-    >>> found = disagreeing_parties([PartyRecord(name=n, agreement=a, trust=t) for n, a, t in parties])
-    >>> print({name: str(note) for name, note in found.items()})
-    {'b': 'disagrees: agreement 0.12, lowest 0.81, highest 0.9, trust 0.0'}
     """
     doubted = [p for p in parties if p.trust is not None and p.trust < DOUBTED and p.agreement is not None]
     doubted = [p for p in doubted if p.name not in passed_over]
@@ -94,11 +89,7 @@ def idle_parties(names: Sequence[str], best: JudgedConsensus, *, num_known: int)
 
 
 def advice(config: VotersConfig, num_classes: int) -> Iterator[Note]:
-    """Yield what may help where a vote loses classes, as far as this algorithm offers it.
-
-    >>> list(advice(VotersConfig(), 10))
-    []
-    """
+    """Yield what may help where a vote loses classes, as far as this algorithm offers it."""
     field = type(config).model_fields.get("consensus")
     if field is None or config.privacy != "none":
         return

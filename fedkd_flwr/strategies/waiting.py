@@ -16,21 +16,9 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.common import log
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
 
 from fedkd_flwr.errors import SETTLED, Code, TooFewPartiesError, explain
 from fedkd_flwr.wire.records import Scalar, open_reply
-
-__all__ = [
-    "Readiness",
-    "WatchedGrid",
-    "believed_names",
-    "question",
-    "read_answer",
-    "registered_names",
-    "start_processes",
-    "wait_for_nodes",
-]
 
 
 def wait_for_nodes(
@@ -73,25 +61,18 @@ def wait_for_nodes(
             way_out = (
                 "Start more SuperNodes (simulation: num-supernodes in --federation-config), lower num-parties, or "
                 "raise node-deadline-s. A node that runs and is not counted cannot connect, or is refused for its key, "
-                "its clock or its certificate: its own log and `fedkd doctor` there say which."
+                "its clock or its certificate, or is not ready: its own log and `fedkd doctor` there say which."
             )
-            count = str(len(registered))
+            seen: object = len(registered)
             if readiness is not None and unready:
                 names = (f"{readiness.names.get(node) or f'node {node}'}: {unready[node]}" for node in sorted(unready))
-                count += f", of which {len(unready)} are not ready ({', '.join(names)})"
-                way_out = "At each of those silos `fedkd doctor` says what to do. " + way_out
+                seen = f"{seen}, of which {len(unready)} are not ready ({', '.join(names)})"
             rule = f"reach {wanted or minimum} within {deadline_s:g} s"
-            raise TooFewPartiesError(explain("number of nodes", rule, count if unready else len(registered), way_out))
+            raise TooFewPartiesError(explain("number of nodes", rule, seen, way_out))
         if now - said >= 10.0:
             said = now
-            there = "" if readiness is None else f", {len(ready)} of them ready"
-            log(
-                INFO,
-                "waiting for nodes: %d registered%s, %s wanted",
-                len(registered),
-                there,
-                wanted or "a stable number",
-            )
+            words = "waiting for nodes: %d registered, %d of them ready, %s wanted"
+            log(INFO, words, len(registered), len(ready), wanted or "a stable number")
         time.sleep(min(poll_s, max(quiet, 0.001)) if enough else poll_s)
 
 
@@ -145,13 +126,11 @@ class Readiness:
         if name:
             self.names[node] = name
         if code and code not in SETTLED and self.settings.get("privacy") == "server":
-            log(
-                WARN,
+            words = (
                 "%s says that it cannot answer: %s. It is asked all the same: beside noise at the server, what a party "
-                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why.",
-                name or f"node {node}",
-                code,
+                "holds may not decide who is asked. Stop the run if this is a mistake; `fedkd doctor` there says why."
             )
+            log(WARN, words, name or f"node {node}", code)
             code = ""
         if not code:
             self.codes.pop(node, None)
@@ -179,20 +158,16 @@ def believed_names(said: Mapping[int, str], nodes: Iterable[Any]) -> dict[int, s
 
     A registered name is; another one where one node alone gives it. Else whoever is not ready, or answers nothing,
     could be written down under another party's name.
-
-    >>> believed_names({1: "a", 2: "b", 3: "a"}, [])
-    {2: 'b'}
     """
     registered, count = registered_names(nodes), Counter(said.values())
     taken = set(registered.values())
     return {n: name for n, name in said.items() if count[name] == 1 and name not in taken} | registered
 
 
-def question(node: int, settings: Mapping[str, Scalar] | None = None, action: str = "") -> Message:
-    """Return the message that asks a node whether it is ready, or to rehearse (``action="rehearse"``)."""
+def question(node: int, settings: Mapping[str, Scalar] | None = None) -> Message:
+    """Return the message that asks a node whether it is ready."""
     content = RecordDict({} if settings is None else {"settings": ConfigRecord(dict(settings))})
-    kind = MessageType.QUERY + (f".{action}" if action else "")
-    return Message(content, dst_node_id=node, message_type=kind)
+    return Message(content, dst_node_id=node, message_type=MessageType.QUERY)
 
 
 def read_answer(reply: Message) -> tuple[str, str]:
@@ -218,46 +193,22 @@ def start_processes(grid: Grid, nodes: Iterable[int], timeout: float) -> dict[in
     }
 
 
-class WatchedGrid(Grid):
-    """A grid that logs every so many seconds how many parties have answered while a round is under way."""
+class WatchedGrid:
+    """A grid that logs every so many seconds how many parties have answered while a round is under way.
 
-    def __init__(self, grid: Grid, *, every_s: float = 10.0) -> None:
-        self.grid = grid
-        self.every_s = every_s
+    It is Flower's but for how it sends and receives; all else is the ``grid``'s own.
+    """
 
-    def set_run(self, run: Run) -> None:
-        """Set the run."""
-        self.grid.set_run(run)
+    def __init__(self, grid: Any, *, every_s: float = 10.0) -> None:
+        self.grid, self.every_s = grid, every_s
 
-    @property
-    def run(self) -> Run:
-        """Run information."""
-        return self.grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """Create a message."""
-        return self.grid.create_message(content, message_type, dst_node_id, group_id, ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Get node ids."""
-        return self.grid.get_node_ids()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.grid, name)
 
     def get_nodes(self) -> Iterable[Any]:
         """Get what the SuperLink knows of each node; nothing from a grid that does not say."""
         get_nodes = getattr(self.grid, "get_nodes", None)
         return [] if get_nodes is None else list(get_nodes())
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Push messages."""
-        return self.grid.push_messages(messages)
-
-    def pull_messages(
-        self, message_ids: Iterable[str] = (), *, reply_to_message_ids: Iterable[str] = ()
-    ) -> Iterable[Message]:
-        """Pull replies; Flower 1.43 names the argument anew."""
-        return self.grid.pull_messages(message_ids or reply_to_message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Push messages and pull their replies until all are there or ``timeout`` seconds have passed."""
@@ -287,7 +238,7 @@ class WatchedGrid(Grid):
 
     def push_known(self, messages: Sequence[Message]) -> list[Message]:
         """Push messages; return those that the SuperLink took: for others Flower gives no id, or no list at all."""
-        ids = list(self.push_messages(messages))
+        ids = list(self.grid.push_messages(messages))
         if len(ids) == len(messages):
             for message, one in zip(messages, ids, strict=True):
                 if not message.metadata.message_id and one:  # Flower's grids write it there, others need not
@@ -305,7 +256,7 @@ class WatchedGrid(Grid):
 
         message_id, node = message.metadata.message_id, message.metadata.dst_node_id
         try:
-            pulled = list(self.pull_messages([message_id]))
+            pulled = list(self.grid.pull_messages([message_id]))
         except (OSError, HTTPError):  # the SuperLink is not there
             raise
         except Exception as error:

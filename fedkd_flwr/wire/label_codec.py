@@ -32,31 +32,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, ConsensusRule, Labels, check_labels
 
-__all__ = [
-    "ANSWER_HEADER",
-    "DEFLATED",
-    "VERSION",
-    "Opened",
-    "PublicSpec",
-    "bits_per_label",
-    "decode_answer",
-    "decode_labels",
-    "deflate",
-    "digest",
-    "digests",
-    "encode_answer",
-    "encode_labels",
-    "pack_codes",
-    "packed_size",
-    "reject",
-    "seal",
-    "seal_answer",
-    "unpack",
-    "unpack_codes",
-    "unseal",
-    "unseal_answer",
-]
-
 VERSION = 1
 DEFLATED = 1
 _HEADER = struct.Struct("<2sBBII")

@@ -109,12 +109,6 @@ def encode_ratios(
     (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
     one row. Of ``base``, which the receiver holds, rows that did not change are said to be so. Raises `DataError` for
     anything else.
-
-    >>> public = PublicSpec(num_public=2, num_classes=3, fingerprint="ab" * 32)
-    >>> codes, labels = np.array([[0, 7, 0], [2, 0, 1]], np.uint8), np.array([1, 0], np.int16)
-    >>> decode_ratios(encode_ratios(codes, labels, public=public, server_round=1), public=public, server_round=1).codes
-    array([[0, 7, 0],
-           [2, 0, 1]], dtype=uint8)
     """
     shape, bits = (public.num_public, public.num_classes), ratio_bits(public.num_classes)
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:

@@ -29,29 +29,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import Code, PayloadError, explain
 
-__all__ = [
-    "WIRE_VERSION",
-    "Reply",
-    "Room",
-    "Scalar",
-    "array_bytes",
-    "error_reply",
-    "flower_reply",
-    "from_flower",
-    "instruction_from_old",
-    "instruction_record",
-    "is_old",
-    "named_arrays",
-    "numbered",
-    "numbered_arrays",
-    "numpy_client_mod",
-    "open_instruction",
-    "open_reply",
-    "reply_record",
-    "reply_to_old",
-    "weights_record",
-]
-
 WIRE_VERSION = 1
 Scalar = bool | int | float | str | bytes
 Stage = Literal["fit", "evaluate"]
@@ -138,11 +115,7 @@ def numbered_arrays(arrays: Mapping[str, NDArray[Any]], name: str) -> list[NDArr
 
 
 def reply_record(
-    arrays: Sequence[NDArray[Any] | Array],
-    num_examples: int,
-    metrics: Mapping[str, Scalar],
-    *,
-    loss: float = math.nan,
+    arrays: Sequence[NDArray[Any] | Array], num_examples: int, metrics: Mapping[str, Scalar], *, loss: float = math.nan
 ) -> RecordDict:
     """Return a NumPyClient's answer as a record; a ``loss`` that is no number is left out."""
     record, said = by_name(arrays, metrics)
@@ -251,37 +224,6 @@ def open_reply(message: Message, stage: Stage, room: Room | None = None) -> Repl
 
 
 _EMPTY = "_empty"  # the name of the placeholder for no arrays
-
-
-def is_old(content: RecordDict) -> bool:
-    """Tell whether an instruction comes from a strategy of the older API."""
-    return bool({"fitins.config", "evaluateins.config"} & set(content))
-
-
-def instruction_from_old(content: RecordDict) -> RecordDict:
-    """Return an instruction of the older API as this package's."""
-    stage = "fit" if "fitins.config" in content else "evaluate"
-    arrays = _arrays(content.array_records[f"{stage}ins.parameters"])
-    record, config = by_name(arrays, content.config_records[f"{stage}ins.config"])
-    return RecordDict({"arrays": record, "config": ConfigRecord(config)})
-
-
-def reply_to_old(content: RecordDict, stage: Stage) -> RecordDict:
-    """Return a reply as a strategy of the older API reads it."""
-    numbers = dict(content.metric_records["metrics"])
-    count, loss = numbers.pop("num-examples"), numbers.pop("loss", 0.0)
-    record = content.array_records.get("arrays", ArrayRecord())
-    said: dict[str, Any] = {"payload": ",".join(record), **numbers, **content.config_records["reply"]}
-    records: dict[str, Any] = {
-        f"{stage}res.metrics": ConfigRecord(said),
-        f"{stage}res.num_examples": MetricRecord({"num_examples": count}),
-        f"{stage}res.status": ConfigRecord({"code": 0, "message": "Success"}),
-    }
-    if stage == "fit":
-        records["fitres.parameters"] = ArrayRecord({str(i): array for i, array in enumerate(record.values())})
-    else:
-        records["evaluateres.loss"] = MetricRecord({"loss": loss})
-    return RecordDict(records)
 
 
 def numpy_client_mod(message: Message, context: Context, call_next: ClientAppCallable) -> Message:

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
-from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, _limit_text, fit, kebab, setting
+from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 
 CARDS = list(cards().values())
@@ -110,11 +110,6 @@ def test_a_rule_says_in_words_which_values_are_taken(name, rule):
     assert Both.rule(name) == rule
 
 
-@pytest.mark.parametrize(("limit", "text"), [(0.125, "0.125"), (2**31, "2^31"), (2**31 - 1, "2.14748e+09")])
-def test_a_limit_is_written_as_people_write_it(limit, text):
-    assert _limit_text(limit) == text
-
-
 def test_a_meaning_is_the_docstring_below_its_own_setting_on_one_line():
     class Two(Red):
         first: int = setting(1)
@@ -160,14 +155,6 @@ def test_a_refusal_names_the_key_the_rule_and_the_value(values, message):
         Both(**values)
     assert sorted(str(caught.value).split("\n")) == sorted(message.split("\n"))
     assert caught.value.code == Code.WRONG_CONFIG
-
-
-def test_a_field_that_is_declared_without_setting_is_told_nobody_and_always_read():
-    class Plain(Red):
-        number: int = 3
-
-    assert Plain(number=4).number == 4
-    assert "number" not in Plain(number=4).told()
 
 
 def test_all_settings_that_nobody_reads_are_named_at_once_each_by_one_reason():
@@ -344,45 +331,6 @@ def test_what_parties_are_told_is_what_they_parse(config):
             assert again.privacy == (one.privacy if one.privacy == "party" or always else "none")
 
 
-def _conditions():
-    for card in CARDS:
-        config = card.config
-        for name, field in config.model_fields.items():
-            only = field.json_schema_extra["only"]
-            for other, values in only.items():
-                choices = get_args(config.model_fields[other].annotation) or (True, False)
-                met = {one: allowed[0] for one, allowed in only.items() if one != other}
-                for seen in choices:
-                    reads = [config.model_fields[one].json_schema_extra["only"].get(other, choices) for one in met]
-                    if seen not in values and all(seen in allowed for allowed in reads):
-                        yield pytest.param(config, name, other, seen, met, id=f"{card.name}-{name}-{other}-{seen}")
-
-
-@pytest.mark.parametrize(("config", "name", "other", "seen", "met"), list(_conditions()))
-def test_a_setting_that_nobody_reads_is_refused(config, name, other, seen, met):
-    keys, values = config.keys(), config.model_fields[name].json_schema_extra["only"][other]
-    for value in _others(config, name):
-        message = (
-            f"{keys[name]} must keep its default ({config.default(name)!r}) where {keys[other]} is {seen!r}, "
-            f"got {value!r}. It would be ignored: drop it, or set {keys[other]} to "
-            f"{' or '.join(repr(one) for one in values)}."
-        )
-        with pytest.raises(ConfigError) as caught:
-            config(**{name: value, other: seen, **met})
-        assert str(caught.value) == message
-
-
-def test_these_conditions_are_those_that_there_are():
-    """So that an empty list could not pass."""
-    found = {(param.values[0].__name__, param.values[1]) for param in _conditions()}
-    assert {
-        ("FedCTConfig", "quorum"),
-        *(("FedKTConfig", name) for name in ("threshold", "num_queries")),
-        ("PATEConfig", "learn_from"),
-        ("FedMDConfig", "score_noise"),
-    } <= found
-
-
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_explained_and_its_conditions_speak_of_settings_there_are(config):
     for name in config.model_fields:
@@ -419,14 +367,6 @@ def test_a_silo_takes_part_by_default_where_labels_alone_leave_it():
     assert Card.train_pooled is fit
     assert {card.name for card in CARDS if card.sends == "labels"} == allowed_by_default()
     assert allowed_by_default() == {"fedct", "fedkt", "pate", "privatekt"}
-
-
-def test_what_no_page_tells_of_a_card_is_true_of_these_alone():
-    assert {card.name for card in CARDS if card.extends} == {"privatekt"}
-    assert {card.name for card in CARDS if card.samples and card.sends != "weights"} == {"privatekt", "fedxgb-bagging"}
-    roles = {card.name: card.roles for card in CARDS if card.roles}
-    assert roles.pop("fedkt-prox") == ("teacher", "student")
-    assert roles == {"fedkt": ("teacher", "student", "final"), "pate": ("final",)}
 
 
 def test_cards_are_found_by_name_in_order():

@@ -33,10 +33,3 @@ def test_a_tiny_temperature_gives_one_hot_and_a_huge_one_gives_equal_shares():
     probs = np.array([[0.5, 0.3, 0.2], [0.0, 0.0, 1.0]])
     assert entropy_reduction(probs, 1e-4).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     assert entropy_reduction(probs[:1], 1e9)[0] == pytest.approx([1 / 3] * 3)
-
-
-def test_what_came_in_single_precision_is_sharpened_in_double():
-    probs = np.array([[0.8, 0.2]], dtype=np.float32)
-    sharp = entropy_reduction(probs, 0.1)
-    assert sharp.dtype == np.float64
-    assert sharp.tolist() == entropy_reduction(probs.astype(np.float64), 0.1).tolist()

@@ -20,9 +20,6 @@ from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.privacy.cost.accountant import Accountant
-from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
-from fedkd_flwr.privacy.noise.none import NoNoise
 
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -41,30 +38,6 @@ def test_shared_settings_stand_at_the_top_of_the_run_config_or_among_those_of_pa
         assert {key.rpartition(".")[0] for key in config.keys().values()} <= {"", PAPER}
 
 
-# ------------------------------------------------------------------------------------------------ votes
-
-
-class LeavesOut(VotersConfig):
-    """An algorithm with a rule of its own."""
-
-    usual_rule = "leave-out"
-
-
-@pytest.mark.parametrize(
-    ("config", "values", "rule"),
-    [
-        (VotersConfig, {}, "half"),
-        (LeavesOut, {}, "leave-out"),
-        (VotersConfig, {"one_class_voters": "leave-out"}, "leave-out"),
-        (LeavesOut, {"one_class_voters": "half"}, "half"),
-        (VotersConfig, {"one_class_voters": "count"}, "count"),
-        (LeavesOut, {"one_class_voters": "count"}, "count"),
-    ],
-)
-def test_the_rule_for_parties_that_tell_no_classes_apart(config, values, rule):
-    assert config(**values).voters_rule == rule
-
-
 # ------------------------------------------------------------------------------------------------ noise
 
 
@@ -75,29 +48,6 @@ def test_a_delta_of_no_claim_is_refused():
             config(delta=0.001)
         assert config(delta=1e-5).delta == 1e-5
     assert Noisy(delta=0.001, label_mechanism="xor").delta == 0.001
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("randomized-response", RandomizedResponse(epsilon=1.5, num_classes=3)),
-        ("xor", BitFlip(epsilon=1.5, num_classes=3)),
-        ("auto", RandomizedResponse(epsilon=1.5, num_classes=3)),
-    ],
-)
-def test_the_noise_of_a_label_is_as_given(name, expected):
-    assert Noisy().label_noise(num_classes=3, num_labels=60) == NoNoise()
-    config = Noisy(label_mechanism=name, noise_strength=1.5)
-    assert config.label_noise(num_classes=3, num_labels=60) == expected
-
-
-@pytest.mark.parametrize("name", ["randomized-response", "xor"])
-@pytest.mark.parametrize("labels", [60, 180])
-def test_noise_found_for_an_epsilon_spends_it_over_all_labels(name, labels):
-    config = Noisy(label_mechanism=name, epsilon=3.0, delta=1e-4)
-    found = config.label_noise(num_classes=3, num_labels=labels)
-    spent = Accountant().compose(found.dp_event(), labels).epsilon(1e-4)
-    assert 2.9 < spent <= 3.0
 
 
 def test_a_strength_is_given_once_where_there_is_noise():

@@ -13,7 +13,6 @@ from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse, kept_share
-from fedkd_flwr.privacy.noise.none import NoNoise
 
 PARTIES = [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 1, 1]]  # the third tells no classes apart
 CLEAR = 60.0  # an epsilon at which noise changes no label
@@ -57,32 +56,9 @@ def test_three_parties_and_four_rows(settings, expected, discounted):
     assert facts.kept_share is None
 
 
-def test_the_quorum_is_0_9_and_read_for_the_qualified_majority_alone():
-    nine_of_ten = _labels(*[[0, 1]] * 9, [1, 0])
-    assert _consensus(nine_of_ten, consensus="qualified-majority")[0].tolist() == [0, 1]
-    eight_of_ten = _labels(*[[0, 1]] * 8, *[[1, 0]] * 2)
-    assert _consensus(eight_of_ten, consensus="qualified-majority")[0].tolist() == [-1, -1]
-    assert _consensus(eight_of_ten)[0].tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("kind", ["majority", "qualified-majority", "dawid-skene"])
 def test_where_all_abstain_nothing_is_labelled(kind):
     assert _consensus(_labels([-1, -1], [-1, -1]), consensus=kind)[0].tolist() == [-1, -1]
-
-
-@pytest.mark.parametrize(
-    ("settings", "labels"),
-    [
-        ({}, [0, 1, 2, 1, -1]),
-        ({}, [1, 1, 1, 1, 1]),
-        ({"consensus": "qualified-majority"}, [0, 1, 2, 1, -1]),
-        ({"consensus": "qualified-majority"}, [1, 1, 1, 1, 1]),
-        # of one class alone Dawid-Skene cannot say what the party knows
-        ({"consensus": "dawid-skene", "confidence": 0.0}, [0, 1, 2, 1, -1]),
-    ],
-)
-def test_one_party_s_consensus_is_its_own_labels(settings, labels):
-    assert _consensus(_labels(labels), num_classes=3, **settings)[0].tolist() == labels
 
 
 # ------------------------------------------------------------------------------------------------ Dawid-Skene
@@ -152,12 +128,6 @@ def test_bits_are_counted_as_labels_are():
     assert strict.tolist() == [-1, 1, -1, -1]
 
 
-def test_bits_belong_to_their_row_and_their_class():
-    one = np.array([[0, 0, 1], [1, 0, 0]], dtype=np.int16).reshape(-1)
-    settings = {"label_mechanism": "xor", "noise_strength": CLEAR}
-    assert _consensus([one], num_classes=3, **settings)[0].tolist() == [2, 0]
-
-
 def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_most_bits():
     """Twenty parties answered with strong noise; few bits are set, fewer than noise alone sets on average."""
     answers = [np.array(bits, dtype=np.int16) for bits in [[1, 0]] * 7 + [[0, 1]] * 5 + [[0, 0]] * 8]
@@ -165,17 +135,6 @@ def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_mo
     assert (BitFlip(epsilon=0.1, num_classes=2).debias(np.array([[7, 5]]), 20) < 0).all()
     assert _consensus(answers, consensus="majority", **settings)[0].tolist() == [0]
     assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
-
-
-def test_the_bias_of_noise_is_taken_out_before_the_quorum_is_asked():
-    """Ten of twelve reports agree; without the bias of so strong a noise that is more than all of them."""
-    settings = {"noise_strength": 2.0, "consensus": "qualified-majority", "quorum": 1.0}
-    answers = _labels(*[[0]] * 10, [1], [1])
-    assert RandomizedResponse(epsilon=2.0, num_classes=2).debias(np.array([[10, 2]]), 12)[0, 0] > 10
-    loud, _ = _consensus(answers, label_mechanism="randomized-response", **{**settings, "quorum": 0.9})
-    assert loud.tolist() == [0]
-    plain, _ = _consensus(answers, consensus="qualified-majority", quorum=0.9, one_class_voters="count")
-    assert plain.tolist() == [ABSTAIN]
 
 
 def test_dawid_skene_works_on_noisy_labels_of_all_parties():
@@ -211,13 +170,6 @@ def test_the_order_of_parties_changes_nothing(rows, settings, seed):
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
 
 
-@given(rows=matrices)
-def test_what_all_parties_agree_on_is_the_consensus(rows):
-    same = np.array(rows[0], dtype=np.int16)
-    for settings in ({}, {"one_class_voters": "half"}, {"consensus": "qualified-majority", "quorum": 1.0}):
-        assert _consensus([same] * len(rows), num_classes=3, **settings)[0].tolist() == same.tolist()
-
-
 # ------------------------------------------------------------------------------------------------ settings
 
 
@@ -229,13 +181,6 @@ def test_noise_is_found_for_all_labels_of_all_rounds():
     once = config.mechanism(num_classes=3, num_public=60)
     assert once.epsilon > found.epsilon
     assert config.mechanism(num_classes=3, num_public=1, num_rounds=1).epsilon >= once.epsilon
-
-
-def test_noise_as_given_needs_no_numbers():
-    assert FedCTConfig().mechanism(num_classes=3) == NoNoise()
-    config = FedCTConfig(label_mechanism="xor", noise_strength=2.0)
-    assert config.mechanism(num_classes=3) == BitFlip(epsilon=2.0, num_classes=3)
-    assert config.mechanism(num_classes=3, num_public=60, num_rounds=9) == config.mechanism(num_classes=3)
 
 
 def test_parties_are_told_the_noise_that_was_found():

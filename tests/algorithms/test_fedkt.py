@@ -83,25 +83,6 @@ def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     assert noisy.privacy == "none"
 
 
-@pytest.mark.parametrize(
-    ("settings", "found"),
-    [
-        (L2, {"noise_strength": 2.0}),
-        ({"level": "L2", "noise": "laplace", "noise_strength": 0.5}, {"noise_strength": 0.5}),
-        (
-            {"level": "L2", "noise": "confident-gaussian", "threshold": 3.0, "noise_strength": 2.0},
-            {"threshold": 3.0, "noise_strength": 2.0},
-        ),
-    ],
-)
-def test_at_level_l2_parties_are_told_the_noise(settings, found):
-    told = FedKTConfig(**settings, learn_from="labels").resolved(**SIZES)
-    strengths = {"threshold": 0.0, **found}
-    assert {name: getattr(told, name) for name in strengths} == strengths
-    assert (told.level, told.num_queries, told.epsilon, told.students, told.teachers) == ("L2", 60, 0.0, 1, 25)
-    assert told.students_per_party == 1
-
-
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "confident-gaussian"])
 def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
     threshold = {"threshold": 3.0} if noise == "confident-gaussian" else {}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedkd_flwr.algorithms.fedmd import CARD, FedMDConfig
+from fedkd_flwr.algorithms.fedmd import FedMDConfig
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,3 @@ def test_parties_are_told_how_long_to_learn_and_nothing_that_the_server_alone_do
     told = FedMDConfig().told()
     assert {"initial-epochs", "distillation-epochs", "own-rows-epochs"} <= told.keys()
     assert not {"public-rows-per-round", "weighting"} & told.keys()
-
-
-def test_scores_tell_more_than_labels_so_no_silo_takes_part_by_default():
-    assert (CARD.sends, CARD.allowed) == ("scores", False)

@@ -107,14 +107,6 @@ def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, sett
     assert same.class_voters[list(order)].tolist() == facts.class_voters.tolist()
 
 
-@given(parties=everybody)
-def test_two_students_cast_two_votes_or_none(parties):
-    votes, _ = _tally(_arrays(*parties), one_class_voters="count")
-    agreed = (np.array(parties)[:, 0] == np.array(parties)[:, 1]) & (np.array(parties)[:, 0] != ABSTAIN)
-    assert votes.sum(axis=1).tolist() == (2 * agreed.sum(axis=0)).tolist()
-    assert set(np.unique(votes % 2)) <= {0}
-
-
 # ------------------------------------------------------------------------------------------------ the winners
 
 VOTES = np.array([[4, 0, 1], [0, 2, 3], [0, 0, 0], [2, 2, 0]], dtype=np.int32)
@@ -126,35 +118,6 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     assert (lowest.labels.tolist(), lowest.counts) == ([0, 2, -1, 0], None)
     drawn = {aggregate(VOTES, config=OneShotVoteConfig(), rng=rng).labels[3] for _ in range(30)}
     assert drawn == {0, 1}
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"noise": "laplace", "noise_strength": 0.5},
-        {"noise": "gaussian", "noise_strength": 1.5},
-        {"noise": "gaussian", "noise_strength": 1.5, "learn_from": "counts"},
-        {"noise": "laplace", "noise_strength": 0.5, "one_class_voters": "leave-out"},
-        CONFIDENT,
-    ],
-)
-def test_noise_is_the_plan_s_on_the_asked_rows(settings):
-    config = PATEConfig(**settings, num_queries=2)
-    queries = np.array([0, 3], dtype=np.int64)
-    found = aggregate(
-        VOTES, config=config, rng=None, queries=queries, noise_rng=np.random.default_rng(5)
-    )  # fmt: skip
-    expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=np.random.default_rng(5))
-    assert found.labels.tolist() == expected.labels.tolist()
-    assert (found.counts is None) == (settings.get("learn_from") != "counts")
-    if found.counts is not None:
-        assert found.counts.tolist() == expected.counts.tolist()
-
-
-def test_all_rows_are_asked_where_none_are_named_and_with_hardly_any_noise_the_winners_win():
-    votes = np.repeat(np.array([[0, 6, 2], [8, 0, 0]], dtype=np.int32), 50, axis=0)
-    config = PATEConfig(noise="laplace", noise_strength=200.0)
-    assert aggregate(votes, config=config, rng=None).labels.tolist() == [1] * 50 + [0] * 50
 
 
 def test_the_share_of_winners_that_noise_left_as_they_were():

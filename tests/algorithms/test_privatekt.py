@@ -20,7 +20,6 @@ from fedkd_flwr.algorithms.privatekt import (
     hard_targets,
 )
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
 
@@ -145,20 +144,6 @@ def test_the_estimate_is_unbiased():
     assert found.sum(axis=2) == pytest.approx(np.ones((1500, 3)))
 
 
-def test_targets_are_the_likeliest_classes():
-    answers = _labels([0, 1], [0, 2], [0, 1], [1, 1])
-    settings = {"round_epsilon": 2 * np.log(4), "ties": "lowest"}
-    hard, labels = _aggregate(answers, **settings)
-    assert (hard.tolist(), labels.tolist(), labels.dtype) == ([[1, 0, 0], [0, 1, 0]], [0, 1], np.int16)
-
-
-def test_one_party_is_believed():
-    hard, labels = _aggregate(_labels([2, 0]), round_epsilon=CLEAR)
-    assert (hard.tolist(), labels.tolist()) == ([[0, 0, 1], [1, 0, 0]], [2, 0])
-    noisy, _ = _aggregate(_labels([2, 0]), round_epsilon=0.1)
-    assert noisy.tolist() == hard.tolist()
-
-
 matrices = st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=7)
 
 
@@ -175,13 +160,6 @@ def test_the_order_of_parties_changes_nothing(rows, seed):
 
 
 # ------------------------------------------------------------------------------------------------ settings
-
-
-def test_a_round_s_epsilon_is_shared_by_its_labels():
-    assert PrivateKTConfig().mechanism(3) == RandomizedResponse(epsilon=2.5, num_classes=3)
-    assert PrivateKTConfig(round_epsilon=6.0, transfer_rows=4).mechanism(5) == RandomizedResponse(
-        epsilon=1.5, num_classes=5
-    )
 
 
 def test_an_empty_buffer_teaches_nothing():

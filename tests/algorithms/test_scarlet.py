@@ -41,34 +41,6 @@ def test_a_large_exponent_of_small_probabilities_stays_a_distribution_in_every_r
     assert enhanced_entropy_reduction(probs, 1000.0).tolist() == probs.tolist()
 
 
-def test_what_came_in_single_precision_is_sharpened_in_double():
-    probs = np.array([[0.75, 0.25]], dtype=np.float32)
-    sharp = enhanced_entropy_reduction(probs, 2.0)
-    assert sharp.dtype == np.float64
-    assert sharp[0] == pytest.approx([0.9, 0.1], rel=1e-15)
-
-
-def test_a_row_is_new_then_kept_for_d_rounds_then_expired():
-    rows, cache = np.array([3, 5]), Cache.empty(12, 2)
-    seen = []
-    for server_round in range(1, 6):
-        asked = cache.stale(rows[:1], server_round=server_round, cache_rounds=3)
-        seen.append(int(cache.signals(rows[:1], asked)[0]))
-        if len(asked):
-            cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
-    # a round must ask for something: alone, the row is asked in every round
-    assert seen == [NEWLY_CACHED, EXPIRED, EXPIRED, EXPIRED, EXPIRED]
-    cache = Cache.empty(12, 2)
-    seen = []
-    for server_round in range(1, 6):
-        both = np.array([3, server_round + 3 if server_round != 4 else 3])
-        both = np.unique(both)
-        asked = cache.stale(both, server_round=server_round, cache_rounds=3)
-        seen.append(int(cache.signals(both, asked)[0]))
-        cache = cache.stored(asked, np.full((len(asked), 2), 0.5), server_round=server_round)
-    assert seen == [NEWLY_CACHED, CACHED, CACHED, EXPIRED, CACHED]
-
-
 def test_rows_without_an_average_and_those_of_d_rounds_ago_are_asked_and_no_others():
     cache = Cache.empty(5, 2)
     for row, server_round in ((0, 1), (1, 2), (2, 3), (3, 4)):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from fedkd_flwr.algorithms.score_exchange import (
     DigestConfig,
     ScoreExchangeConfig,
     aggregate,
-    as_labels,
     passes_on_pooled,
 )
 from fedkd_flwr.errors import ConfigError
@@ -25,7 +22,6 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
 
-laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
 RESPONSE = {"answer_form": "argmax", "label_mechanism": "randomized-response"}
 SIZES = {"num_public": 60, "num_classes": 3}
 
@@ -69,25 +65,6 @@ def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
     average, facts = _mean(_probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), answer_form="logits")
     assert average.tolist() == [[2.0, 2.0, 0.5]]
     assert facts.agreement == pytest.approx(2 / 3)
-
-
-def test_one_party_s_average_is_its_own_answer():
-    for share, answer in (
-        ("argmax", np.array([0, 2, 1], dtype=np.int16)),
-        ("softmax", np.array([[0.5, 0.25, 0.25]], dtype=np.float32)),
-        ("logits", np.array([[5.0, -3.0, 0.5]], dtype=np.float32)),
-    ):
-        average, facts = _mean([answer], answer_form=share)
-        expected = np.eye(3)[answer] if share == "argmax" else answer
-        assert average.tolist() == expected.tolist()
-        assert facts.agreement == 1.0
-
-
-def test_an_answer_s_labels():
-    labels = np.array([2, 0], dtype=np.int16)
-    assert as_labels(labels) is labels
-    found = as_labels(np.array([[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]]))
-    assert (found.tolist(), found.dtype) == ([2, 0], np.int16)
 
 
 # ------------------------------------------------------------------------------------------------ under noise
@@ -190,27 +167,17 @@ def test_averages_travel_as_answers_do_and_those_of_labels_in_16_bits():
     assert ScoreExchangeConfig(answer_form="argmax").bits_down == 16
 
 
+LAPLACE, GAUSSIAN = ({"score_noise": noise, "noise_strength": 0.5} for noise in ("laplace", "gaussian"))
+PROBS, LOGITS = {"kind": "probs", "num_classes": 3}, {"kind": "logits", "num_classes": 3, "bound": 10.0}
+
+
 @pytest.mark.parametrize(
     ("settings", "mechanism"),
     [
-        ({}, NoNoise()),
         ({"subset_rows": 5}, NoNoise()),
-        (
-            {"score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="probs", num_classes=3, scale=0.5),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "laplace", "noise_strength": 0.5},
-            laplace(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
-        (
-            {"answer_form": "logits", "score_noise": "gaussian", "noise_strength": 0.5},
-            gaussian(kind="logits", num_classes=3, scale=0.5, bound=10.0),
-        ),
+        (LAPLACE, NoisyScores(noise="laplace", scale=0.5, **PROBS)),
+        (GAUSSIAN, NoisyScores(noise="gaussian", scale=0.5, **PROBS)),
+        ({**LAPLACE, "answer_form": "logits"}, NoisyScores(noise="laplace", scale=0.5, **LOGITS)),
         ({**RESPONSE, "noise_strength": 1.5}, RandomizedResponse(epsilon=1.5, num_classes=3)),
     ],
 )
@@ -293,8 +260,3 @@ def test_what_does_not_fit_together_is_refused(settings, message):
 def test_logits_are_not_sharpened(config):
     with pytest.raises(ConfigError, match="answer-form must be softmax or argmax where averages are sharpened"):
         config(answer_form="logits")
-
-
-def test_what_stands_beside_a_subset_or_noise_and_does_not_disturb_it():
-    assert DigestConfig(subset_rows=5, subset_replacement=False).privacy == "party"
-    assert DigestConfig(**NOISE, score_bits=16).bits_down == 16

@@ -304,9 +304,9 @@ def test_a_silo_keeps_the_model_trained_alone_too_and_its_owner_alone_is_advised
         assert load(folder / f"{name}.alone.model").predict(rows).tolist() == names.tolist()
         for kind in (name, f"{name}.alone"):
             card = (folder / f"{kind}.card.md").read_text(encoding="utf-8")
-            assert "No claim covers this file: it learnt from this silo's private rows." in card
+            assert f"No claim covers this file: it learnt from private rows of {name}." in card
             assert "What the run claims stands in the server's record" in card
-        assert f"{name}: recommended: " in caplog.text
+        assert f"{name}: your better model: " in caplog.text
     assert "on 8 own test rows: accuracy" in caplog.text  # which was not shared
     assert not list((tmp_path / "server").rglob("*.alone.model"))
 

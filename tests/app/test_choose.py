@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.app import choose as module
 from fedkd_flwr.app.choose import about_seconds, candidates, choose, kept_file
-from fedkd_flwr.app.choose_text import ALONE, comparison_text
+from fedkd_flwr.app.choose_text import ALONE, FIXED
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.models.given import name_of
 from fedkd_flwr.settings.config import parse_run_config
@@ -55,8 +55,8 @@ def test_staying_alone_is_known_although_the_first_candidate_fails(monkeypatch, 
 
     monkeypatch.setattr(module, "_run", run)
     found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
-    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
-    assert f"fedct:majority is not ranked: failed, seed {failing}: no memory." in comparison_text(found)
+    assert sorted(found.ranked) == [ALONE, "fedkt:majority"]
+    assert f"fedct:majority is not ranked: failed, seed {failing}: no memory." in found.text()
 
 
 def test_a_candidate_that_lost_a_party_is_not_ranked_by_the_mean_over_the_others(monkeypatch):
@@ -71,8 +71,8 @@ def test_a_candidate_that_lost_a_party_is_not_ranked_by_the_mean_over_the_others
 
     monkeypatch.setattr(module, "_run", run)
     found = choose(SMALL, names=["fedct:majority", "fedkt:majority"], seeds=3)
-    assert "fedct:majority is not ranked: seed 2: no figure of party-000." in comparison_text(found)
-    assert sorted(one.name for one in found.ranked) == [ALONE, "fedkt:majority"]
+    assert "fedct:majority is not ranked: seed 2: no figure of party-000." in found.text()
+    assert sorted(found.ranked) == [ALONE, "fedkt:majority"]
 
 
 @pytest.mark.parametrize("names", [["fedct:majority", "fedkt:majority"], ["fedkt:majority", "fedct:majority"]])
@@ -89,18 +89,7 @@ def test_all_are_measured_against_parties_that_are_alone_at_their_best_whoever_i
 
     monkeypatch.setattr(module, "_run", run)
     found = choose(SMALL, names=names, seeds=3)
-    alone = next(one for one in found.outcomes if one.name == ALONE)
-    assert alone.of("parties", "accuracy") == pytest.approx([0.61, 0.62, 0.63])
-    assert found.alone_of == found.as_dict()["alone_as_trained_with"] == "fedkt:majority"
-    assert "each party alone: trained for as long as with fedkt:majority, which is best for it." in comparison_text(
-        found
-    )
-
-
-def test_parties_alone_that_are_alike_with_all_candidates_are_those_of_none():
-    found = choose(SMALL, names=["fedct:majority", "fedkt:majority", "pate:majority"], seeds=2)
-    assert found.alone_of == ""
-    assert "trained for as long as" not in comparison_text(found)
+    assert found.of(ALONE, "parties") == pytest.approx([0.61, 0.62, 0.63])
 
 
 def test_dawid_skene_is_no_candidate_with_two_classes():
@@ -113,10 +102,10 @@ def test_whole_runs_are_compared_and_progress_is_told():
     told = []
     name = next(iter(candidates(3)))
     found = choose(SMALL, names=[name], seeds=2, progress=told.append)
-    assert [one.name for one in found.outcomes] == [ALONE, name]
-    assert all(len(one.of("parties", "balanced_accuracy")) == 2 for one in found.outcomes)
+    assert found.names == [ALONE, name]
+    assert all(len(found.of(name, "parties")) == 2 for name in found.names)
     assert found.seeds == [1, 2]
-    assert told[0].startswith("2 runs (1 candidates): about 1 min. Ctrl-C shows")
+    assert told[0].startswith("2 runs: about 1 min. Ctrl-C shows")
     assert len(told) == 3
     assert told[1].startswith(f"run 1 of 2: {name}, seed 1: done")
 
@@ -135,20 +124,20 @@ def test_what_is_known_is_shown_when_it_is_stopped_and_the_same_call_goes_on_the
     found = choose(SMALL, **asked)
     assert ran == [("fedct", 1), ("fedkt", 1), ("fedct", 2)]
     assert (found.stopped, found.seeds, len(list(kept.iterdir()))) == ("3 of 4 runs", [1], 3)
-    assert comparison_text(found).startswith("Stopped after 3 of 4 runs. The same command goes on there.\nmean")
+    assert found.text().startswith("Stopped after 3 of 4 runs. The same command goes on there.\nAccuracy")
     ran.clear()
     whole = choose(SMALL, **asked, progress=told.append)
-    assert told[0].startswith("4 runs (2 candidates), 3 of them done earlier: about 1 min.")
+    assert told[0].startswith("4 runs, 3 of them done earlier: about 1 min.")
     assert (ran, whole.stopped, whole.seeds) == ([("fedkt", 2)], "", [1, 2])
-    assert whole.outcomes[1].of("parties", "accuracy")[0] == found.outcomes[1].of("parties", "accuracy")[0]
+    assert whole.of("fedct:majority")[0] == found.of("fedct:majority")[0]
 
 
 def test_it_is_quick_unless_it_is_to_be_thorough(monkeypatch):
     asked = []
 
-    def records(configs, outcomes, progress):
+    def records(configs, progress):
         asked.append([*configs])
-        return {name: {} for name in outcomes}, "0 runs"
+        return {}, {}, "0 runs"
 
     monkeypatch.setattr(module, "_records", records)
     for thorough in (False, True):
@@ -167,20 +156,16 @@ def test_what_is_wrong_is_said_before_the_first_run():
 
 def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():
     found = choose(SMALL, names=["fedkt:majority"], seeds=2)
-    assert found.test_rows["parties"] == found.test_rows["server"] == [60, 60]
-    assert all(count > 0 for count in found.test_rows["home"])
-    assert found.fixed.of("parties", "balanced_accuracy") == pytest.approx([1 / 3, 1 / 3])
-    assert all(1 / 3 <= value < 0.6 for value in found.fixed.of("parties", "accuracy"))
-    assert found.as_dict()["one_fixed_answer"]["server:accuracy"] == found.fixed.of("parties", "accuracy")
-    head = comparison_text(found).splitlines()[0]
-    assert head.startswith("mean (standard deviation) over 2 seeds, 1 to 2; 60 common test rows; ")
-    assert head.endswith(" test rows at home, of all parties together")
+    assert found.test_rows == 60
+    assert all(1 / 3 <= value < 0.6 for value in found.of(FIXED, "server"))
+    balanced = choose(SMALL, names=["fedkt:majority"], seeds=2, figure="balanced_accuracy")
+    assert balanced.of(FIXED) == pytest.approx([1 / 3, 1 / 3])
 
 
 def test_an_epsilon_makes_candidates_that_claim_it_for_one_record():
     found = choose({**SMALL, "epsilon": 8.0, "dataset": "synthetic(rows=600)"})
-    assert [one.name for one in found.outcomes] == [ALONE, "noisy-sums", "fedkt:L2"]
-    assert not any(one.failed for one in found.outcomes)
+    assert found.names == [ALONE, "noisy-sums", "fedkt:L2"]
+    assert found.not_ranked == {}
     assert set(candidates(2, private=True)) == {"noisy-sums", "fedkt:L2"}
     with pytest.raises(ConfigError, match="candidate must be one of noisy-sums, fedkt:L2, got 'fedct:auto'"):
         choose({**SMALL, "epsilon": 8.0}, names=["fedct:auto"])

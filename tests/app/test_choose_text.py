@@ -2,121 +2,92 @@
 
 import json
 
+import pandas as pd
 import pytest
 
-from fedkd_flwr.app.choose_text import ALONE, FIXED, TREES, Comparison, Outcome, comparison_text
+from fedkd_flwr.app.choose_text import ALONE, FIXED, TREES, Comparison
 
 
-def _comparison(**accuracies):
-    outcomes = [Outcome(name, figures={("parties", "accuracy"): list(values)}) for name, values in accuracies.items()]
-    seeds = list(range(1, 1 + max(map(len, accuracies.values()))))
-    return Comparison(seeds=seeds, whose="parties", figure="accuracy", outcomes=outcomes)
+def _comparison(fixed=(), failed=None, figure="accuracy", **reached):
+    """Return a comparison in which candidates reached these figures of the parties' models, one for each seed."""
+    seeds = range(1, 1 + max(map(len, reached.values())))
+    told = {**reached, FIXED: fixed}
+    rows = [
+        {"candidate": name, "seed": seed, "parties": value, "home": None, "server": None, "kilobytes_up": 2.0}
+        for name, values in told.items()
+        for seed, value in zip(seeds, values, strict=False)
+    ]
+    names, failed = [*reached, *(failed or {})], failed or {}
+    values = pd.DataFrame(rows).assign(seconds=1.0)
+    more = {"whose": "parties", "figure": figure, "not_ranked": failed}
+    return Comparison(values=values, names=list(dict.fromkeys(names)), seeds=list(seeds), **more)
 
 
-def test_a_difference_that_each_seed_shows_is_more_than_noise_however_seeds_differ():
-    found = _comparison(a=[0.5, 0.7, 0.9, 0.6], b=[0.45, 0.65, 0.85, 0.551])
-    assert [one.name for one in found.ranked] == ["a", "b"]
-    assert found.within_noise() == []
-    text = comparison_text(found)
-    assert "Best: a.\n" in text
-    assert text.endswith(f"also chose it, so this mean is a little optimistic.\n{TREES}")
+BEST = "The seeds that chose it make its mean a little optimistic."
+UNKNOWN = "Whether it is better than staying alone is not known here."
+FEW = "One or two seeds say nothing about noise: no best is named. Give --thorough, or --seeds 5."
 
 
-def test_a_difference_within_noise_names_no_sole_best():
-    found = _comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75])
-    assert [one.name for one in found.within_noise()] == ["b"]
-    assert "Best: a, but it cannot be told from b." in comparison_text(found)
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (_comparison(a=[0.5, 0.7, 0.9, 0.6], b=[0.45, 0.65, 0.85, 0.551]), [f"Best: a. {BEST}", UNKNOWN]),
+        (
+            _comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75]),
+            [f"Best: a, but it cannot be told from b. More --seeds tell more apart. {BEST}", UNKNOWN],
+        ),
+        (  # equal gaps: their noise is not known
+            _comparison(a=[0.81, 0.71, 0.91], b=[0.8, 0.7, 0.9]),
+            [f"Best: a, but it cannot be told from b. More --seeds tell more apart. {BEST}", UNKNOWN],
+        ),
+        (_comparison(a=[0.8, 0.79, 0.81], **{ALONE: [0.6, 0.61, 0.6]}), [f"Best: a. {BEST}"]),
+        (
+            _comparison(**{ALONE: [0.7, 0.71, 0.72], "a": [0.7, 0.72, 0.71]}),
+            ["No candidate is better than staying alone by more than noise."],
+        ),
+        (_comparison(a=[0.9], b=[0.1]), [FEW]),
+        (_comparison(a=[0.9, 0.901], b=[0.1, 0.1]), [FEW]),
+        # a server's model of a rare class had accuracy 0.930 and balanced accuracy 0.500, and was called the best
+        (
+            _comparison(fixed=[0.5] * 3, a=[0.5, 0.5, 0.5], b=[0.49, 0.5, 0.5]),
+            ["No candidate is above one fixed answer (0.500)."],
+        ),
+        (_comparison(fixed=[0.5], a=[0.5]), ["No candidate is above one fixed answer (0.500)."]),
+        (
+            _comparison(fixed=[0.5] * 3, a=[0.51, 0.49, 0.53]),
+            ["No candidate is above one fixed answer (0.500) by more than noise."],
+        ),
+    ],
+)
+def test_what_can_be_said_of_the_best_and_nothing_from_noise(found, said):
+    assert found.text().splitlines()[-1 - len(said) :] == [*said, TREES]
 
 
 def test_more_candidates_make_wider_intervals():
     two, three = _comparison(a=[0.6, 0.7], b=[0.5, 0.5]), _comparison(a=[0.6, 0.7], b=[0.5, 0.5], c=[0.1, 0.1])
-    assert three.ahead(*three.ranked[:2]).half > two.ahead(*two.ranked[:2]).half
+    assert three.behind("b").half > two.behind("b").half
 
 
-def test_equal_gaps_name_no_sole_best():
-    text = comparison_text(_comparison(a=[0.81, 0.71, 0.91], b=[0.8, 0.7, 0.9]))
-    assert "a is ahead of b by 0.010: equal in each seed, so its noise is not known." in text
-    assert "Best: a, but it cannot be told from b." in text
-    same = comparison_text(_comparison(a=[0.8, 0.7, 0.9], b=[0.8, 0.7, 0.9]))
-    assert "a and b reach the same in each seed." in same
-    assert "cannot be told" in same
+def test_a_candidate_that_failed_at_a_later_seed_is_told_and_not_ranked_by_the_seeds_before():
+    found = _comparison(failed={"b": "failed, seed 2: no memory"}, **{ALONE: [0.5, 0.51], "a": [0.7, 0.72], "b": [0.9]})
+    assert found.ranked == ["a", ALONE]
+    assert "b is not ranked: failed, seed 2: no memory." in found.text()
+    assert found.frame().not_ranked["b"] == "failed, seed 2: no memory"
+    lost = _comparison(a=[0.7, None])
+    assert lost.ranked == []
+    assert "not every run gave accuracy of the parties' models" in lost.text()
 
 
-def test_staying_alone_is_a_candidate():
-    text = comparison_text(_comparison(**{ALONE: [0.7, 0.71, 0.72], "a": [0.7, 0.72, 0.71]}))
-    assert "No candidate is better than staying alone by more than noise." in text
-
-
-def test_a_candidate_that_failed_is_told_and_not_ranked():
-    found = _comparison(a=[0.7, 0.8])
-    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
-    assert "b  failed, seed 1: no memory" in comparison_text(found)
-    assert "b is not ranked: failed, seed 1: no memory." in comparison_text(found)
-
-
-def test_a_candidate_that_failed_at_a_later_seed_is_not_ranked_by_the_seeds_before():
-    found = _comparison(**{ALONE: [0.5, 0.51, 0.53], "a": [0.7, 0.72, 0.71]})
-    found.outcomes.append(Outcome("b", figures={("parties", "accuracy"): [0.9]}, failed="seed 2: no memory"))
-    assert [one.name for one in found.ranked] == ["a", ALONE]
-    assert "b is not ranked: failed, seed 2: no memory." in comparison_text(found)
-    assert found.as_dict()["candidates"][2]["not_ranked"] == "failed, seed 2: no memory"
-
-
-def _with_fixed(values, fixed, figure="balanced_accuracy", **others):
-    """Return a comparison by one figure, in which one fixed answer has these values."""
-    named = {"a": values, **others}
-    outcomes = [Outcome(name, figures={("parties", figure): list(one)}) for name, one in named.items()]
-    answer = Outcome(FIXED, figures={("parties", figure): list(fixed)})
-    seeds = list(range(1, 1 + len(fixed)))
-    return Comparison(seeds=seeds, whose="parties", figure=figure, outcomes=outcomes, fixed=answer)
-
-
-def test_a_model_that_finds_nobody_is_not_the_best_one():
-    """The server's model of a rare class had accuracy 0.930 and balanced accuracy 0.500, and was called the best."""
-    text = comparison_text(_with_fixed([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], b=[0.49, 0.5, 0.5]))
-    assert "No candidate is above one fixed answer (balanced accuracy 0.500)." in text
-    assert "Best" not in text
-    one_seed = comparison_text(_with_fixed([0.5], [0.5]))
-    assert "No candidate is above one fixed answer" in one_seed
-
-
-def test_a_candidate_above_one_fixed_answer_by_noise_alone_is_not_the_best_one():
-    text = comparison_text(_with_fixed([0.51, 0.49, 0.53], [0.5, 0.5, 0.5]))
-    assert "No candidate is above one fixed answer (balanced accuracy 0.500) by more than noise." in text
-    assert "Best" not in text
-
-
-def test_where_there_is_one_candidate_it_is_the_only_one_and_not_the_best():
-    known = comparison_text(_with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5], **{ALONE: [0.6, 0.61, 0.6]}))
-    assert known.endswith("a is the only candidate.\nIt is better than staying alone by more than noise.\n" + TREES)
-    assert "Best" not in known
-    found = _with_fixed([0.81, 0.79, 0.8], [0.5, 0.5, 0.5])
-    found.outcomes.append(Outcome("b", failed="seed 1: no memory"))
-    assert "a is the only candidate that is ranked.\nWhether it is better" in comparison_text(found)
-
-
-def test_the_figure_that_ranks_stands_first_and_so_does_the_best_candidate():
-    lines = comparison_text(_with_fixed([0.6, 0.6, 0.61], [0.5, 0.5, 0.5], b=[0.8, 0.8, 0.81])).splitlines()
-    assert lines[1].split()[:3] == ["bal.", "acc.", "accuracy"]
+def test_the_table_has_the_best_on_top_and_what_others_are_behind_it():
+    found = _comparison(fixed=[0.5] * 3, a=[0.6, 0.6, 0.61], b=[0.8, 0.8, 0.82], figure="balanced_accuracy")
+    lines = found.text().splitlines()
+    assert lines[0] == "Balanced accuracy: mean (standard deviation) over 3 seeds, 0 test rows."
     assert [line.split("  ")[0] for line in lines[2:5]] == ["b", "a", FIXED]
+    assert lines[3].split() == ["a", "0.603", "(0.006)", "–", "–", "0.203", "±", "0.014", "2.0", "1.0"]
 
 
 def test_programs_get_the_ranking_and_what_cannot_be_told_apart():
-    found = json.loads(json.dumps(_comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75]).as_dict()))
-    assert found["ranking"] == ["a", "b"]
-    assert found["not_told_from_the_first"] == ["b"]
-    assert found["candidates"][1]["figures"] == {"parties:accuracy": [0.7, 0.6, 0.75]}
-    assert _comparison(a=[0.9], b=[0.1]).as_dict()["not_told_from_the_first"] is None
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [((0.9,), "One seed says nothing about noise"), ((0.9, 0.901), "2 seeds say too little about noise")],
-)
-def test_one_seed_or_two_name_no_best_however_wide_the_gap(values, said):
-    text = comparison_text(_comparison(a=values, b=[0.1] * len(values)))
-    assert said in text
-    assert "Best" not in text
-    assert "Whether it is better than staying alone is not known here." in comparison_text(
-        _comparison(a=[0.7, 0.72, 0.71], b=[0.6, 0.61, 0.63])
-    )
+    found = json.loads(json.dumps(_comparison(a=[0.6, 0.7, 0.8], b=[0.7, 0.6, 0.75], c=[0.1, 0.1, 0.12]).as_dict()))
+    assert [(one["candidate"], one["clear"]) for one in found["candidates"]] == [("a", None), ("b", False), ("c", True)]
+    assert [one["parties"] for one in found["values"] if one["candidate"] == "a"] == [0.6, 0.7, 0.8]
+    assert {one["clear"] for one in _comparison(a=[0.9], b=[0.1]).as_dict()["candidates"]} == {None}

@@ -26,7 +26,7 @@ def test_nothing_is_ended_in_simulation_or_without_a_limit(config, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("visit", [client_app.ready, client_app.rehearse, client_app.train, client_app.evaluate])
+@pytest.mark.parametrize("visit", [client_app.ready, client_app.train, client_app.evaluate])
 def test_every_visit_is_ended_where_it_hangs(visit, monkeypatch):
     """The first visit of every run only reads the files, and a disk that does not answer stops it there."""
     seconds, hung = [], RuntimeError("the disk does not answer")

@@ -135,19 +135,3 @@ def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
     plain.start(InProcessGrid(handler([FedCTClient(party) for party in parties(3)]), [{}] * 3), num_rounds=2)
     assert np.array_equal(strategy.consensus, plain.consensus)
     assert [p.federated for p in strategy.record.parties] == [p.federated for p in plain.record.parties]
-
-
-def test_a_grid_takes_the_arguments_of_a_newer_flower():
-    from fedkd_flwr.strategies.waiting import WatchedGrid
-
-    class Newer(InProcessGrid):
-        def pull_messages(self, reply_to_message_ids=None, *, message_ids=None):
-            assert message_ids is None
-            return super().pull_messages(reply_to_message_ids)
-
-    grid = WatchedGrid(Newer(_app(), [{}] * 3))
-    assert list(grid.pull_messages(reply_to_message_ids=["1"])) == []
-    assert list(grid.pull_messages(["1"])) == []
-    strategy = _strategy()
-    strategy.start(Newer(_app(), [{}] * 3), num_rounds=1)
-    assert strategy.record.status == "completed"

@@ -283,11 +283,11 @@ def test_a_disk_that_fills_during_a_run_loses_neither_the_table_nor_how_the_run_
 
 def test_the_log_of_a_run_says_notes_in_sentences_because_strategies_know_codes_alone(tmp_path, caplog):
     record = RunRecord(run_id="7", algorithm="fedct")
-    note = Note(NoteCode.FEW_NODES, {"nodes": 2, "wanted": 3})
+    note = Note(NoteCode.TRACKING_ENDED, {"tool": "csv", "failure": "full"})
     with caplog.at_level(logging.INFO, logger="flwr"), LiveRun(record, tmp_path, page=False):
         logging.getLogger("flwr").warning("%s", note)
-    assert caplog.messages[0] == "2 nodes are connected; the run would wait for 3"
-    assert str(note) == "few-nodes: nodes 2, wanted 3"  # what a project without our app reads
+    assert caplog.messages[0] == "tracking by csv ended early: full"
+    assert str(note) == "tracking-ended: tool csv, failure full"  # what a project without our app reads
 
 
 HANGS = """

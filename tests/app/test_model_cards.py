@@ -16,7 +16,6 @@ from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import Metrics, measure
 from fedkd_flwr.models import Classifier
-from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.claims import claim_meaning
 from fedkd_flwr.settings.config import parse_run_config
@@ -53,10 +52,7 @@ def _record(**changes):
         rounds=[RoundRecord(server_round=1, asked=1, answered=["ann"])],
         server={"common": Metrics(n=50, accuracy=0.875)},
         claims=[AT_SERVER],
-        notes=[Note("own", {"text": "party ann says one class"})],
-        versions={"flwr": "1.41.0"},
     )
-    record.party("ann").class_counts = [4, 6]
     record.party("ann").solo["own"] = Metrics(n=9, accuracy=0.625)
     for name, value in changes.items():
         setattr(record, name, value)
@@ -70,16 +66,13 @@ def _card(file, record, *, party="", kind="federated", at_silo=False):
 def test_the_server_s_card_has_the_claims_in_the_record_s_words_and_metrics_with_their_n(file):
     text = _card(file, _record())
     assert claim_meaning(AT_SERVER) in text
-    assert "| epsilon |" in text
     assert "| n | 50 |" in text
     assert "| accuracy | 0.8750 |" in text
     assert f"| file | model.fedkd, {file.stat().st_size:,} bytes, SHA-256" in text
     assert "/home/ann" not in text
     assert "| job | categorical clerk, smith |" in text
     assert "| day | numeric: dates (12.03.2021), the day first, as days since 1970-01-01 |" in text
-    assert "| what leaves a party | labels" in text
     assert "| model | DecisionTreeClassifier |" in text
-    assert "| flwr | 1.41.0 |\n| fedkd-flwr |" in text
 
 
 def test_foreign_text_stays_in_its_cell(file):
@@ -100,11 +93,9 @@ def test_a_useless_model_s_card_says_so_before_its_figures(file):
 
 
 def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone(file):
-    before, after = _card(file, _record(), party="ann", kind="alone").split("## Evaluation")
-    inside, elsewhere = after.split("## Versions")
-    for told in ("party ann says one class", "0.6250", "low: 4, high: 6", "Leave this section out of a card that"):
-        assert told in inside
-        assert told not in before + elsewhere
+    before, inside = _card(file, _record(), party="ann", kind="alone").split("## Evaluation")
+    assert "0.6250" in inside
+    assert "0.6250" not in before
 
 
 def test_a_claim_whose_numbers_are_the_operator_s_has_none_on_the_card(file):
@@ -163,9 +154,8 @@ def test_the_owner_is_told_which_model_is_better_on_own_rows_and_gets_a_card_of_
         save(model(seed=0).fit(*rows(20, seed=1)), PUBLIC, file)
     with caplog.at_level(logging.INFO, logger="flwr.party"):
         show(Finished(model=DumpedModel(b""), solo=measured[0], federated=measured[1]), files)
-    better = "stay alone" if alone > federated else "recommended: federated"
-    (advice,) = [line for line in caplog.messages if "recommended" in line]
-    assert better in advice
+    better = "stay alone" if alone > federated else "federated"
+    assert any(f"north: your better model: {better}. " in line for line in caplog.messages)
     cards = sorted(path.name for path in tmp_path.iterdir())
     assert cards == ["alone.card.md", "alone.model", "federated.card.md", "federated.model"]
-    assert "it learnt from this silo's private rows" in (tmp_path / cards[0]).read_text()
+    assert "it learnt from private rows of north" in (tmp_path / cards[0]).read_text()

@@ -8,7 +8,6 @@ import sys
 import textwrap
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from flwr.app import Context, RecordDict
@@ -41,40 +40,6 @@ def client_fn(context: Context) -> Client:
 
 app = ClientApp(client_fn=client_fn, mods=[numpy_client_mod])
 """
-LEGACY_SERVER = """from common import public_set
-from flwr.app import Context
-from flwr.server import ServerApp, ServerAppComponents, ServerConfig
-
-from fedkd_flwr.app.legacy import LegacyStrategy
-from fedkd_flwr.report.table import summary_table
-from fedkd_flwr.strategies import FedCT, FedCTConfig
-
-
-def report(strategy: FedCT) -> None:
-    print(summary_table(strategy.record))
-
-
-def server_fn(context: Context) -> ServerAppComponents:
-    strategy = FedCT(
-        min_available_nodes=int(context.run_config["num-parties"]),
-        config=FedCTConfig(consensus="majority", seed=1),
-        public=public_set(),
-    )
-    config = ServerConfig(num_rounds=3)
-    wrapped = LegacyStrategy(strategy, num_rounds=config.num_rounds, when_done=report)
-    return ServerAppComponents(strategy=wrapped, config=config)
-
-
-app = ServerApp(server_fn=server_fn)
-"""
-
-
-class _Grid(InProcessGrid):
-    """What Flower's older server asks of a grid besides."""
-
-    @property
-    def run(self):
-        return SimpleNamespace(run_id=next(iter(self.contexts.values())).run_id)
 
 
 @pytest.fixture
@@ -92,7 +57,7 @@ def project(tmp_path, monkeypatch):
         apps = [importlib.import_module(name).app for name in names[1:]]
         config = tomllib.loads(PROJECT)["tool"]["flwr"]["app"]["config"]
         nodes = [{"partition-id": i, "num-partitions": 3} for i in range(config["num-parties"])]
-        apps[0](_Grid(apps[1], nodes, config, run_id=run_id), Context(run_id, 1, {}, RecordDict(), config))
+        apps[0](InProcessGrid(apps[1], nodes, config, run_id=run_id), Context(run_id, 1, {}, RecordDict(), config))
 
     yield run
     for name in names:
@@ -106,11 +71,9 @@ def _with_client_fn():
     return "\n".join(lines) + "\n\n" + CLIENT_FN
 
 
-@pytest.mark.parametrize(
-    ("server", "client"), [(SERVER, CLIENT), (LEGACY_SERVER, _with_client_fn())], ids=["present", "older API"]
-)
-def test_the_project_of_the_page_runs_and_gives_the_figures_of_the_page(project, capsys, server, client):
-    project(server, client)
+@pytest.mark.parametrize("client", [CLIENT, _with_client_fn()], ids=["present", "older API"])
+def test_the_project_of_the_page_runs_and_gives_the_figures_of_the_page(project, capsys, client):
+    project(SERVER, client)
     printed = capsys.readouterr().out
     assert "3 answered of 3 asked, in every round" in printed
     text = PAGE.read_text(encoding="utf-8")

@@ -59,24 +59,6 @@ def test_one_odd_shadow_run_of_eight_does_not_hide_what_the_others_show(scale):
     assert _auc(likelihood_ratios(evidence, odd, member), inside).value > plain - 0.03
 
 
-def test_features_that_are_nearly_the_same_find_no_less_than_one_of_them():
-    """First, last and mean answers: the exact inverse of their covariance weighs what few shadow runs got wrong."""
-    alone, together = [], []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        base, scale = rng.normal(scale=5, size=(200, 1)), 0.02 * np.exp(0.5 * rng.normal(size=(200, 1)))
-        member = rng.permuted(np.repeat(np.arange(8)[:, None] < 4, 200, axis=1), axis=0)
-        inside = rng.random(200) < 0.5
-
-        def seen(is_in, rng=rng, base=base, scale=scale):
-            return base + is_in[:, None] + rng.normal(size=(200, 1)) + scale * rng.normal(size=(200, 9))
-
-        evidence, shadows = seen(inside), np.stack([seen(m) for m in member])
-        alone.append(_auc(likelihood_ratios(evidence[:, :1], shadows[:, :, :1], member), inside).value)
-        together.append(_auc(likelihood_ratios(evidence, shadows, member), inside).value)
-    assert np.mean(together) > np.mean(alone) - 0.002
-
-
 def test_log_odds_of_logits_that_have_overflowed_are_finite():
     odds = log_odds(np.array([[np.inf, 0.0], [1e308, -1e308], [np.nan, 0.0]]), "logits")
     assert np.isfinite(odds).all()

@@ -36,11 +36,6 @@ def test_labels_count_as_one_vote_and_no_label_as_none():
     assert said.answers.first.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
 
 
-def test_several_students_labels_count_as_their_mean():
-    said = _said(labels=_labels([[0, 1, 2, 2], [0, 2, 2, 1]]))
-    assert said.answers.first[1].tolist() == [0, 0.5, 0.5]
-
-
 def test_changes_are_read_from_the_round_before():
     spec = PublicSpec(num_public=400, num_classes=3, fingerprint="ab" * 32)
     one = np.random.default_rng(1).integers(3, size=(1, 400)).astype(np.int16)

@@ -17,7 +17,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.stores.book import Plans
 from fedkd_flwr.stores.ledger import LedgerStore
 
 pytest.importorskip("torch")
@@ -133,23 +132,6 @@ def test_a_budget_that_does_not_cover_the_rounds_refuses_before_anybody_trains(t
         charged(tmp_path, budget=Budget(epsilon=0.1))
 
 
-def test_a_run_that_ended_early_keeps_nothing_of_the_budget_for_its_other_rounds(tmp_path):
-    ledger, budget = LedgerStore(tmp_path, party="server", data_digest="0" * 64), Budget(epsilon=20.0)
-
-    def given(run_id):
-        return {"ledger": ledger, "budget": budget, "record": RunRecord(run_id=run_id, algorithm="dp-fedavg")}
-
-    strategy = make("dp-fedavg", given=given("1"), noise_strength=4.0)
-    strategy.exchange.num_rounds = 20
-    strategy.exchange.check_budget(1)
-    with ledger.looked_at() as book:
-        assert Plans(book.parts["plans"]).of("1").rounds == 20
-    strategy.conclude(KeyboardInterrupt())
-    held = members(2, "dp-fedavg")
-    other, _ = run("dp-fedavg", rounds=1, held=held, noise_strength=0.8, given=given("2"))
-    assert other.record.status == "completed"
-
-
 def test_a_net_with_running_averages_is_refused():
     def net(freeze):
         params = {"optimizer": "sgd", "freeze_norm": freeze, "channels": [4, 4]}
@@ -160,14 +142,14 @@ def test_a_net_with_running_averages_is_refused():
     make("dp-fedavg", global_model=net(True))
 
 
-# ------------------------------------------------------------------------------------------------------------- settings
-
-
 @pytest.mark.parametrize("rounds", [1, 30])
 def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
     mechanism = DPFedAvgConfig(epsilon=2.0, delta=1e-6).mechanism(rounds)
     cost = Accountant().compose(mechanism.dp_event(), rounds).epsilon(1e-6)
     assert 1.98 < cost <= 2.0
+
+
+# ------------------------------------------------------------------------------------------------------------- settings
 
 
 def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():

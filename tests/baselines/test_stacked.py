@@ -74,15 +74,6 @@ def test_answers_count_by_what_known_rows_show_and_no_certainty_outweighs_all():
     assert np.isfinite(made).all()
 
 
-def test_labels_are_stacked_as_sure_probabilities():
-    rng = np.random.default_rng(1)
-    truth = rng.integers(3, size=90).astype(np.int16)
-    known, labels = KnownRows(np.arange(60), truth[:60]), ((truth + 1) % 3).astype(np.int16)
-    made = aggregate([labels], known, num_classes=3)
-    assert made == pytest.approx(aggregate([np.eye(3)[labels]], known, num_classes=3))
-    assert (made.argmax(axis=1) == truth).all()
-
-
 def test_a_class_without_a_known_row_gets_no_probability():
     truth = np.tile(np.array([0, 2], np.int16), 20)
     made = aggregate([_sure(truth)], KnownRows(np.arange(20), truth[:20]), num_classes=3)

@@ -54,12 +54,6 @@ def test_trees_that_are_cut_add_up_to_all():
         np.testing.assert_allclose(sum(leaf_values(part, X, outputs=1) for part in parts), whole)
 
 
-def test_whole_numbers_take_a_byte_where_they_fit():
-    assert {of_forest(forest(), num_trees=5)[name].dtype for name in ("sizes", "columns", "left", "right")} == {
-        np.dtype(np.uint8)
-    }
-
-
 def test_the_model_can_be_saved():
     made = model_of(of_forest(forest(), num_trees=5), boosted=False, **SIZES)
     again = serialize.loads(serialize.dumps(made))

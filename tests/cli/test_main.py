@@ -123,8 +123,6 @@ def test_no_escape_stands_in_a_table_or_json_that_a_program_reads(tmp_path, monk
     save(model, public, tmp_path / "m.fedkd")
     labels = said("predict", tmp_path / "m.fedkd", tmp_path / "t.csv", "--labels-only")
     assert labels == "prediction\n" + "café\n" * 9
-    EgressLog(tmp_path, party="a").append({"approval": {"verdict": "approved", "by": "Łucja", "reason": ""}})
-    assert "approved by Łucja" in said("node", "egress", "log", tmp_path, "--csv")
 
 
 def test_an_error_in_the_package_is_one_sentence_and_its_traceback_lies_in_a_file(fedkd, monkeypatch):

@@ -69,7 +69,7 @@ def runs(make_record, tmp_path):
 def test_a_name_that_several_runs_have_means_all_of_them(fedkd, runs):
     done = fedkd("compare", "plain", "13", "--json", "--output-dir", runs)
     assert done.code == 0
-    assert [group["seeds"] for group in json.loads(done.out)["groups"]] == [[1, 2], [1]]
+    assert json.loads(done.out)["groups"] == {"A": ["11", "12"], "B": ["13"]}
 
 
 def test_a_figure_that_nobody_measures_is_refused_with_those_there_are(fedkd, runs):

@@ -212,16 +212,6 @@ def test_at_l2_more_teachers_than_a_visit_has_time_for_are_refused_before_one_is
     assert "must leave each teacher 0.1 s of half of round-limit-s (3000 s), got 100000" in caplog.text
 
 
-def test_the_model_trained_alone_comes_back_too():
-    one, other = (Classifier(Means(), num_classes=2).fit(np.eye(2), np.array([c, 1 - c])) for c in (0, 1))
-    back = unpack_finished(pack_finished(Finished(model=one, alone=other, solo={}), weighed=False))
-    for kept, made in ((back.model, one), (back.alone, other)):
-        read = serialize.loads(kept.data)
-        assert read.predict(np.eye(2)).tolist() == made.predict(np.eye(2)).tolist()
-    assert one.predict(np.eye(2)).tolist() != other.predict(np.eye(2)).tolist()
-    assert unpack_finished(pack_finished(Finished(model=one, solo={}), weighed=False)).alone is None
-
-
 PUBLIC = PublicSpec(num_public=4, num_classes=3, fingerprint="ab" * 32)
 CLASSES = ("red", "green", "blue")
 LABELS = np.array([[0, 2, 1, -1]], dtype=np.int16)
@@ -255,11 +245,7 @@ def test_changes_are_shown_as_the_whole_answer_that_the_server_makes_of_them():
 def test_bits_are_shown_class_by_class():
     bits = np.array([[1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0]], dtype=np.int16)
     shown = _columns({"bits": encode_labels(bits, public=PUBLIC.bits, server_round=1)})
-    assert shown == {
-        "bit of red": [1, 0, 0, 1],
-        "bit of green": [0, 1, 0, 1],
-        "bit of blue": [0, 0, 1, 0],
-    }
+    assert shown == {"bit of red": [1, 0, 0, 1], "bit of green": [0, 1, 0, 1], "bit of blue": [0, 0, 1, 0]}
 
 
 def test_scores_are_shown_at_the_precision_at_which_they_leave():

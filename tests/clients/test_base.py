@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 
 import numpy as np
 import pytest
@@ -10,10 +9,7 @@ from federation import CENTRES, model, parties, party, rows
 from flwr.client import NumPyClient
 from visits import CONFIG, RESPONSE, fit, of_run
 
-from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.errors import Code, LimitError
-from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.wire.label_codec import decode_labels
 
 
@@ -46,22 +42,6 @@ def test_a_whole_trip_is_arrays_and_plain_values_without_flower(caplog):
     assert (count, tested) == (60, 60)
     assert 0 <= loss < 0.5
     assert {type(value) for value in told.values()} <= {str, int, float, bytes}
-
-
-@pytest.mark.parametrize("mechanism", ["none", "randomized-response"])
-def test_a_rehearsal_tells_of_a_limit_that_private_rows_may_have_passed_only_where_nothing_is_claimed(mechanism):
-    def too_much(work, *, parts=1):  # the process that tries the model is a copy of this one, with all private rows
-        raise LimitError("memory")
-
-    noise = {"label_mechanism": mechanism, "noise_strength": 1.0} if mechanism != "none" else {}
-    told = {**CONFIG, **FedCTConfig(**noise).told()}
-    usual = FedCTClient(party("a", *rows(20, seed=0))).rehearse(told)
-    arrays, count, said = FedCTClient(party("a", *rows(20, seed=0), apart=too_much)).rehearse(told)
-    if mechanism == "none":
-        assert (arrays, count, said["code"]) == ([], 0, Code.LIMIT_EXCEEDED)
-    else:
-        np.testing.assert_array_equal(arrays, usual[0])
-        assert (count, said) == usual[1:]
 
 
 def _silo(**changes):
@@ -114,24 +94,3 @@ def test_a_simulated_party_leaves_no_state_behind_when_it_has_finished(tmp_path)
     assert member.state.path.exists()
     client.evaluate([], CONFIG)
     assert not member.state.path.exists()
-
-
-def test_a_model_that_cannot_be_weighed_does_not_cost_the_party_its_accuracies(caplog):
-    class Odd:
-        """A user's own estimator that no safe format can hold."""
-
-        def fit(self, X, y):
-            self.log = open(os.devnull, "rb")  # noqa: SIM115 - what such a thing may hold
-            self.log.close()
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X), dtype=int)
-
-    member = party("a", *rows(20, seed=0), model=lambda *, seed: Classifier(Odd(), num_classes=3))
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        _, _, metrics = FedCTClient(member).evaluate([], CONFIG)
-    assert "code" not in metrics
-    assert "federated-common" in metrics
-    assert "model-bytes" not in metrics
-    assert "the model is not weighed" in caplog.text

@@ -8,7 +8,6 @@ from federation import party, rows
 from visits import CONFIG, RESPONSE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
-from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
 from fedkd_flwr.clients.instruction import earlier_runs, kept_state, mark_of, node_proof, went_on_from, withholds
 from fedkd_flwr.errors import Code
@@ -48,12 +47,7 @@ def test_what_the_server_knows_stays_where_the_file_alone_changed_and_nothing_th
     kept = ("value.labels", "payload.labels", "kept.cached", "kept.ratios")
     for client, stays in ((FedCTClient, {"value.labels", "payload.labels"}), (FedMDClient, {*kept} - {"kept.ratios"})):
         member = of_run(tmp_path, *rows(20, seed=0))
-        meta = {
-            "algorithm": client.card.name,
-            "data": "another",
-            "charge": "c",
-            "values": ["labels"],
-        }
+        meta = {"algorithm": client.card.name, "data": "another", "charge": "c", "values": ["labels"]}
         arrays = {name: np.zeros((1, 60), np.int16) for name in kept}
         member.state.save(Saved(server_round=3, arrays=arrays, model=b"net", meta={**meta, "alone": 1, "reply": {}}))
         saved = kept_state(member, client.card, heard=client.heard)
@@ -202,13 +196,6 @@ def test_other_settings_find_nothing_of_a_run_without_noise_and_leave_it_as_it_i
     assert member.state.of_run("8").load().server_round == 2
 
 
-def test_a_party_that_two_runs_did_not_reach_answers_once_when_one_of_them_comes_late(tmp_path):
-    (first,), _, _ = FedCTClient(_member(tmp_path, "9")).fit([], _asked(AGAIN.then("9")))
-    (again,), _, said = FedCTClient(_member(tmp_path, "8")).fit([], _asked(AGAIN))
-    assert np.array_equal(first, again)
-    assert said["went-on-from"] == "7"
-
-
 def test_a_simulated_party_that_no_run_has_reached_keeps_what_it_keeps_in_the_first_run_s_folder(tmp_path):
     """The server removes what lies there; a folder of another name would stay, and look like a run."""
     member = replace(_member(tmp_path, "8"), simulated=True)
@@ -265,16 +252,6 @@ def test_each_setting_that_may_change_an_answer_parts_an_exchange():
 
     apart = {name for name in Told().settings if mark(**{name: "changed"}) != mark()}
     assert Told().settings.keys() - apart == {"solo-epochs"}
-
-
-def test_what_changes_no_answer_does_not_part_an_exchange():
-    """The delta of a claim's wording, and the epochs of a model trained alone."""
-    for config, free in ((NOISE, {"delta": 1e-7}), (FedProxConfig(), {"solo_epochs": 3})):
-        one, other = (
-            mark_of({"run-seal": "a"}, changed, algorithm="x", fingerprint="ab")
-            for changed in (config, config.changed(**free))
-        )
-        assert one == other
 
 
 def test_the_last_hundred_runs_that_one_continues_are_looked_at_and_what_is_no_id_is_not():

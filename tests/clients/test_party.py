@@ -70,11 +70,6 @@ def test_a_bare_estimator_of_a_party_is_wrapped_by_itself():
     assert len(made[0][1]) == 2
 
 
-def test_a_frame_of_rows_is_taken_as_an_array():
-    X, y = rows(20, seed=1)
-    assert isinstance(party("a", pd.DataFrame(X), y.tolist()).X, np.ndarray)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -185,20 +180,9 @@ def test_a_model_trained_alone_answers_as_it_was_taught():
     assert seen[0].solo["own"].accuracy == alone.accuracy(*members[0].tests["own"])
 
 
-def test_a_process_of_its_own_keeps_the_class_shares():
-    seen = {}
-    members = _skewed(seen, apart=lambda work, parts=1: work())
-    _by_fedkt(members)
-    from fedkd_flwr.models.serialize import loads
-
-    assert set(loads(seen[0].model.data, trust=True).shares) == {"taught", "own", "common"}
-
-
 def test_the_open_door_refuses_nothing_and_has_written_down_what_leaves_without_a_claim():
     noted = []
     OPEN.check_run()
     OPEN.before_rows(Ask(server_round=1, algorithm="fedct", told={}))
-    assert OPEN.enough_rows([0, 0])
     OPEN.let_out(Leaving(reply=StoredReply(), num_examples=3, note=lambda: noted.append(True)))
     assert noted == [True]
-    assert OPEN.refused("not-allowed") == OPEN.refused("not-allowed") == 1  # each refusal is told

@@ -20,16 +20,15 @@ def _short(value, digits=3):
 
 
 def test_what_lacking_columns_cost():
-    lost = {"server": [], "parties": []}
+    lost = {"server": [], "parties": [], "pooled": []}
     for case, seeds in _record("missing-columns")["found"].items():
-        for whose in lost if case.startswith("Adult") else ():
+        for whose in lost.keys() & next(iter(seeds.values()))["all"] if case.startswith("Adult") else ():
             lost[whose].append(fmean(one["all"][whose] - one["lacking"][whose] for one in seeds.values()))
         assert len(seeds) == 5
-    least, most = map(_short, (min(lost["parties"]), max(lost["parties"])))
-    said = (
-        f"the server's model lost {_short(max(lost['server']))} at most, a party's own {least} to {most} ([five seeds]"
-    )
-    assert said in _page("howto/your-data.md")
+    server, parties, pooled = ([_short(each(losses)) for each in (min, max)] for losses in lost.values())
+    page = _page("howto/your-data.md")
+    assert f"the server's model lost {server[1]} at most, a party's own {' to '.join(parties)} ([five seeds]" in page
+    assert f"One model of all rows lost {' to '.join(pooled)} on a party's columns." in page
 
 
 def test_what_silos_by_file_are_equal_in_and_send():

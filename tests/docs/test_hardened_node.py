@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from flwr.app import Context, RecordDict
 
+from fedkd_flwr.app.client_app import client_of
+from fedkd_flwr.app.server_app import first_settings
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.shift import Shift
-from fedkd_flwr.settings.config import parse_node_config
-from fedkd_flwr.silo.check_silo import check_silo
+from fedkd_flwr.data.tables import load_public
+from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 
 NODE = tomllib.loads((Path(__file__).parents[2] / "examples" / "hardened-node.toml").read_text(encoding="utf-8"))
 L2 = {"algorithm": "fedkt", "fedkt.level": "L2", "noise": "gaussian", "epsilon": 2.0, "num-queries": 20}
@@ -27,12 +29,6 @@ REFUSED = {
 }
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
-
-
-@pytest.fixture(autouse=True)
-def _no_forest(monkeypatch):
-    """The shift takes most of a look's time, and is tested by itself."""
-    monkeypatch.setattr("fedkd_flwr.silo.check_silo.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
 
 
 @pytest.fixture
@@ -51,9 +47,10 @@ def silo(tmp_path):
 
 
 def _asked(silo, run):
-    """Return the code with which `fedkd doctor --run` says the silo would refuse a run; "run" where it would answer."""
+    """Return the code with which the silo would refuse a run's first round; "ready" where it would answer."""
     run = {"num-parties": 2, "public-path": silo["public-path"], **run}
-    return check_silo(silo, run=run)[-1].subject
+    told = first_settings(parse_run_config(run), load_public(run["public-path"]))
+    return client_of(Context(1, 1, silo, RecordDict(), run)).ready(told).get("code", "ready")
 
 
 def test_it_is_a_node_config_in_which_a_person_looks_at_each_reply():
@@ -63,18 +60,18 @@ def test_it_is_a_node_config_in_which_a_person_looks_at_each_reply():
 
 
 def test_it_answers_fedkt_at_level_l2(silo):
-    assert _asked(silo, L2) == "run"
+    assert _asked(silo, L2) == "ready"
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_it_refuses(silo, what):
-    assert _asked(silo, REFUSED[what]) == "not allowed"
+    assert _asked(silo, REFUSED[what]) == "not-allowed"
 
 
 def test_without_its_rules_it_still_refuses_noise_of_others(silo):
     for run in (REFUSED["FedKT without noise"], REFUSED["noise at the server"]):
-        assert _asked(silo | {"run-rules": "", "reply-epsilon": float("inf")}, run) == "privacy required"
+        assert _asked(silo | {"run-rules": "", "reply-epsilon": float("inf")}, run) == "privacy-required"
 
 
 def test_what_it_has_spent_keeps_a_later_run_out(silo):
-    assert _asked(silo | {"epsilon-budget": 1.0}, L2) == "budget exceeded"
+    assert _asked(silo | {"epsilon-budget": 1.0}, L2) == "budget-exceeded"

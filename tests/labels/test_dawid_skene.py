@@ -74,14 +74,6 @@ def test_a_class_that_nobody_named_is_no_row_s_and_changes_no_other_label(class_
     assert probs[:, :4] == pytest.approx(known, abs=1e-6)
 
 
-def test_dawid_skene_stops_by_default_where_a_step_gains_less_than_a_hundred_thousandth():
-    rng = np.random.default_rng(5)
-    labels = [rng.integers(0, 3, 50).astype(np.int16) for _ in range(4)]
-    stopped = dawid_skene(labels, num_classes=3)[1]
-    assert (stopped == dawid_skene(labels, num_classes=3, max_iterations=1000, tolerance=1e-5)[1]).all()
-    assert not np.allclose(stopped, dawid_skene(labels, num_classes=3, max_iterations=2)[1], atol=1e-3)
-
-
 def test_dawid_skene_of_a_thousand_parties_stays_in_the_range_of_floats():
     # evidence of thousands of nats on the rows they agree on, and hardly any on the last
     sure = np.tile(np.array([0, 1, 0, 1, 0], dtype=np.int16), (1000, 1))

@@ -113,7 +113,7 @@ def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_
     rng = np.random.default_rng(3)
     sure = rng.beta(0.5, 1.5, 1000)  # a quarter of the rows is of class 1
     y = (rng.random(1000) < sure).astype(int)
-    vote = DensityVote(num_public=1000, num_classes=2, robust="trimmed")
+    vote = DensityVote(num_public=1000, num_classes=2)
     vote.add(np.stack([(1 - sure) / 0.75, np.zeros(1000)], axis=1), np.array([3000, 0]))
     for _ in range(4):
         vote.add(np.stack([np.zeros(1000), sure / 0.25], axis=1), np.array([0, 250]))
@@ -175,11 +175,11 @@ def _one_target_with_every_class(party: tuple) -> tuple:
 
 
 @pytest.mark.parametrize("attack", [_flipped, _inflated_flip, _one_target, _one_target_with_every_class])
-@pytest.mark.parametrize(("classes_each", "robust"), [(2, "trust"), (CLASSES, "trust"), (CLASSES, "trimmed")])
-def test_three_of_ten_liars_cost_no_more_than_they_cost_majority(attack, classes_each, robust):
+@pytest.mark.parametrize("classes_each", [2, CLASSES])
+def test_three_of_ten_liars_cost_no_more_than_they_cost_majority(attack, classes_each):
     y, parties = _federation(seed=2, classes_each=classes_each)
     attacked = [attack(party) if k in (1, 4, 7) else party for k, party in enumerate(parties)]
-    cost = (_consensus(parties, robust=robust) == y).mean() - (_consensus(attacked, robust=robust) == y).mean()
+    cost = (_consensus(parties) == y).mean() - (_consensus(attacked) == y).mean()
     cost_of_majority = (_majority(parties) == y).mean() - (_majority(attacked) == y).mean()
     assert cost <= max(cost_of_majority, 0.0) + 0.02
 
@@ -218,51 +218,6 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     vote.add(ratios, counts)
     assert vote.trusts()[-1] == 1
     assert (vote.consensus()[0][y == 3] == 3).mean() > 0.8
-
-
-def _trimmed_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the mean of the middle 40 % of the weight, by counting a thousand equal slices of it."""
-    order = np.argsort(-values)
-    slices = (np.arange(1000) + 0.5) / 1000 * weights.sum()
-    chosen = values[order][np.searchsorted(np.cumsum(weights[order]), slices)]
-    return float(chosen[300:700].mean())
-
-
-def test_the_trimmed_mean_is_the_middle_of_each_rows_ratios_by_weight(monkeypatch):
-    rng = np.random.default_rng(4)
-    found = []
-    whole = DensityVote._trimmed_ratios
-    monkeypatch.setattr(DensityVote, "_trimmed_ratios", lambda *args: found.append(whole(*args)) or found[0])
-    counts = rng.integers(0, 40, (7, 3)) * (rng.random((7, 3)) < 0.8) + np.eye(7, 3, dtype=np.int64)
-    ratios = rng.random((7, 5, 3)) * (rng.random((7, 5, 3)) < 0.7) * (counts > 0)[:, None] * 6
-    vote = DensityVote(num_public=5, num_classes=3, robust="trimmed")
-    for one, of in zip(ratios, counts, strict=True):
-        vote.add(one, of)
-    vote.consensus()
-    sizes = counts.sum(axis=1)
-    median = np.median(sizes)
-    voices = np.minimum(np.sqrt(sizes * median), median)[:, None] * np.minimum(3 * counts / sizes[:, None], 1)
-    brought_to_1 = ratios * np.minimum(1 / np.maximum(ratios.mean(axis=1, keepdims=True), 0.25), 4)
-    for row in range(5):
-        for c in range(3):
-            held = counts[:, c] > 0
-            expected = _trimmed_mean(brought_to_1[held, row, c], voices[held, c])
-            assert found[0][row, c] == pytest.approx(expected, abs=0.02)
-
-
-def test_liars_below_the_trimmed_weight_cannot_take_a_row_beyond_what_honest_parties_say():
-    """Three of eleven parties say most of class 0 in the first half of the rows: no more than the honest say there."""
-    said = np.zeros((10, 2))
-    said[:5, 0] = said[5:, 1] = 2.0
-    swapped, found = said[:, ::-1], {}
-    for robust in ("trimmed", "none"):
-        vote = DensityVote(num_public=10, num_classes=2, robust=robust)
-        for k in range(11):
-            vote.add(swapped * 2 if k < 3 else said, np.array([5, 5]) * (1000 if k < 3 else 1))
-        found[robust] = vote.consensus()
-    assert found["trimmed"][0].tolist() == [0] * 5 + [1] * 5
-    assert found["trimmed"][1].tolist() == [1.0] * 10  # nothing of what the liars say is left
-    assert found["none"][0].tolist() == [1] * 5 + [0] * 5
 
 
 # what is due to a class
@@ -334,19 +289,3 @@ def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_c
         vote.add(np.ones((4, num_classes)), np.ones(num_classes, dtype=np.int64))
         vote.consensus()
     assert asked == [2]
-
-
-@pytest.mark.parametrize(("sizes", "moved"), [((40, 10), True), ((5, 45), False)])
-def test_what_parties_say_of_the_class_shares_counts_by_their_rows(monkeypatch, sizes, moved):
-    """The first party holds class 0 alone, the second class 1; the public rows are found to be all of class 1."""
-    used = []
-    monkeypatch.setattr(density, "mixture", lambda ratios, shares: np.array([0.0, 1.0]))
-    monkeypatch.setattr(density, "_lifts", lambda densities, shares: used.append(shares) or np.ones(2))
-    vote = DensityVote(num_public=2, num_classes=2)
-    vote.add(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([sizes[0], 0]))
-    vote.add(np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([0, sizes[1]]))
-    vote.consensus()
-    # 40 of 50 rows say that most are of class 0; 5 of 50 do not, and the shares of the parties' rows stay
-    weights = np.minimum(np.sqrt(np.array(sizes) * 25), 25)
-    own = weights / weights.sum()
-    np.testing.assert_allclose(used[0], np.mean([own, [0.0, 1.0]], axis=0) if moved else [0.1, 0.9])

@@ -88,12 +88,6 @@ def test_codes_stay_where_the_class_is_the_same_and_nothing_moved_by_two_steps()
 # the vote
 
 
-def test_a_row_whose_largest_code_is_at_another_class_is_sent_however_near_the_two_are():
-    base = np.array([[5, 4], [5, 4]], np.uint8)
-    codes = np.array([[4, 5], [4, 0]], np.uint8)
-    assert steady_codes(codes, base).tolist() == [[4, 5], [5, 4]]
-
-
 def _posterior(densities: np.ndarray, shares: np.ndarray) -> np.ndarray:
     joint = densities * shares
     return joint / joint.sum(axis=1, keepdims=True)

@@ -72,13 +72,6 @@ def test_parties_that_label_every_row_alike_cast_a_tenth_together_at_most():
     assert trusted_weights([2, 2, 2, 0], np.ones(4), np.arange(4) > 2).tolist() == [200, 200, 200, 0]
 
 
-def test_nobody_is_named_where_more_than_a_third_would_be():
-    honest = [TRUTH.astype(np.int16)] * 5
-    for liars, told in ((2, True), (3, False)):
-        lies = [np.roll(TRUTH, 7 * (i + 1)).astype(np.int16) for i in range(liars)]
-        assert (label_trusts([*honest, *lies], num_classes=CLASSES) is not None) is told
-
-
 def _nearly(label, odd=1, rows=ROWS):
     labels = np.full(rows, label, dtype=np.int16)
     labels[:odd] = 1 - label

@@ -107,22 +107,6 @@ def test_where_every_row_needs_a_class_none_is_a_row_without_one_and_any_shape_w
     assert caught.value.code == "class-outside-schema"
 
 
-def test_labels_of_one_or_several_students_come_back_as_int16_and_are_not_copied_if_they_are_so():
-    for labels in (np.array([[0, 3], [-1, 2]]), np.array([0, 3], dtype=np.uint8)):
-        checked = check_labels(labels, num_rows=2, num_classes=C)
-        assert (checked.dtype, checked.tolist()) == (np.int16, labels.tolist())
-    right = np.array([0, 3], dtype=np.int16)
-    assert np.shares_memory(check_labels(right, num_rows=2, num_classes=C), right)
-
-
-def test_voters_are_counted_from_none_and_one_row_is_enough():
-    counter = VoteCounter(num_public=1, num_classes=2)
-    assert (counter.class_voters.dtype, counter.votes.dtype) == (np.int32, np.int32)
-    for voters in (1, 2, 3):
-        counter.add(np.array([1]))
-        assert (counter.class_voters.tolist(), counter.votes.tolist()) == ([0, voters], [[0, voters]])
-
-
 def test_agreement_looks_at_labelled_rows_only():
     assert agreement(np.array([0, 1, 0]), np.array([0, 0, ABSTAIN])) == 0.5
     assert agreement(np.array([0, 1, 0, 2]), np.array([0, 0, ABSTAIN, 1])) == pytest.approx(1 / 3)
@@ -135,16 +119,6 @@ def test_agreement_looks_at_labelled_rows_only():
 def test_a_vote_needs_two_classes_and_a_row(rows, classes, match):
     with pytest.raises(DataError, match=match):
         VoteCounter(num_public=rows, num_classes=classes)
-
-
-class Highest(ConsensusRule):
-    """A toy: the highest class that any party gives to a row."""
-
-    name: ClassVar[str] = "highest"
-
-    def combine(self, ballot: Ballot, *, config, rng) -> Consensus:
-        """Return it."""
-        return Consensus(np.max([arrays[0] for arrays in ballot.labels], axis=0).astype(np.int16))
 
 
 class Surest(ConsensusRule):
@@ -183,16 +157,6 @@ def _run(rule, monkeypatch, **changes):
     return strategy, members
 
 
-def test_a_rule_on_labels_is_a_class_and_a_name(monkeypatch):
-    seen, combine = [], Highest.combine
-    monkeypatch.setattr(Highest, "combine", lambda self, ballot, **k: seen.append(ballot) or combine(self, ballot, **k))
-    strategy, members = _run(Highest(), monkeypatch)
-    (ballot,) = seen
-    assert (ballot.parties, len(ballot.labels)) == ([one.name for one in members], 3)
-    assert (strategy.consensus == np.max([arrays[0] for arrays in ballot.labels], axis=0)).all()
-    assert len(set(strategy.consensus.tolist())) > 1
-
-
 def test_a_rule_that_needs_more_is_a_function_more_and_asks_each_owner_by_its_name(monkeypatch):
     allowed, members = _run(Surest(), monkeypatch, allow=frozenset({"fedct", "surest"}))
     for one in members:
@@ -228,12 +192,6 @@ def test_random_ties_are_fair_and_seeded():
     assert abs((labels == 0).mean() - 0.5) < 0.05
     assert (labels != 2).all()
     assert (labels == majority(votes, rng=_rng())).all()
-
-
-def test_rows_without_a_tie_draw_nothing_from_the_stream():
-    rng = _rng()
-    majority(np.array([[2, 1], [0, 3], [0, 0]])[:2], rng=rng)
-    assert rng.random() == _rng().random()
 
 
 def test_other_policies_and_random_ties_without_a_generator_are_refused():

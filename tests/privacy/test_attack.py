@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,66 +42,69 @@ def labels_are(*classes: int) -> Events:
     return {f"label {c}": lambda out, c=c: out == c for c in classes}
 
 
-def winners(mechanism: LaplaceMax | GaussianMax, counts: list[int], seed: int) -> np.ndarray:
-    return mechanism.privatize(np.tile([counts], (RUNS, 1)), rng=np.random.default_rng(seed))
+def corner(above: float, below: float) -> Events:
+    """Return the event that the first half of the columns lies above, and the other half below."""
+    return {"corner": lambda out: (np.split(out, 2, 1)[0] > above).all(1) & (np.split(out, 2, 1)[1] < below).all(1)}
 
 
-def noisy(mechanism: LaplaceMax, counts: list[int], seed: int) -> np.ndarray:
-    return mechanism.noisy_counts(np.tile([counts], (RUNS, 1)), rng=np.random.default_rng(seed))
+FIRST_BITS: Events = {"bits 1, 0": lambda out: (out[:, 0] == 1) & (out[:, 1] == 0)}
 
 
-# the loser is so far behind that its chances change by nearly e^(2 gamma votes)
-NEIGHBOURS = {1: ([0, 6], [1, 5]), 2: ([0, 12], [2, 10])}
-GAMMA = {1: 1.0, 2: 0.5}
+def drawn(mechanism: Any, given: Any, seed: int, *, counts: bool = False) -> np.ndarray:
+    """Return so many outputs of the mechanism: of votes the winners or the noisy counts, of a label what leaves."""
+    given = np.tile([given], (RUNS, 1)) if isinstance(given, list) else np.full(RUNS, given)
+    rng = np.random.default_rng(seed)
+    return mechanism.noisy_counts(given, rng=rng) if counts else mechanism.privatize(given, rng=rng)
 
 
-@pytest.mark.parametrize("votes", [1, 2])
-def test_winners_of_laplace_max_reveal_no_more_than_claimed_and_nearly_that(votes: int) -> None:
-    claimed = LaplaceMax(gamma=GAMMA[votes], votes=votes)
-    one, other = (winners(claimed, counts, seed) for seed, counts in enumerate(NEIGHBOURS[votes]))
-    found = epsilon_found(one, other, labels_are(0, 1))
-    assert claimed.pure_epsilon / 2 < found <= claimed.pure_epsilon
+def laplace(gamma: float, votes: int = 1) -> LaplaceMax:
+    return LaplaceMax(gamma=gamma, votes=votes)
 
 
-@pytest.mark.parametrize("votes", [1, 2])
-def test_noisy_counts_of_laplace_max_reveal_no_more_than_claimed_and_nearly_that(votes: int) -> None:
-    claimed = LaplaceMax(gamma=0.5 / votes, votes=votes)
-    one, other = (noisy(claimed, counts, seed) for seed, counts in enumerate(([5 + votes, 5], [5, 5 + votes])))
-    corners: Events = {
-        f"above {t}, below {5 + votes - t + 5}": lambda out, t=t: (out[:, 0] > t) & (out[:, 1] < 10 + votes - t)
-        for t in (4 + votes, 5 + votes, 6 + votes)
-    }
-    found = epsilon_found(one, other, corners)
-    assert 0.9 * claimed.pure_epsilon < found <= claimed.pure_epsilon
+def response(epsilon: float, num_classes: int = 10) -> RandomizedResponse:
+    return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
 
 
-def test_votes_spread_over_more_classes_reveal_no_more_than_claimed() -> None:
-    claimed = LaplaceMax(gamma=0.4, votes=2)
-    one, other = (noisy(claimed, counts, seed) for seed, counts in enumerate(([4, 4, 3, 3], [3, 3, 4, 4])))
-    corner: Events = {"corner": lambda out: (out[:, :2] > 4).all(axis=1) & (out[:, 2:] < 3).all(axis=1)}
-    found = epsilon_found(one, other, corner)
-    assert claimed.pure_epsilon / 2 < found <= claimed.pure_epsilon
+def bits(epsilon: float) -> BitFlip:
+    return BitFlip(epsilon=epsilon, num_classes=4)
 
 
-@pytest.mark.parametrize(("epsilon", "num_classes"), [(0.3, 2), (1.0, 10), (3.0, 10)])
-def test_randomised_response_reveals_no_more_than_claimed_and_nearly_that(epsilon: float, num_classes: int) -> None:
-    claimed = RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-    one, other = (
-        claimed.privatize(np.full(RUNS, label), rng=np.random.default_rng(seed)) for seed, label in enumerate((0, 1))
-    )
-    found = epsilon_found(one, other, labels_are(0, 1))
-    assert 0.85 * epsilon < found <= claimed.pure_epsilon <= epsilon
+# what is claimed, two neighbouring inputs, the events looked at, and the share of the claim that they must prove; of
+# winners the loser is so far behind that its chances change by nearly e^(2 gamma votes)
+HELD = {
+    "winners": (laplace(1.0), [0, 6], [1, 5], labels_are(0, 1), 0.5),
+    "winners, two votes": (laplace(0.5, 2), [0, 12], [2, 10], labels_are(0, 1), 0.5),
+    "counts": (laplace(0.5), [6, 5], [5, 6], corner(6, 5), 0.9),
+    "counts, two votes": (laplace(0.25, 2), [7, 5], [5, 7], corner(7, 5), 0.9),
+    "counts of more classes": (laplace(0.4, 2), [4, 4, 3, 3], [3, 3, 4, 4], corner(4, 3), 0.5),
+    "response of two": (response(0.3, 2), 0, 1, labels_are(0, 1), 0.85),
+    "response": (response(3.0), 0, 1, labels_are(0, 1), 0.85),
+    "bits": (bits(1.0), 0, 1, FIRST_BITS, 0.9),
+    "surer bits": (bits(4.0), 0, 1, FIRST_BITS, 0.9),
+}
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_bit_flips_reveal_no_more_than_claimed_and_nearly_that(epsilon: float) -> None:
-    claimed = BitFlip(epsilon=epsilon, num_classes=4)
-    one, other = (
-        claimed.privatize(np.full(RUNS, label), rng=np.random.default_rng(seed)) for seed, label in enumerate((0, 1))
-    )
-    both: Events = {"bits 1, 0": lambda out: (out[:, 0] == 1) & (out[:, 1] == 0)}
-    found = epsilon_found(one, other, both)
-    assert 0.9 * claimed.pure_epsilon < found <= claimed.pure_epsilon <= epsilon
+@pytest.mark.parametrize("name", HELD)
+def test_outputs_reveal_no_more_than_claimed_and_nearly_that(name: str) -> None:
+    claimed, one, other, events, share = HELD[name]
+    outputs = (drawn(claimed, given, seed, counts=name[:6] == "counts") for seed, given in enumerate((one, other)))
+    assert share * claimed.pure_epsilon < epsilon_found(*outputs, events) <= claimed.pure_epsilon
+
+
+# the claim, the mechanism that is broken, two inputs, and the events
+BROKEN = {
+    "half the noise": (laplace(0.5), laplace(1.0), [0, 6], [1, 5], labels_are(0, 1)),
+    "more votes move than assumed": (laplace(0.5), laplace(0.5), [7, 5], [5, 7], corner(7, 5)),
+    "response": (response(1.0, 4), response(1.1, 4), 0, 1, labels_are(0, 1)),
+    "bits": (bits(1.0), bits(1.1), 0, 1, FIRST_BITS),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_attack_catches_what_is_broken(name: str) -> None:
+    claimed, broken, one, other, events = BROKEN[name]
+    outputs = (drawn(broken, given, seed, counts="votes" in name) for seed, given in enumerate((one, other)))
+    assert epsilon_found(*outputs, events) > claimed.pure_epsilon
 
 
 def test_gaussian_counts_keep_to_the_delta_of_their_event() -> None:
@@ -108,11 +112,7 @@ def test_gaussian_counts_keep_to_the_delta_of_their_event() -> None:
     multiplier, epsilon = claimed.dp_event().noise_multiplier, 0.5
     z = epsilon * multiplier
     delta = stats.norm.cdf(0.5 / multiplier - z) - math.exp(epsilon) * stats.norm.cdf(-0.5 / multiplier - z)
-    rows = np.ones((RUNS, 1), dtype=int)
-    one, other = (
-        claimed.noisy_counts(rows * np.array(counts), rng=np.random.default_rng(seed))
-        for seed, counts in enumerate(([6, 4], [4, 6]))
-    )
+    one, other = (drawn(claimed, counts, seed, counts=True) for seed, counts in enumerate(([6, 4], [4, 6])))
     # Neyman and Pearson: the best event is where the likelihoods differ by more than e^epsilon
     hits = [((out[:, 0] - out[:, 1]) * 2 / 9 > epsilon).mean() for out in (one, other)]
     error = 4 * math.sqrt(hits[0] / RUNS) + 4 * math.exp(epsilon) * math.sqrt(hits[1] / RUNS)
@@ -128,7 +128,7 @@ def test_winners_of_two_keep_to_the_delta_of_their_event_and_nearly_reach_it(vot
     for behind in (2, 3, 4):
         # class 0 is so many votes behind; the neighbour gives it what one change can move
         lost, won = ([10 * votes, (10 + behind) * votes], [11 * votes, (9 + behind) * votes])
-        one, other = (winners(claimed, counts, seed) for seed, counts in enumerate((won, lost)))
+        one, other = (drawn(claimed, counts, seed) for seed, counts in enumerate((won, lost)))
         for epsilon in (0.3, 0.7):
             hits = [(out == 0).mean() for out in (one, other)]
             error = 4 * math.sqrt(hits[0] / RUNS) + 4 * math.exp(epsilon) * math.sqrt(hits[1] / RUNS)
@@ -136,30 +136,3 @@ def test_winners_of_two_keep_to_the_delta_of_their_event_and_nearly_reach_it(vot
             assert reached <= delta + error
             best = max(best, reached / delta)
     assert best > 0.9
-
-
-# ---------------------------------------------------------------- the attack catches what is broken
-
-
-@pytest.mark.parametrize("votes", [1, 2])
-def test_half_the_noise_is_caught_by_the_winners(votes: int) -> None:
-    claimed, broken = (LaplaceMax(gamma=factor * GAMMA[votes] / 2, votes=votes) for factor in (1, 2))
-    one, other = (winners(broken, counts, seed) for seed, counts in enumerate(NEIGHBOURS[votes]))
-    assert epsilon_found(one, other, labels_are(0, 1)) > claimed.pure_epsilon
-
-
-def test_a_change_of_more_votes_than_assumed_is_caught() -> None:
-    claimed = LaplaceMax(gamma=0.5, votes=1)  # but two votes move, as with two students a party
-    one, other = (noisy(claimed, counts, seed) for seed, counts in enumerate(([7, 5], [5, 7])))
-    corner: Events = {"corner": lambda out: (out[:, 0] > 7) & (out[:, 1] < 5)}
-    assert epsilon_found(one, other, corner) > claimed.pure_epsilon
-
-
-@pytest.mark.parametrize("kind", [RandomizedResponse, BitFlip])
-def test_a_label_mechanism_with_too_little_noise_is_caught(kind: type) -> None:
-    claimed, broken = kind(epsilon=1.0, num_classes=4), kind(epsilon=1.1, num_classes=4)
-    one, other = (
-        broken.privatize(np.full(RUNS, label), rng=np.random.default_rng(seed)) for seed, label in enumerate((0, 1))
-    )
-    bits: Events = {"bits 1, 0": lambda out: (out[:, 0] == 1) & (out[:, 1] == 0)}
-    assert epsilon_found(one, other, labels_are(0, 1) if kind is RandomizedResponse else bits) > claimed.pure_epsilon

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import json
 import os
 import signal
 import subprocess
@@ -288,17 +287,3 @@ def test_where_nobody_tells_memory_a_limit_of_it_is_refused(monkeypatch, tmp_pat
         limits_of(3000.0, 1.0)
     assert limits_of(3000.0, 0.0) == Limits(seconds=3000.0, memory=0)
     assert limits_of(0.0, 0.0) is None
-
-
-def test_a_deadline_holds_without_proc_too(monkeypatch, tmp_path):
-    monkeypatch.setattr(limits, "_PROC", tmp_path / "proc")
-    with pytest.raises(LimitError):
-        SHORT(_spin)
-
-
-def test_what_comes_back_is_json_and_arrays_and_never_a_pickle():
-    source = Path(limits.__file__).read_text(encoding="utf-8") + Path(limits.__file__).parents[1].joinpath(
-        "clients", "answer.py"
-    ).read_text(encoding="utf-8")
-    assert "import pickle" not in source
-    assert json.loads(limits._told("FedkdError", Code.INTERNAL, "text")[1:])["code"] == "internal"

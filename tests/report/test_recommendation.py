@@ -5,21 +5,11 @@ import pytest
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.report.recommendation import (
-    changes,
-    difference,
-    losers_warning,
-    only_class,
-    own_rows_finding,
-    recommendation,
-)
+from fedkd_flwr.report.recommendation import advice, changes, difference, losers_warning, own_rows_finding
 
 
-def _party(alone, after, common=None):
-    party = PartyRecord(name="a", solo={"own": alone}, federated={"own": after})
-    if common:
-        party.solo["common"], party.federated["common"] = common
-    return party
+def _party(alone, after):
+    return PartyRecord(name="a", solo={"own": alone}, federated={"own": after})
 
 
 def _classes(n, recall, f1=None):
@@ -35,47 +25,33 @@ def _classes(n, recall, f1=None):
 
 
 @pytest.mark.parametrize(
-    ("n", "alone", "after", "verdict"),
+    ("n", "alone", "after", "better"),
     [
         (200, 0.9, 0.78, "stay alone"),
         (200, 0.78, 0.9, "federated"),
-        (20, 0.9, 0.8, "no recommendation"),
-        (200, 0.9, 0.9, "no recommendation"),
-        (9, 1.0, 0.1, "no recommendation"),  # a share of nine rows proves nothing, however it looks
+        (20, 0.9, 0.8, ""),
+        (200, 0.9, 0.9, ""),
+        (9, 1.0, 0.1, ""),  # a share of nine rows proves nothing, however it looks
         (40, 0.95, 0.025, "stay alone"),
     ],
 )
-def test_nothing_is_recommended_from_noise(n, alone, after, verdict):
-    found = recommendation(_party(Metrics(n=n, accuracy=alone), Metrics(n=n, accuracy=after)))
-    assert found.verdict == verdict
-    assert f"on {n} rows" in found.why
+def test_nothing_is_advised_from_noise(n, alone, after, better):
+    found = advice(_party(Metrics(n=n, accuracy=alone), Metrics(n=n, accuracy=after)))
+    assert found[0] == better
+    assert found[1].endswith(f"on {n} rows")
 
 
 @pytest.mark.parametrize("rare", [1, 9])
-def test_nothing_is_recommended_from_a_few_rows_of_the_rarest_class(rare):
+@pytest.mark.parametrize(("alone", "after"), [(0.0, 1.0), (1.0, 0.0)])
+def test_nothing_is_advised_from_a_few_rows_of_the_rarest_class(rare, alone, after):
     """In balanced accuracy one row of two is a quarter: with 106 others the rule for all rows said "federated"."""
-
-    def one(recall):
-        support, shares = [106, rare], [1.0, recall]
-        return Metrics(
-            n=106 + rare, accuracy=0.99, balanced_accuracy=sum(shares) / 2, recall=shares, f1=shares, support=support
-        )
-
-    for alone, after in ((0.0, 1.0), (1.0, 0.0)):
-        found = recommendation(_party(one(alone), one(after)), figure="balanced_accuracy")
-        assert found.verdict == "no recommendation"
-        assert f"on {106 + rare} rows, {rare} of them of the rarest class" in found.why
-        assert "Fewer than 10 rows of the rarest class: too few to say." in found.why
-
-
-def test_few_rows_are_named_as_the_reason_because_the_interval_may_exclude_zero():
-    few = recommendation(_party(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)))
-    assert difference(Metrics(n=3, accuracy=0.0), Metrics(n=3, accuracy=1.0)).margin() < 1.0
-    assert few.verdict == "no recommendation"
-    assert few.why.endswith("on 3 rows. Fewer than 10 rows: too few to say.")
-    assert "within noise" not in few.why
-    many = recommendation(_party(Metrics(n=10, accuracy=0.5), Metrics(n=10, accuracy=0.6)))
-    assert many.why.endswith("on 10 rows. That is within noise.")
+    two = [
+        Metrics(n=106 + rare, accuracy=0.99, balanced_accuracy=sum(s) / 2, recall=s, f1=s, support=[106, rare])
+        for s in ([1.0, alone], [1.0, after])
+    ]
+    better, evidence = advice(_party(*two), "balanced_accuracy")
+    assert better == ""
+    assert f"on {106 + rare} rows, {rare} of them of the rarest class" in evidence
 
 
 def test_the_standard_error_is_agresti_and_caffo_s_by_hand():
@@ -99,49 +75,20 @@ def test_balanced_accuracy_has_the_error_of_the_mean_recall():
     assert found.error == pytest.approx(one * math.sqrt(2) / 2)
     held_back = Metrics(n=16, accuracy=0.5, balanced_accuracy=0.5)
     assert difference(held_back, held_back, "balanced_accuracy") is None
-    by_accuracy = recommendation(_party(held_back, held_back), figure="balanced_accuracy")
-    assert by_accuracy.verdict == "no recommendation"
-    assert by_accuracy.why.startswith("Accuracy on own test rows: ")
     known = _classes(8, [1.0, 0.5])
-    assert recommendation(_party(known, known), figure="balanced_accuracy").why.startswith("Balanced accuracy on own")
     partly = replace(known, support=[8, None])
     assert difference(partly, partly, "balanced_accuracy") is None  # the mean of some recalls is another figure
 
 
-@pytest.mark.parametrize(
-    ("own", "common", "said"),
-    [
-        ((0.9, 0.7), (0.5, 0.8), "the federation is better: 0.500 alone"),
-        ((0.9, 0.7), (0.8, 0.5), "the model trained alone is better: 0.800 alone"),
-        ((0.9, 0.7), (0.5, 0.51), ""),  # within noise
-        ((0.7, 0.9), (0.8, 0.5), ""),  # the recommendation goes by the party's own rows
-    ],
-)
-def test_common_rows_are_quoted_where_they_differ_clearly_and_the_party_is_not_sent_to_the_federation(
-    own, common, said
-):
-    pairs = [[Metrics(n=n, accuracy=a) for a in accuracies] for n, accuracies in ((200, own), (2000, common))]
-    why = recommendation(_party(*pairs[0], common=pairs[1])).why
-    assert said in why
-    assert ("On rows like those of all parties" in why) is bool(said)
-
-
-def test_a_class_whose_rows_are_held_back_may_have_some_and_one_class_alone_is_no_choice():
-    assert only_class(Metrics(n=9, support=[None, 9])) is None
-    assert only_class(Metrics(n=9, support=[9])) is None
-    assert only_class(Metrics(n=9)) is None
-
-
-def test_test_rows_of_one_class_recommend_no_model_because_a_constant_one_is_perfect_there():
-    alone, after = (Metrics(n=384, accuracy=a, recall=[0, a], f1=[0, a], support=[0, 384]) for a in (1.0, 0.9))
-    found = recommendation(_party(alone, after), classes=["fraud", "legit"])
-    assert found.verdict == "no recommendation"
-    assert found.why.endswith("All own test rows are of class legit: they show nothing of other classes.")
+def test_test_rows_of_one_class_advise_nothing_because_a_constant_model_is_perfect_there():
+    for support, better in (([0, 384], ""), ([None, 384], "stay alone"), ([384], "stay alone")):
+        two = [Metrics(n=384, accuracy=a, recall=[0, a], f1=[0, a], support=support) for a in (1.0, 0.9)]
+        assert advice(_party(*two))[0] == better
 
 
 def test_without_both_models_measured_at_home_there_is_none():
-    assert recommendation(PartyRecord(name="a", solo={"own": Metrics(n=3, accuracy=1.0)})) is None
-    assert recommendation(_party(Metrics(n=3), Metrics(n=3))) is None
+    assert advice(PartyRecord(name="a", solo={"own": Metrics(n=3, accuracy=1.0)})) == ("", "")
+    assert advice(_party(Metrics(n=3), Metrics(n=3))) == ("", "")
     assert difference(Metrics(n=3, accuracy=1.0), Metrics(n=4, accuracy=1.0)) is None  # not the same rows
 
 

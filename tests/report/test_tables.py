@@ -130,16 +130,12 @@ def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_
     assert "accuracy of the server's model" not in text
 
 
-def test_parties_without_advice_share_a_sentence(make_record):
+def test_the_better_model_is_named_where_own_rows_tell_it(make_record):
     record = make_record(3, 1)
-    for party, after in zip(record.parties, (0.1, 0.9, 0.9), strict=True):
+    for party, after in zip(record.parties, (0.1, 0.9, 0.99), strict=True):
         party.solo["own"], party.federated["own"] = Metrics(n=100, accuracy=0.9), Metrics(n=100, accuracy=after)
-    assert [row[:2] for row in tables.advice(record).rows] == [("party-000", "stay alone")]
-    assert tables.without_advice(record).startswith("The own test rows of 2 of 3 parties do not tell")
-    record.parties = record.parties[:1]
-    assert tables.without_advice(record) == ""
-    record.parties[0].solo = {}
-    assert "nothing can be recommended" in tables.without_advice(record)
+    shown = tables.parties(record)
+    assert [row[shown.header.index("better model")] for row in shown.rows] == ["stay alone", "", "federated"]
 
 
 @pytest.fixture

@@ -30,4 +30,4 @@ def test_each_setting_is_there_once_and_those_of_papers_come_last():
 def test_an_algorithm_s_list_holds_what_it_reads_and_nothing_that_commands_set():
     pate = {row.key for row in run_settings("pate")}
     assert {"noise", "model", "seed"} <= pate
-    assert not {"fedct.quorum", "answer-form", "rehearsal"} & pate
+    assert not {"fedct.quorum", "answer-form"} & pate

@@ -35,23 +35,10 @@ def test_a_server_that_is_ready_prints_the_digits_to_compare(run):
 @pytest.mark.parametrize(
     ("change", "subject", "words"),
     [
-        ({"algorithm": "fedkt", "final-model": "oracle"}, "model", "must be one of"),
         ({"num-rounds": -1}, "settings", "num-rounds must be"),
         ({"public-path": ""}, "settings", "public-path must be given for a check"),
-        ({"known-rows": 20}, "known rows", "known-rows must be within 0..0 (rows with a label"),
         ({"output-dir": "here"}, "settings", "output-dir must be an absolute path"),
         ({"public-path": "/nowhere/public.csv"}, "public file", "no file /nowhere/public.csv"),
-        (
-            {
-                "algorithm": "fedkt",
-                "fedkt.level": "L1",
-                "noise": "laplace",
-                "epsilon": 4.0,
-                "server-epsilon-budget": 1.0,
-            },
-            "budget",
-            "must cover what is asked",
-        ),
     ],
 )
 def test_what_is_wrong_at_a_server_is_named(run, change, subject, words):
@@ -73,12 +60,3 @@ def test_too_few_nodes_online_are_a_warning(run, monkeypatch, online, level):
         level,
         True,
     )
-
-
-def test_rows_that_judge_the_parties_are_counted_before_the_run(run):
-    labels = ["no", "yes", "", "-1", "yes", "no"] * 6 + ["", "", "no", "no"]
-    pd.DataFrame({"age": range(40), "y": labels}).to_csv(run["public-path"], index=False)
-    found = {one.subject: one for one in check_server({**run, "known-rows": 20})}
-    assert found["known rows"].what == "26 rows have a label, 20 of them judge the parties"
-    (fault,) = _faults(check_server({**run, "known-rows": 27}))
-    assert "known-rows must be within 6..26" in fault[1]

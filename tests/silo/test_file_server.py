@@ -88,17 +88,6 @@ def test_noise_at_the_server_is_drawn_and_charged_once_however_often_a_count_is_
         federation.count(answers)
 
 
-def test_a_bad_path_for_the_result_of_a_noisy_run_loses_nothing(federation):
-    answers = federation.answers(federation.ask(L1).question)
-    with pytest.raises(DataError, match=r"-o .*public.csv/next.fedkd must be a place to write to") as told:
-        count(answers, federation.folder / "public.csv" / "next.fedkd", output_dir=str(federation.out))
-    kept = Path(re.search(r"Nothing is lost: (\S+) is the file", str(told.value))[1])
-    assert read_letter(kept, None).stage == "evaluate"
-    assert len(_drawn(federation)) == 1
-    with pytest.raises(DataError, match=f"must wait for answers, got its result.*{kept}"):
-        federation.count(answers)
-
-
 def _cut_after(federate):
     def cut(*args, **keywords):
         federate(*args, **keywords)

@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 from by_file import L0, L2, make_key
 
-from fedkd_flwr.errors import ConfigError, DataError, RefusalError
+from fedkd_flwr.errors import DataError, RefusalError
 from fedkd_flwr.silo.door import NotYetApprovedError
 from fedkd_flwr.silo.letters import Letter, read_letter
 from fedkd_flwr.stores.held_replies import held_in
@@ -142,14 +142,3 @@ def test_an_answer_is_kept_for_its_owner_alone_before_it_is_written_where_it_was
     assert federation.answer("north", question).read_bytes() == kept.read_bytes()
     assert federation.charges() == charged
     assert len(charged["north"]) == 1
-
-
-def test_another_file_is_not_written_over_and_nothing_is_charged(federation):
-    question = federation.ask(L2).question
-    for name in ("north.csv", "question.fedkd", "state-north"):
-        (federation.folder / "state-north").mkdir(exist_ok=True)
-        with pytest.raises(ConfigError, match=f"{name} must be a new file, or an earlier answer of north"):
-            federation.answer("north", question, name)
-    assert federation.charges() == {}
-    federation.answer("north", question)
-    federation.answer("north", federation.ask(L0).question)  # its own earlier answer makes room

@@ -78,7 +78,7 @@ LABEL = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
         (
             (PureEvent(1.0000041), 1), 2.0,
             ["spent epsilon 1.00001 at delta 0", "counted epsilon 1.00001 by", "left epsilon 0.99999 of 2",
-             "1 at epsilon 1.00001", "1 x epsilon 1.001"],
+             "1 x epsilon 1.001"],
         ),
         ((PureEvent(0.1), 2), 0.3000000049, ["counted epsilon 0.2 by", "left epsilon 0.1 of 0.3000000049"]),
         # three responses of epsilon 1 sum up to 3.0000000000000053, which the filter allows

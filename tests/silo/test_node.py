@@ -16,7 +16,7 @@ from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from flwr.supernode.start_client_internal import _pull_and_store_message
 
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.silo import node, node_work
+from fedkd_flwr.silo import node_work
 from fedkd_flwr.silo.node import Node, run_node
 from fedkd_flwr.silo.node_client import serve
 from fedkd_flwr.silo.node_work import CLIENT
@@ -24,19 +24,6 @@ from fedkd_flwr.silo.review import log_text
 from fedkd_flwr.stores.egress_log import read_log
 
 __all__ = ["approvals", "installed"]
-
-
-def test_a_node_that_was_stopped_for_a_minute_says_so_once_it_goes_on(caplog):
-    now = [0.0]
-    passes = iter([5.0, 65.0, 5.1])
-
-    def sleep(seconds):
-        now[0] += next(passes)
-
-    with pytest.raises(StopIteration):
-        node.notice_pauses(clock=lambda: now[0], sleep=sleep)
-    assert caplog.text.count("This node stood still") == 1
-    assert "stood still for 60 s" in caplog.text
 
 
 # ------------------------------------------------------------------------------------- the way to the SuperLink

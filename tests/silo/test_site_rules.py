@@ -1,7 +1,6 @@
 """The rules of a site: what they read, and what keeps them."""
 
 import math
-from datetime import datetime, time
 from statistics import NormalDist
 
 import pytest
@@ -10,7 +9,7 @@ from dp_accounting import GaussianDpEvent
 from fedkd_flwr.errors import Code, ConfigError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
-from fedkd_flwr.silo.site_rules import SettingRule, SiteRules, parse_hours, parse_setting_rules, refuse_broken
+from fedkd_flwr.silo.site_rules import SettingRule, SiteRules, parse_setting_rules, refuse_broken
 
 KNOWN = {"num-rounds", "fedct.quorum", "fedmd.answer-form", "centralised"}
 
@@ -38,19 +37,6 @@ def test_a_rule_that_says_nothing_is_an_error(text, match):
         parse_setting_rules(text, KNOWN)
 
 
-def test_hours_may_end_on_the_next_day():
-    def kept(hours, at):
-        rules = SiteRules(hours=parse_hours(hours))
-        return rules.of_round(None, datetime.combine(datetime(2026, 1, 1), time.fromisoformat(at)))[0].kept
-
-    assert [kept("08:00-18:00", at) for at in ("07:59", "08:00", "17:59", "18:00")] == [False, True, True, False]
-    assert [kept("22:00-06:00", at) for at in ("21:59", "22:00", "05:59", "06:00")] == [False, True, True, False]
-    assert parse_hours("") is None
-    for text in ("8-18", "08:00", "08:00-08:00", "25:00-26:00", "08:00+01:00-18:00", "08:00-18:00Z"):
-        with pytest.raises(ConfigError, match="two times of the day"):
-            parse_hours(text)
-
-
 def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
     """Gaussian noise of 40 sensitivities; the oracle is Balle and Wang 2018, Theorem 8."""
 
@@ -58,10 +44,10 @@ def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
         shift, phi = epsilon * noise, NormalDist().cdf
         return phi(0.5 / noise - shift) - math.exp(epsilon) * phi(-0.5 / noise - shift)
 
-    now, events = datetime(2026, 1, 1), [(GaussianDpEvent(40.0), 1)]
+    events = [(GaussianDpEvent(40.0), 1)]
     for delta, below, above in ((1e-5, 0.07, 0.08), (1e-3, 0.03, 0.04)):
         assert exact_delta(below) > delta > exact_delta(above)
-        kept = [SiteRules(reply_epsilon=limit, delta=delta).of_round(events, now)[0].kept for limit in (below, above)]
+        kept = [SiteRules(reply_epsilon=limit, delta=delta).of_reply(events)[0].kept for limit in (below, above)]
         assert kept == [False, True]
 
 
@@ -83,39 +69,25 @@ def test_a_reply_s_cost_is_the_tight_epsilon_at_the_site_s_own_delta():
 )
 def test_settings_are_compared_as_numbers_or_as_words(text, settings, kept):
     rules = SiteRules(settings=parse_setting_rules(text, KNOWN))
-    assert [one.kept for one in rules.of_run(settings, [])] == kept
+    assert [one.kept for one in rules.of_run(settings)] == kept
 
 
 def test_a_reply_costs_more_than_any_rule_allows_without_a_claim_and_is_judged_to_the_last_digit():
     """Three responses of epsilon 1 sum up to 3.0000000000000053, which a rule of 3 allows."""
-    label, now = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event(), datetime(2026, 1, 1)
+    label = RandomizedResponse(epsilon=1.0, num_classes=10).dp_event()
     costs = {(2.0, None): False, (2.0, (PureEvent(2.0), 1)): True, (2.0, (PureEvent(2.0), 2)): False}
     costs |= {(3.0, (label, 3)): True, (3.0, (PureEvent(3.00001), 1)): False}
     for (limit, event), kept in costs.items():
         rules = SiteRules(reply_epsilon=limit, delta=0.0)
-        assert rules.of_round(event and [event], now)[0].kept is kept
-    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_round([(PureEvent(1.0000049), 1)], now)[0]
+        assert rules.of_reply(event and [event])[0].kept is kept
+    found = SiteRules(reply_epsilon=1.0, delta=0.0).of_reply([(PureEvent(1.0000049), 1)])[0]
     assert (found.kept, found.seen) == (False, "1.00001")  # rounded up, so that it shows a larger number
 
 
-def test_rows_are_counted_for_the_classes_a_party_holds_and_models_are_named():
-    rules, now = SiteRules(class_rows=5), datetime(2026, 1, 1)
-    assert [rules.of_rows(counts)[0].kept for counts in ([5, 0, 9], [4, 9, 9], [0, 0, 0])] == [True, False, False]
-    assert SiteRules().of_rows([0, 1]) == SiteRules().of_round([(PureEvent(1.0), 1)], now, unit="record") == []
-    assert not rules.of_round(None, now, unit="record")[0].kept
-    assert rules.of_round(None, now, unit="party") == []
-    rules = SiteRules(models=frozenset({"knn"}))
-    assert [rules.of_run({}, models)[0].kept for models in (["knn"], [], ["knn", "mlp"])] == [True, True, False]
-
-
 def test_every_broken_rule_is_named_and_no_other():
-    with pytest.raises(
-        RefusalError, match=r"answer-hours of this site must be kept \(08:00-09:00\), got '10:00'"
-    ) as found:
-        refuse_broken(SiteRules(hours=parse_hours("08:00-09:00")).of_round(None, datetime(2026, 1, 1, 10)))
-    assert found.value.code == Code.NOT_ALLOWED
     rules = SiteRules(settings=parse_setting_rules("num-rounds>=2, num-rounds<=3, num-rounds<=9, num-rounds<=4", KNOWN))
     with pytest.raises(RefusalError) as found:
-        refuse_broken(rules.of_run({"num-rounds": 7}, []))
+        refuse_broken(rules.of_run({"num-rounds": 7}))
+    assert found.value.code == Code.NOT_ALLOWED
     assert [rule in str(found.value) for rule in (">=2", "<=3", "<=9", "<=4")] == [False, True, False, True]
-    refuse_broken(rules.of_run({"num-rounds": 3}, []))
+    refuse_broken(rules.of_run({"num-rounds": 3}))

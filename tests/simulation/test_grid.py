@@ -29,11 +29,3 @@ def test_each_node_answers_with_its_own_config_and_what_one_raises_is_its_error_
         assert reply.metadata.src_node_id == 1000 + number
     assert "no such rows" in failed.error.reason
     assert (len(grid.sent), len(grid.replies)) == (3, 3)
-
-
-def test_a_reply_is_pulled_once():
-    grid = _grid()
-    ids = list(grid.push_messages(_messages(grid)))
-    assert len(list(grid.pull_messages(ids[:1]))) == 1
-    assert len(list(grid.pull_messages(ids))) == 2
-    assert list(grid.pull_messages(ids)) == []

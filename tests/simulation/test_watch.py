@@ -105,16 +105,6 @@ def test_a_process_that_is_killed_is_said_to_be_killed(said):
     assert ended.reason == "its process ended (exit code 1). MemoryError: none left"
 
 
-def test_of_a_killed_run_that_left_a_record_the_page_is_named(said, tmp_path):
-    (tmp_path / "record.json").touch()
-    begin = {"event": "begin", "run_id": "7", "rounds": 5, "folder": str(tmp_path)}
-    (ended,) = said(begin, {"event": "gone", "code": -9}).watch(lambda _: None)
-    ended_so = (
-        "its process ended (signal 9, as where memory ran out); the record has the rounds until then. Its page: fedkd"
-    )
-    assert ended.reason.startswith(ended_so)
-
-
 def test_a_run_that_is_stopped_before_it_began_left_nothing(said, monkeypatch):
     one = said({"event": "step", "text": "loading"})
     monkeypatch.setattr(one, "stop", lambda: one.events.put({"event": "gone", "code": 1}))

@@ -13,8 +13,7 @@ from ledgers import charge, make_store, refused_as_lost
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.stores import book
-from fedkd_flwr.stores.book import FILE, HEAD, HOLD_S, Plans
+from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.egress_log import EgressLog, output_of
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
@@ -52,7 +51,7 @@ def test_a_file_that_was_cut_is_refused(tmp_path, share):
 
 
 def _values(root):
-    """Return all that can be read of a ledger, replies and plans too."""
+    """Return all that can be read of a ledger, replies too."""
     store = make_store(root)
     replies = [store.answered(run, number).to_bytes() for run in ("r1", "r2") for number in (1, 2)]
     with store.looked_at() as book:
@@ -62,7 +61,6 @@ def _values(root):
 def test_one_changed_byte_anywhere_is_refused_or_changes_no_value(tmp_path):
     store = make_store(tmp_path)
     for run in ("r1", "r2"):
-        store.ask([(PureEvent(0.1), 1)], Budget(epsilon=50.0), run_id=run, rounds=9)
         for server_round in (1, 2):
             charge(store, server_round, run_id=run)
     right, rng, refused = _values(tmp_path), random.Random(1), 0
@@ -149,7 +147,7 @@ def test_an_older_ledger_beside_a_newer_egress_log_is_refused(tmp_path, older):
     if older == "journal":  # an old one, which SQLite takes back what was written with
         with store.held() as book:
             book.db.execute("PRAGMA cache_size = 5")
-            book.put("plans", bytes(10**6))
+            book.put("draw", bytes(10**6))
             journal = Path(f"{store.path}-journal").read_bytes()
         shutil.copy(tmp_path / "old" / FILE, store.path)
         Path(f"{store.path}-journal").write_bytes(journal)
@@ -209,19 +207,3 @@ def test_an_entry_of_a_hundred_thousand_is_written_alone(tmp_path):
     pages = [slice(at, at + 4096) for at in range(0, len(after), 4096)]
     assert len(pages) > 50
     assert sum(before[page] != after[page] for page in pages) < 10
-
-
-EVENTS = (({"kind": "pure", "epsilon": 0.1}, 1),)
-
-
-@pytest.mark.parametrize(
-    ("later", "kept"), [(0.0, True), (-2.0, True), (HOLD_S - 1, True), (HOLD_S + 1, False), (-1e8, False)]
-)
-def test_a_clock_that_is_set_back_a_little_frees_no_rounds_of_a_run_and_one_that_leapt_keeps_none(
-    monkeypatch, later, kept
-):
-    monkeypatch.setattr(book.time, "time", lambda: 1e9)
-    plan = Plans(b"")
-    plan.hold("7", EVENTS, 3)
-    monkeypatch.setattr(book.time, "time", lambda: 1e9 + later)
-    assert bool(Plans(plan.to_bytes()).others("8")) == kept

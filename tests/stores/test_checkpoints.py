@@ -49,6 +49,9 @@ def test_a_lineage_is_read_back_and_a_damaged_one_refused(tmp_path):
 
 
 def test_what_is_saved_is_loaded(tmp_path):
+    for kind in (Participations, Lineage):
+        with pytest.raises(DataError, match=r"must be whole, got No such file.*Restore it beside"):
+            kind.load(tmp_path)
     counts = Participations(by_party={"b": 2, "a": 1}, unnamed=3, several=frozenset({"b"}))
     counts.save(tmp_path)
     assert Participations.load(tmp_path) == counts
@@ -72,38 +75,15 @@ def test_a_party_that_two_nodes_spoke_for_is_remembered_as_such():
     assert counts.with_count("b", 5).plus([("b", 1)]).several == {"a"}
 
 
-def test_nobody_asked_is_nothing_spent():
-    assert Participations().most == 0
-    assert Participations().plus([]) == Participations()
-
-
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"version": 2},
-        {"unnamed": True},
-        {"parties": {"a": -1}},
-        {"parties": []},
-        {"several": 1},
-        {"more": 0},
-    ],
+    [{"version": 2}, {"unnamed": True}, {"parties": {"a": -1}}, {"parties": []}, {"several": 1}, {"more": 0}],
     ids=str,
 )
 def test_other_counts_are_refused_with_a_way_out(tmp_path, changed):
     write_sealed(tmp_path / "participations.json", {**Participations().as_dict(), **changed})
     with pytest.raises(DataError, match=r"participations .* must be whole, got .*Restore it beside the checkpoint"):
         Participations.load(tmp_path)
-
-
-def test_one_changed_digit_is_refused(tmp_path):
-    Participations(by_party={"a": 10}, unnamed=3).save(tmp_path)
-    path = tmp_path / "participations.json"
-    for old, new in ((b":10", b":20"), (b":3", b":4")):
-        text = path.read_bytes()
-        path.write_bytes(text.replace(old, new))
-        with pytest.raises(DataError, match="got other content than its digest was made of"):
-            Participations.load(tmp_path)
-        path.write_bytes(text)
 
 
 def test_counts_that_forget_a_party_are_told_from_those_that_do_not():

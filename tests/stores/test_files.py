@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.stores import files
-from fedkd_flwr.stores.files import file_name, locked, node_secret, require_locks
+from fedkd_flwr.stores.files import file_name, locked, node_secret
 
 
 def test_a_lock_is_held_by_one_and_freed_afterwards(tmp_path):
@@ -32,24 +32,16 @@ def test_a_system_without_locks_says_so_once(tmp_path, monkeypatch, caplog):
     assert caplog.messages == ["This system locks no files: run one process per party, or a charge may be lost."]
 
 
-def test_a_folder_with_locks_passes_and_nothing_is_left_in_it(tmp_path):
-    require_locks(tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_a_file_system_without_locks_is_refused_by_name(tmp_path, monkeypatch):
+    def none(handle, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
 
-
-def _no_locks(handle, operation):
-    raise OSError(errno.ENOLCK, "No locks available")
-
-
-@pytest.mark.parametrize(
-    ("flock", "seen"), [(_no_locks, "No locks available"), (lambda *_: None, "one lock was granted twice")]
-)
-def test_a_file_system_without_working_locks_is_refused_by_name(tmp_path, monkeypatch, flock, seen):
-    monkeypatch.setattr(files.fcntl, "flock", flock)
-    with pytest.raises(DataError, match=rf"the file system of .* must lock files, got \S+ at /.*: {seen}"):
-        require_locks(tmp_path)
-    monkeypatch.undo()
-    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(files.fcntl, "flock", none)
+    with (
+        pytest.raises(DataError, match=r"the file system of .* must lock files, got No locks available\. Set"),
+        locked(tmp_path / "lock", timeout_s=0.0),
+    ):
+        pass
 
 
 @given(st.lists(st.text(max_size=80), min_size=2, max_size=2, unique=True))

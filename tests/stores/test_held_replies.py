@@ -19,7 +19,7 @@ def replies(tmp_path):
 
 
 def _put(replies, server_round=1, run="7", reply=REPLY, until="9999"):
-    facts = {"run": run, "round": server_round, "covers": "c", "since": f"2026-{server_round}", "until": until}
+    facts = {"run": run, "round": server_round, "since": f"2026-{server_round}", "until": until}
     return replies.put(reply, {**facts, "output": output_of(reply)}, [["public row", "label"], [0, "red"]])
 
 
@@ -39,14 +39,12 @@ def test_the_first_decision_holds_and_stays_when_its_reply_is_removed(replies):
     held.remove()
     assert held_in(replies.folder) == []
     assert replies.decision("7", 1).by == "Ada"
-    assert replies.decisions("7") == [replies.decision("7", 1)]
-    assert replies.decisions("77") == []
 
 
 def test_what_nobody_decided_about_stays_until_the_next_reply_is_held_and_may_be_decided_anew(replies):
     held = _put(replies)
     held.decide("expired")
-    assert (replies.decision("7", 1), replies.decisions("7"), held.waits) == (None, [], False)
+    assert (replies.decision("7", 1), held.waits) == (None, False)
     _put(replies, 2)
     assert [one.facts["round"] for one in held_in(replies.folder)] == [2]
     assert _put(replies, 1).decide("approved").verdict == "approved"
@@ -84,7 +82,7 @@ def test_an_approval_of_other_bytes_is_forgotten_and_a_rejection_is_not(replies)
 
 def test_a_damaged_decision_is_no_approval(replies):
     held = _put(replies)
-    for content in (b"", b'{"verdict": "approved"}', b'{"verdict": "yes", "sha256": "", "covers": ""}'):
+    for content in (b"", b'{"verdict": "approved"}', b'{"verdict": "yes", "sha256": ""}'):
         held.path.with_name(f"{held.path.name}.decision.json").write_bytes(content)
         with pytest.raises(DataError, match="decision "):
             _ = held.decision
@@ -96,11 +94,6 @@ def test_a_public_set_puts_no_formula_into_the_table_that_a_steward_opens_in_a_s
     table = [["public row", "label"], [0, '=HYPERLINK("x")'], [-1, "@sum"], [1, "-1e3"]]
     held = replies.put(REPLY, _put(replies).facts, table)
     assert held.table[1:] == [["0", '\'=HYPERLINK("x")'], ["-1", "'@sum"], ["1", "-1e3"]]
-
-
-def test_a_decision_speaks_for_no_run_whose_id_only_begins_alike(replies):
-    _put(replies, run="7-8").decide("approved")
-    assert (replies.decisions("7"), len(replies.decisions("7-8"))) == ([], 1)
 
 
 def test_a_public_text_of_any_length_can_be_shown_to_a_steward(replies):

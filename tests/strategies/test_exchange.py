@@ -9,14 +9,14 @@ from flwr.app import Array, ArrayRecord, Message
 from flwr.app.error import Error
 from grid import InProcessGrid
 
-from fedkd_flwr.errors import ConfigError, DataError, PayloadError, TooFewPartiesError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.stores import saved_model
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig, PrivateKT, PrivateKTConfig
 from fedkd_flwr.wire.label_codec import PublicSpec, encode_labels
-from fedkd_flwr.wire.records import Reply, reply_record
+from fedkd_flwr.wire.records import reply_record
 
 
 def _net(*, seed):
@@ -71,18 +71,13 @@ GOOD = np.zeros(60, dtype=np.int16)
 
 
 def _payload(labels=GOOD, **changes):
-    spec = PublicSpec(**{**SPEC.__dict__, **{k: v for k, v in changes.items() if k != "server_round"}})
-    return encode_labels(labels, public=spec, server_round=changes.get("server_round", 1))
+    return encode_labels(labels, public=PublicSpec(**{**SPEC.__dict__, **changes}), server_round=1)
 
 
 BAD_REPLIES = {
     "wrong length": (_payload(GOOD[:50], num_public=50), "wrong-length"),
-    "wrong number of arrays": (_payload(np.stack([GOOD, GOOD])), "wrong-length"),
-    "wrong dtype": (np.zeros(60, dtype=np.float32), "bad-payload"),
     "not a number": (np.full(60, np.nan, dtype=np.float32), "not-a-number"),
-    "class out of range": (_payload(GOOD + 5, num_classes=9), "wrong-classes"),
     "another public set": (_payload(fingerprint="cd" * 32), "wrong-public-set"),
-    "another round": (_payload(server_round=7), "wrong-round"),
 }
 
 
@@ -118,31 +113,9 @@ def test_bad_replies_are_left_out_named_with_their_reasons_and_the_round_goes_on
         f"party-{i:03d}": code for i, (_, code) in enumerate(BAD_REPLIES.values())
     }
     assert (crashed.node_id, crashed.code) == (str(1000 + len(BAD_REPLIES)), "party-crashed")
-    assert record.rounds[0].answered == [f"party-{i:03d}" for i in (8, 9)]
+    assert record.rounds[0].answered == [f"party-{i:03d}" for i in (4, 5)]
     assert record.status == "completed"
     assert "4711" not in record.to_json()
-
-
-def test_a_reply_against_a_stale_base_is_left_out():
-    base = np.random.default_rng(0).integers(0, 3, 3000).astype(np.int16)
-    changed = base.copy()
-    changed[5] = (changed[5] + 1) % 3
-    exchange = FedCT(config=FedCTConfig(), public=public_set(3000)).exchange
-    payload = encode_labels(changed, public=exchange.spec, server_round=1, base=base)
-    with pytest.raises(PayloadError) as caught:
-        exchange.read(Reply(node_id=1, party="a", arrays={"labels": payload}), 1)
-    assert caught.value.reason == "stale-base"
-
-
-def test_fewer_valid_replies_than_min_parties_fail_the_run_and_name_each_with_its_reason():
-    def tamper(index, reply):
-        return _with_labels(_payload(fingerprint="cd" * 32), f"party-{index:03d}")(reply) if index else reply
-
-    strategy = quick_fedct()
-    with pytest.raises(TooFewPartiesError, match=r"round 1 must be >= 2, got 1.*party-001: wrong-public-set"):
-        strategy.start(fedct_grid(parties(3), tamper=tamper), num_rounds=1)
-    assert strategy.record.status == "failed"
-    assert "party-002: wrong-public-set" in strategy.record.reason
 
 
 def test_a_hostile_reply_brings_no_text_and_no_wild_number_into_the_record():
@@ -248,10 +221,3 @@ def test_a_node_that_gave_another_party_s_name_before_the_first_round_cannot_rep
 
 def _not_finished(party, code):
     return Note(NoteCode.NOT_FINISHED, {"party": party, "code": code, "failure": ""})
-
-
-def test_each_party_gets_a_record_of_its_own():
-    grid = fedct_grid(parties(3))
-    quick_fedct().start(grid, num_rounds=1)
-    contents = [id(m.content) for m in grid.sent]
-    assert len(set(contents)) == len(contents)

@@ -99,12 +99,6 @@ def test_of_rows_that_were_not_asked_nothing_is_noted():
     assert len(strategy.record.notes) == 1 + (strategy.record.notes[-1].code == NoteCode.TRY_CONSENSUS)
 
 
-def test_a_vote_that_labels_nothing_says_which_setting_to_change():
-    strategy = _strategy(consensus="qualified-majority", quorum=0.9)
-    strategy.exchange._describe(RoundRecord(server_round=2), [])
-    assert strategy.record.notes[0] == Note(NoteCode.NO_LABELS, {"server_round": 2, "quorum": 0.9})
-
-
 def _told(config, count=60):
     """Return the record of a vote of four parties, the last of which swaps the classes."""
     strategy = FedCT(config=config, public=public_set(count))

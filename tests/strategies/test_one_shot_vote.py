@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from federation import fedkt, handler, model, parties, party, public_set, rows, run_fedkt
+from federation import fedkt, handler, model, party, public_set, rows
 from grid import InProcessGrid
 from sklearn.naive_bayes import GaussianNB
 
@@ -44,11 +44,6 @@ def test_a_ledger_needs_the_name_of_the_run(tmp_path):
     config = FedKTConfig(level="L1", noise="gaussian", noise_strength=2.0)
     with pytest.raises(ConfigError, match=r"record must name its run where a ledger is given, got ''\. Give record="):
         FedKT(config=config, public=public_set(), final_model=model, ledger=ledger)
-
-
-def test_without_party_models_parties_report_what_they_reach_alone():
-    strategy, _ = run_fedkt(parties(), party_models=False)
-    assert all(p.solo and not p.federated for p in strategy.record.parties)
 
 
 def test_rows_without_a_consistent_party_train_nothing():

@@ -177,7 +177,7 @@ class _Desk:
         public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=as_they_are(SCHEMA))
         self.strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public)
         self.reception = self.strategy.roster.reception
-        self.party_of, self.silent = self.reception.party_of, self.reception.silent
+        self.party_of = self.reception.party_of
 
     def known(self, node):
         last = self.reception.last_round.get(self.party_of.get(node, ""), 0)
@@ -201,56 +201,37 @@ def test_a_valid_reply_binds_the_name_to_the_node(desk):
     assert desk.party_of == {1: "a"}
 
 
-def test_a_second_node_with_the_same_name_is_turned_away(desk):
-    _accept(desk, _reply(node=1))
-    assert _accept(desk, _reply(node=2)) == Rejection(party="a", node_id="2", code="duplicate-name")
+LEFT_OUT = {  # a reply, and under whose name, as which node and why it is left out
+    "a second node of the same name": (_reply(node=2, labels=LABELS[:, ::-1]), "a", 2, "duplicate-name"),
+    "a changed name": (_reply(party="b"), "a", 1, "node-changed-name"),
+    # a silo without its state-dir, or somebody who would harm the party
+    "another node's name": (Reply(node_id=2, party="a", code="budget-exceeded"), "", 2, "budget-exceeded"),
+    "a crash": (Reply(node_id=1, party="", code="party-crashed"), "a", 1, "party-crashed"),
+    "a refusal": (_reply(code="no-rows"), "a", 1, "no-rows"),
+    "no labels": (Reply(node_id=1, party="a", arrays={"probs": np.zeros(4)}), "a", 1, "bad-payload"),
+}
 
 
-def test_a_node_that_changes_its_name_is_turned_away(desk):
-    _accept(desk, _reply(node=1))
-    assert _accept(desk, _reply(node=1, party="b"), 1) == Rejection(party="a", node_id="1", code="node-changed-name")
-
-
-def test_a_refusal_under_a_name_that_another_node_has_is_written_down_for_nobody(desk):
-    """Who it comes from is not known here: a silo without its state-dir, or somebody who would harm the party."""
-    _accept(desk, _reply(node=1))
-    refused = Reply(node_id=2, party="a", code="budget-exceeded")
-    assert _accept(desk, refused) == Rejection(party="", node_id="2", code="budget-exceeded")
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_after_a_valid_reply_others_are_left_out_under_the_name_that_is_known_and_change_nothing(desk, caplog, case):
+    reply, party, node, code = LEFT_OUT[case]
+    _accept(desk, _reply())
+    before = desk.known(1)
+    with caplog.at_level(logging.WARNING, logger="flwr"):
+        assert _accept(desk, reply) == Rejection(party=party, node_id=str(node), code=code)
+    assert case == "no labels" or code in caplog.text
+    assert desk.known(1) == before
 
 
 def test_a_node_with_a_registered_name_that_says_nothing_is_called_by_it(desk):
     desk.reception.registered = {3: "c"}
-    assert desk.silent([3], set()) == [Rejection(party="c", node_id="3", code="no-reply")]
+    assert desk.reception.missing(3, code="no-reply") == Rejection(party="c", node_id="3", code="no-reply")
     assert desk.reception.names_of(3) == ["c"]
 
 
 def test_an_invalid_first_reply_does_not_reserve_the_name(desk):
     assert isinstance(_accept(desk, _reply(node=1, server_round=9)), Rejection)
     assert isinstance(_accept(desk, _reply(node=2)), PartyLabels)
-
-
-def test_a_rejected_second_speaker_changes_nothing_of_what_is_held(desk):
-    _accept(desk, _reply(node=1))
-    before = desk.known(1)
-    _accept(desk, _reply(node=2, labels=LABELS[:, ::-1]))
-    assert desk.known(1) == before
-
-
-def test_a_reply_that_came_with_a_code_keeps_it_and_the_text_goes_to_the_log(desk, caplog):
-    with caplog.at_level(logging.WARNING, logger="flwr"):
-        assert _accept(desk, _reply(code="no-rows")) == Rejection(party="a", node_id="1", code="no-rows")
-    assert "no-rows" in caplog.text
-
-
-def test_a_node_that_crashes_later_is_named_by_what_it_was_called_before(desk):
-    _accept(desk, _reply())
-    crashed = Reply(node_id=1, party="", code="party-crashed")
-    assert _accept(desk, crashed, 2) == Rejection(party="a", node_id="1", code="party-crashed")
-
-
-def test_a_reply_without_labels_is_turned_away(desk):
-    reply = Reply(node_id=1, party="a", arrays={"probs": np.zeros(4)})
-    assert _accept(desk, reply).code == "bad-payload"
 
 
 def test_a_node_is_told_its_last_round_and_the_base_held_of_it(desk):
@@ -262,7 +243,8 @@ def test_a_node_is_told_its_last_round_and_the_base_held_of_it(desk):
 
 def test_whoever_was_asked_and_did_not_answer_is_named(desk):
     _accept(desk, _reply(node=1))
-    assert desk.silent([1, 2, 3], {3}) == [
+    desk.strategy.roster.ask([1, 2, 3], [1, 2, 3])
+    assert desk.strategy.roster.missing({3}) == [
         Rejection(party="a", node_id="1", code="no-reply"),
         Rejection(party="", node_id="2", code="no-reply"),
     ]

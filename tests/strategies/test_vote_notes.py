@@ -8,9 +8,7 @@ from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.strategies.label_exchange import lost_classes, nearly_uninformative_parties, uninformative_parties
-from fedkd_flwr.strategies.vote_notes import (
-    advice,
-)
+from fedkd_flwr.strategies.vote_notes import advice
 
 CLASSES = ("flu", "cold", "sepsis")
 
@@ -42,11 +40,7 @@ def _lost(vote, *arrays):
             [Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "sepsis", "rows": 3, "party": "party-000", "kept": 1})],
         ),
         (([2, 1, 2, 0], [0, 1, 0, 0], [0, 1, 0, 0]), [2, 1, 0, 0], []),  # half of them are kept
-        (
-            ([0, 1, 0, 1], [0, 1, 1, 0]),
-            [0, 1, 0, ABSTAIN],
-            [Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["sepsis"]})],
-        ),
+        (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 0, ABSTAIN], [Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["sepsis"]})]),
         (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 2, 0], []),  # a rule that is no vote may find a class nobody gave
     ],
     ids=["one party, lost", "two parties, lost", "outvoted", "kept", "unknown", "found"],
@@ -60,11 +54,6 @@ def test_of_many_lost_classes_the_first_are_named():
     notes = list(lost_classes(labels, np.zeros(9, np.int16), classes=[f"class {c}" for c in range(9)]))
     assert len(notes) == 6
     assert notes[-1] == Note(NoteCode.MORE_LOST_CLASSES, {"count": 3})
-
-
-def test_either_student_of_a_party_may_predict_a_class():
-    (note,) = _lost([0, 1], [[0, 1], [2, 1]], [[0, 1], [0, 1]])
-    assert (note.code, note.values["party"], note.values["class"]) == ("class-of-one-party", "party-000", "sepsis")
 
 
 def test_parties_that_give_one_class_are_named_with_it():

@@ -63,10 +63,3 @@ def test_counts_that_nobody_has_are_turned_away(counts):
 def test_probabilities_without_counts_are_turned_away():
     with pytest.raises(PayloadError, match="class counts must be 3 whole numbers"):
         _decoded({"probs": _encoded(_said())["probs"]})
-
-
-def test_labels_alone_are_read_as_ever():
-    labels = np.array([[0, 1, 2]], np.int16)
-    spec = _spec(3)
-    arrays = encode_answer({"labels": labels}, public=spec, server_round=2, base={}, rule=RULE)
-    assert list(decode_answer(arrays, public=spec, server_round=2, base={}, rule=RULE)) == ["labels"]

@@ -10,16 +10,13 @@ from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.records import (
     WIRE_VERSION,
     array_bytes,
-    instruction_from_old,
     instruction_record,
-    is_old,
     named_arrays,
     numbered,
     numbered_arrays,
     open_instruction,
     open_reply,
     reply_record,
-    reply_to_old,
 )
 
 LABELS = np.array([0, 2, -1], dtype=np.int16)
@@ -192,27 +189,3 @@ def test_several_arrays_of_one_thing_keep_their_order_beside_others():
 def test_numbered_arrays_with_a_gap_are_refused(names):
     with pytest.raises(PayloadError, match=r"payload must hold model\.0, model\.1, \.\.\. without a gap, got"):
         numbered_arrays({name: np.zeros(1) for name in names}, "model")
-
-
-@pytest.mark.parametrize("stage", ["fit", "evaluate"])
-@pytest.mark.parametrize("names", [["labels"], []])
-def test_an_instruction_is_read_as_ours(stage, names):
-    parameters = ArrayRecord({"0": Array(LABELS)} if names else {"_empty": Array(np.zeros(0))})
-    told = {"payload": ",".join(names), "wire-version": 1, "seed": 3}
-    content = RecordDict({f"{stage}ins.parameters": parameters, f"{stage}ins.config": ConfigRecord(told)})
-    assert is_old(content)
-    assert not is_old(instruction_record({}, {}))
-    arrays, config = open_instruction(instruction_from_old(content))
-    assert config == told
-    assert [(name, array.tolist()) for name, array in named_arrays(arrays, config).items()] == [
-        (name, LABELS.tolist()) for name in names
-    ]
-
-
-def test_a_reply_is_written_as_a_strategy_of_the_older_api_reads_it():
-    said = {"party": "a", "payload": "labels", "wire-version": 1, "accuracy-own": 0.5}
-    old = reply_to_old(reply_record([LABELS], 3, said, loss=0.25), "fit")
-    assert old["fitres.parameters"]["0"].numpy().tolist() == LABELS.tolist()
-    assert dict(old["fitres.metrics"]) == said
-    assert (old["fitres.num_examples"]["num_examples"], old["fitres.status"]["code"]) == (3, 0)
-    assert reply_to_old(reply_record([], 3, said, loss=0.25), "evaluate")["evaluateres.loss"]["loss"] == 0.25

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -114,12 +113,7 @@ def accounted(events: Sequence[tuple[dict[str, Any], int]]) -> Accountant:
 
 def epsilon_of(events: Sequence[tuple[dict[str, Any], int]], delta: float) -> float:
     """Return the epsilon at ``delta`` of all these releases, composed tightly; infinite where none is proven."""
-    if not events:
-        return 0.0
-    counts = Counter[bytes]()
-    for event, count in events:
-        counts[canonical(event)] += count
-    return accounted([(json.loads(key), count) for key, count in counts.items()]).epsilon(delta)
+    return accounted(events).epsilon(delta) if events else 0.0
 
 
 def canonical(value: object) -> bytes:

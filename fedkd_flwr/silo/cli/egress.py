@@ -22,11 +22,9 @@ Run = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id or the start of it, its name, or `last`, among those that wait."),
 ]
-Round = Annotated[str, typer.Option("--round", help="The round, or `final`, where several wait.")]
-PartyName = Annotated[str, typer.Option("--party", help="The party, where several wait in one state-dir.")]
 Digest = Annotated[
     str | None,
-    typer.Option(metavar="SHA256", help="Only if the reply that waits has this digest, or one that begins so."),
+    typer.Option(metavar="SHA256", help="The digest of the reply, or its start: only these bytes are decided about."),
 ]
 By = Annotated[str, typer.Option(help="Who decides; by default whoever is logged in.")]
 Place = Annotated[str, typer.Argument(metavar="[PATH]", help="A party's state-dir, its log.jsonl or the log's folder.")]
@@ -65,9 +63,7 @@ def pending(state_dir: StateDir = OUTPUT, rows: Rows = 10, as_json: AsJson = Fal
 def approve(
     run: Run,
     state_dir: State = OUTPUT,
-    server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may leave; kept in the log.")] = "",
-    party: PartyName = "",
     digest: Digest = None,
     by: By = "",
 ) -> None:
@@ -79,18 +75,15 @@ def approve(
     Examples
     --------
     fedkd node egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
-    fedkd node egress approve 8797555162871205416 --round 2 --state-dir /srv/st-mary/state
     """
-    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    words = {"reason": reason, "by": by, "digest": digest}
     _decide(run, state_dir, approved=True, **words)
 
 
 def reject(
     run: Run,
     state_dir: State = OUTPUT,
-    server_round: Round = "",
     reason: Annotated[str, typer.Option(help="Why it may not leave; kept in the log.")] = "",
-    party: PartyName = "",
     digest: Digest = None,
     by: By = "",
 ) -> None:
@@ -103,7 +96,7 @@ def reject(
     --------
     fedkd node egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
     """
-    words = {"reason": reason, "by": by, "server_round": server_round, "party": party, "digest": digest}
+    words = {"reason": reason, "by": by, "digest": digest}
     _decide(run, state_dir, approved=False, **words)
 
 
@@ -119,7 +112,6 @@ def _decide(run: str, state_dir: Path, **words: Any) -> None:
 def log(
     place: Place = str(OUTPUT),
     run: Annotated[str, typer.Option(help="Only lines of this run: its id or the start of it, or its name.")] = "",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for spreadsheets.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print what has left, and what was held back.
@@ -129,9 +121,9 @@ def log(
     Examples
     --------
     fedkd node egress log /srv/st-mary/state
-    fedkd node egress log /srv/st-mary/state --csv > egress.csv
+    fedkd node egress log /srv/st-mary/state --json > egress.json
     """
-    from fedkd_flwr.silo.review import log_csv, log_text
+    from fedkd_flwr.silo.review import log_text
     from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
 
     problems: list[str] = []
@@ -146,8 +138,6 @@ def log(
         ]
     if as_json:
         print_json(everything)
-    elif as_csv:
-        typer.echo(log_csv(everything).encode(), nl=False)  # UTF-8, whatever the terminal can spell
     else:
         typer.echo(log_text(everything))
     if problems:

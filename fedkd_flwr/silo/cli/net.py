@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,10 +12,6 @@ __all__ = ["net"]
 
 def net(
     silos: Annotated[int, typer.Argument(help="How many silos.", min=2, max=50)] = 3,
-    table: Annotated[
-        Path | None, typer.Option(help="Your table, dealt to them; by default handwritten digits.")
-    ] = None,
-    label: Annotated[str, typer.Option(help="Its label column.")] = "",
     node: Annotated[
         list[str] | None, typer.Option("--node", metavar="KEY=VALUE", help="A setting of every node's config.")
     ] = None,
@@ -24,32 +19,26 @@ def net(
 ) -> int:
     """Run a federation of several silos here.
 
-    It is a SuperLink with TLS, and silos with keys, files and rules of their own. It stays until Ctrl-C, and then
-    takes everything away, except the results of runs. After a change to your app's code, start again.
+    It is a SuperLink with TLS, and silos with keys, rules and handwritten digits of their own. It stays until Ctrl-C,
+    and then takes everything away, except the results of runs. After a change to your app's code, start again.
 
     Examples
     --------
     fedkd dev net 3
-    fedkd dev net 2 --table patients.csv --label outcome --node allow-vote-rules=density-ratio
+    fedkd dev net 2 --node allow-vote-rules=density-ratio
     """
     import time
 
     from fedkd_flwr.app.progress import ProgressLine
     from fedkd_flwr.cli.simulate import Interrupts
-    from fedkd_flwr.errors import ConfigError, explain
     from fedkd_flwr.settings.run_settings import read_words
     from fedkd_flwr.silo.devnet import devnet as started
 
-    if table is not None and not label:
-        way_out = shlex.join(["fedkd", "dev", "net", str(silos), "--table", str(table), "--label", "COLUMN"])
-        raise ConfigError(explain("--label", "be given with --table", label, way_out))
     line = ProgressLine()
     settings = read_words(node or [])
     with Interrupts(line.clear):
         try:
-            with started(
-                silos, table=str(table or ""), label=label, node_settings=settings, name=name, show=line.show
-            ) as made:
+            with started(silos, node_settings=settings, name=name, show=line.show) as made:
                 line.clear()
                 typer.echo(f"{silos} silos and a SuperLink run in {made.folder}. In another terminal:")
                 words = [f"public-path={made.public}", f"num-parties={silos}", "num-rounds=3", "--superlink", name]

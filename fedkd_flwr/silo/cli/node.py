@@ -17,7 +17,7 @@ from fedkd_flwr.cli import NOT_READY
 from fedkd_flwr.cli.options import AsJson, complete_node_settings, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
-from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences, text_diff
+from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences
 
 __all__ = [
     "Insecure",
@@ -115,7 +115,7 @@ def _ready(supernode: list[str]) -> bool:
     return False
 
 
-def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[str]:
+def _description(new: Bundle, before: Bundle | None) -> Iterator[str]:
     """Yield what an owner should see before he approves a bundle, line by line."""
     foreign = installed_differences(new)
     yield from (f"{sha256(content).hexdigest()}  {one_line(name)}" for name, content in new.files.items())
@@ -134,15 +134,12 @@ def _description(new: Bundle, before: Bundle | None, *, diff: bool) -> Iterator[
     counts = ", ".join(f"{len(names)} {kind}" for kind, names in changes.items())
     yield f"before     {before.sha256} ({one_line(before.version)}); since then {counts}"
     yield from (f"           {kind} {one_line(name)}" for kind, names in changes.items() for name in names)
-    if diff:
-        yield from (one_line(line.expandtabs()) for line in text_diff(before, new))
 
 
 def approve(
     file: Annotated[Path | None, typer.Argument(metavar="[BUNDLE.fab]", help="A bundle's file.")] = None,
     folder: Annotated[Path | None, typer.Option("--app", help="Or an app's folder: its bundle is built.")] = None,
     approved: ApprovedFolder = APPROVED,
-    diff: Annotated[bool, typer.Option("--diff", help="Print each changed line, too.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve it without the question.")] = False,
 ) -> None:
     """Show a bundle, ask, and approve it.
@@ -151,7 +148,7 @@ def approve(
 
     Examples
     --------
-    fedkd node approve study.fab --diff
+    fedkd node approve study.fab
     fedkd node approve --app study/
     """
     if file is not None and folder is None:
@@ -165,7 +162,7 @@ def approve(
     if approvals.find(new.content):
         typer.echo(f"{new.sha256} is approved already.")
         return
-    for line in _description(new, approvals.previous(new), diff=diff):
+    for line in _description(new, approvals.previous(new)):
         typer.echo(line)
     if not yes and not typer.confirm("Answer runs of this bundle from now on?"):
         typer.echo("Nothing was approved.")

@@ -24,49 +24,23 @@ def _cost(mechanism, count, delta):
 
 
 CASES = {
-    "laplace": lambda count, eps, delta: calibrate_votes("laplace", num_queries=count, epsilon=eps, delta=delta),
-    "laplace, 5 votes": lambda count, eps, delta: calibrate_votes(
-        "laplace", num_queries=count, epsilon=eps, delta=delta, votes=5
-    ),
-    "gaussian, 25 votes": lambda count, eps, delta: calibrate_votes(
-        "gaussian", num_queries=count, epsilon=eps, delta=delta, votes=25
-    ),
-    "confident": lambda count, eps, delta: calibrate_votes(
-        "confident-gaussian", num_queries=count, epsilon=eps, delta=delta, threshold=30.0
-    ),
-    "response": lambda count, eps, delta: calibrate_labels(
-        "randomized-response", num_labels=count, epsilon=eps, delta=delta, num_classes=10
-    ),
-    "xor": lambda count, eps, delta: calibrate_labels(
-        "xor", num_labels=count, epsilon=eps, delta=delta, num_classes=10
-    ),
-    "auto": lambda count, eps, delta: calibrate_labels(
-        "auto", num_labels=count, epsilon=eps, delta=delta, num_classes=10
-    ),
+    "laplace": (calibrate_votes, "laplace", {}),
+    "laplace, 5 votes": (calibrate_votes, "laplace", {"votes": 5}),
+    "gaussian, 25 votes": (calibrate_votes, "gaussian", {"votes": 25}),
+    "confident": (calibrate_votes, "confident-gaussian", {"threshold": 30.0}),
+    "response": (calibrate_labels, "randomized-response", {"num_classes": 10}),
+    "xor": (calibrate_labels, "xor", {"num_classes": 10}),
+    "auto": (calibrate_labels, "auto", {"num_classes": 10}),
 }
 
 
 @pytest.mark.parametrize(("count", "epsilon", "delta"), [(1, 0.5, 1e-5), (100, 0.1, 1e-9)])
 @pytest.mark.parametrize("case", CASES)
 def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, delta):
-    cost = _cost(CASES[case](count, epsilon, delta), count, delta)
+    find, name, more = CASES[case]
+    uses = {"num_queries" if find is calibrate_votes else "num_labels": count}
+    cost = _cost(find(name, **uses, epsilon=epsilon, delta=delta, **more), count, delta)
     assert 0.99 * epsilon <= cost <= epsilon
-
-
-@pytest.mark.parametrize("case", ["laplace", "response", "xor", "auto"])
-def test_at_delta_zero_the_plain_sum_is_the_target(case):
-    cost = _cost(CASES[case](10, 2.0, 0.0), 10, 0.0)
-    assert 0.99 * 2.0 <= cost <= 2.0
-
-
-def test_one_vote_moves_unless_more_are_named():
-    target = {"num_queries": 10, "epsilon": 1.0, "delta": 1e-5}
-    for noise in (
-        calibrate_votes("laplace", **{**target, "delta": 0.0}),
-        calibrate_votes("gaussian", **target),
-        calibrate_votes("confident-gaussian", **target, threshold=5.0),
-    ):
-        assert (noise.votes, noise.counts_per_vote) == (1, 1)
 
 
 @pytest.mark.parametrize(("num_classes", "crossing"), [(16, 2 * math.log(2)), (41, 2 * math.log(3))])
@@ -77,46 +51,41 @@ def test_auto_takes_the_mechanism_whose_counts_vary_less(num_classes, crossing):
         assert type(found) is kind
 
 
-@dataclass(frozen=True)
-class _Falling:
-    """A mechanism whose parameter is noise, refused outside an inner range."""
+def _kind(least, most, event):
+    """Return a kind of mechanism of one parameter ``x``, refused outside its range, that spends ``event(x)``."""
 
-    noise: float
+    @dataclass(frozen=True)
+    class Mechanism:
+        x: float
 
-    def __post_init__(self):
-        if not 0.01 <= self.noise <= 100:
-            raise ConfigError("noise must be within 0.01..100")
+        def __post_init__(self):
+            if not least <= self.x <= most:
+                raise ConfigError(f"x must be within {least}..{most}")
 
-    def dp_event(self):
-        return PureEvent(1 / self.noise)
+        def dp_event(self):
+            return event(self.x)
+
+    return Mechanism
+
+
+_Falling = _kind(0.01, 100, lambda noise: PureEvent(1 / noise))
+_Rising = _kind(0.01, 30, PureEvent)
+_Narrow = _kind(0.5, 2, PureEvent)  # accepts one of the powers of ten from which the search starts
+_Stated = _kind(0.01, 30, lambda epsilon: ApproximateEvent(epsilon, 1e-6))
 
 
 def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_of_range():
-    assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).noise == pytest.approx(2.0, rel=1e-5)
+    assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).x == pytest.approx(2.0, rel=1e-5)
     with pytest.raises(
         ConfigError, match=r"epsilon must be attainable by some noise, got 0\.001 at delta 0 for 1 uses"
     ):
         calibrate(_Falling, count=1, epsilon=1e-3, delta=0.0)
 
 
-@dataclass(frozen=True)
-class _Rising:
-    """A mechanism whose parameter is what it costs, refused outside an inner range."""
-
-    strength: float
-
-    def __post_init__(self):
-        if not 0.01 <= self.strength <= 30:
-            raise ConfigError("strength must be within 0.01..30")
-
-    def dp_event(self):
-        return PureEvent(self.strength)
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 def test_where_all_noise_is_affordable_the_least_there_is_is_taken(delta):
-    assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).strength == pytest.approx(30.0, rel=1e-5)
-    assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).noise == pytest.approx(0.01, rel=1e-5)
+    assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).x == pytest.approx(30.0, rel=1e-5)
+    assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).x == pytest.approx(0.01, rel=1e-5)
 
 
 class _RoundsUp(Accountant):
@@ -133,28 +102,13 @@ def test_where_epsilon_is_rounded_up_further_than_delta_the_search_steps_back(ki
     assert 0.9999 * 2.0 <= _RoundsUp().compose(found.dp_event(), 3).epsilon(1e-5) <= 2.0
 
 
-class _Narrow(_Rising):
-    """One that accepts a single one of the powers of ten from which the search starts."""
-
-    def __post_init__(self):
-        if not 0.5 <= self.strength <= 2:
-            raise ConfigError("strength must be within 0.5..2")
-
-
-class _Stated(_Rising):
-    """One that states a delta of its own."""
-
-    def dp_event(self):
-        return ApproximateEvent(self.strength, 1e-6)
-
-
 def test_the_search_needs_no_more_than_one_parameter_to_start_from():
-    assert calibrate(_Narrow, count=1, epsilon=1e6, delta=0.0).strength == pytest.approx(2.0, rel=1e-5)
-    assert calibrate(_Narrow, count=1, epsilon=1.5, delta=0.0).strength == pytest.approx(1.5, rel=1e-5)
+    assert calibrate(_Narrow, count=1, epsilon=1e6, delta=0.0).x == pytest.approx(2.0, rel=1e-5)
+    assert calibrate(_Narrow, count=1, epsilon=1.5, delta=0.0).x == pytest.approx(1.5, rel=1e-5)
 
 
 def test_a_stated_delta_that_is_the_asked_one_is_within_it():
-    assert calibrate(_Stated, count=1, epsilon=2.0, delta=1e-6).strength == pytest.approx(2.0, rel=1e-5)
+    assert calibrate(_Stated, count=1, epsilon=2.0, delta=1e-6).x == pytest.approx(2.0, rel=1e-5)
     with pytest.raises(ConfigError, match="epsilon must be attainable by some noise"):
         calibrate(_Stated, count=1, epsilon=2.0, delta=0.9e-6)
 
@@ -162,9 +116,9 @@ def test_a_stated_delta_that_is_the_asked_one_is_within_it():
 @pytest.mark.parametrize("count", [1, 3])
 def test_at_delta_zero_the_parameter_is_the_target_shared_by_the_uses(count):
     for epsilon in (0.06, 1.0, 20.0):
-        strength = calibrate(_Rising, count=count, epsilon=epsilon, delta=0.0).strength
+        strength = calibrate(_Rising, count=count, epsilon=epsilon, delta=0.0).x
         assert epsilon / count * (1 - 2e-6) <= strength <= epsilon / count
-        noise = calibrate(_Falling, count=count, epsilon=epsilon, delta=0.0).noise
+        noise = calibrate(_Falling, count=count, epsilon=epsilon, delta=0.0).x
         assert count / epsilon <= noise <= count / epsilon * (1 + 2e-6)
 
 

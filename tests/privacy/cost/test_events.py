@@ -39,7 +39,11 @@ from fedkd_flwr.privacy.cost.events import (
         ({"kind": "two-class", "noise_multiplier": -1.0}, "noise_multiplier must be finite and >= 0, got"),
         ({"kind": "randomized-response", "noise_parameter": 1.5, "num_buckets": 2}, "noise_parameter must be"),
         ({"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 0}, "num_buckets must be"),
+        ({"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 10**15 + 1}, "num_buckets must be"),
+        ({"kind": "approximate", "epsilon": math.nan, "delta": 0.1}, "epsilon must be finite and >= 0, got"),
+        ({"kind": "approximate", "epsilon": 1.0, "delta": 1.1}, r"delta must be within \[0, 1\], got"),
         ({"kind": "self-composed", "event": {"kind": "no-op"}, "count": -2}, "count must be a whole number within"),
+        ({"kind": "self-composed", "event": {"kind": "no-op"}, "count": 10**15 + 1}, "count must be a whole number"),
         ({"kind": "composed", "events": {"kind": "no-op"}}, "events must be a list"),
     ],
 )
@@ -66,12 +70,6 @@ def test_an_event_without_a_name_here_is_not_written():
 def test_composed_events_are_counted_through():
     event = dp.SelfComposedDpEvent(dp.ComposedDpEvent([PureEvent(1.0), dp.SelfComposedDpEvent(PureEvent(2.0), 3)]), 5)
     assert list(leaves(event, 2)) == [(PureEvent(1.0), 10), (PureEvent(2.0), 30)]
-
-
-def test_statements_outside_their_range_are_refused():
-    for epsilon, delta in ((-1.0, 0.1), (1.0, -0.1), (1.0, 1.1), (math.nan, 0.1), (1.0, math.nan)):
-        with pytest.raises(ConfigError, match=r"(epsilon must be finite and >= 0|delta must be within \[0, 1\]), got"):
-            ApproximateEvent(epsilon, delta)
 
 
 def test_each_kind_is_written_under_its_name_and_read_again():
@@ -131,22 +129,6 @@ NON_PRIVATE = dp.NonPrivateDpEvent()
 )
 def test_what_adds_no_noise_is_not_private_and_what_tells_nothing_is_nothing(event, leaf):
     assert list(leaves(event, 3)) == ([] if leaf is None else [(leaf, 3)])
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        dp.RandomizedResponseDpEvent(0.5, 10**15 + 1),
-        dp.RandomizedResponseDpEvent(0.5, 0),
-        dp.RandomizedResponseDpEvent(-0.1, 2),
-        dp.GaussianDpEvent(-1.0),
-        dp.SelfComposedDpEvent(PureEvent(1.0), 10**15 + 1),
-    ],
-    ids=str,
-)
-def test_an_impossible_event_is_refused(event):
-    with pytest.raises(ConfigError, match="must be"):
-        list(leaves(event, 1))
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,6 @@ def test_one_label_has_the_exact_privacy_curve(shift, share, excess):
     assert exact * (1 - 1e-9) <= found_delta(shift, 1, share * shift) <= exact * (1 + excess)
 
 
-def test_one_label_is_the_worst_over_all_votes_and_some_votes_reach_it():
-    shift, epsilon = 0.6, 0.45
-    places = np.linspace(-30, 30, 4001)
-    reached = max(p - math.exp(epsilon) * q for p, q in (coin(x, shift) for x in places))
-    assert reached <= found_delta(shift, 1, epsilon) <= reached * (1 + 1e-3)
-
-
 @pytest.mark.parametrize("cells", [4, 500])
 @pytest.mark.parametrize("shift", [1e-9, 0.3, 39.0])
 def test_the_released_number_s_grid_keeps_both_neighbours_and_never_lowers_the_curve(shift, cells):
@@ -174,36 +167,6 @@ def test_votes_chosen_after_each_label_reveal_no_more_than_claimed(shift, places
     assert divergence(0, 1.0, 1.0, 0) <= found_delta(shift, 5, epsilon) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("shift", "epsilon"), [(0.5, 0.3), (0.1, 0.02), (2.0, 1.5)])
-def test_the_worst_choice_after_a_first_label_is_what_is_claimed(shift, epsilon):
-    """The second label's votes are chosen with the first one known: by the closed form of one label, over all votes."""
-
-    def reached(place):
-        p, q = coin(place, shift)
-        ones, others = math.log(p / q), math.log((1 - p) / (1 - q))
-        return p * one_label(shift, epsilon - ones) + (1 - p) * one_label(shift, epsilon - others)
-
-    best = max(reached(place) for place in np.linspace(-8, 8, 161))
-    assert best <= found_delta(shift, 2, epsilon) <= best * (1 + 2e-3)
-
-
-def test_long_runs_are_cut_into_blocks_of_two_lengths_that_make_up_the_number():
-    for shift, count, most in ((0.08, 64, 64), (0.08, 65, 64), (0.08, 361, 64), (2.0, 361, 32), (39.0, 5, 1)):
-        parts = two_class_losses(shift, count)
-        assert sum(uses for _, uses in parts) == -(-count // most)
-        lengths = [round((len(grid.mass) - 1) / 2 * grid.step / shift) for grid, _ in parts]
-        longest = max(lengths)  # both are followed on the grid of the longer
-        assert longest <= most + 1
-        assert {grid.step for grid, _ in parts} == {parts[0][0].step}
-
-
-def test_blocks_lose_little_against_following_all_labels_at_once(monkeypatch):
-    cut = claimed(0.12, 120, 1e-5)
-    monkeypatch.setattr(two_classes, "_BLOCK", 128)
-    whole = solve_epsilon(two_class_losses(0.12, 120), 1e-5, 1e9)
-    assert whole <= cut * (1 + 1e-6) <= whole * 1.006
-
-
 @pytest.mark.parametrize(("shift", "count"), [(1e-9, 100), (0.08, 81), (3.0, 7), (39.0, 2), (0.002, 10**6)])
 def test_blocks_are_distributions_with_nothing_worth_naming_beyond_them(shift, count):
     for grid, _ in two_class_losses(shift, count):
@@ -247,11 +210,6 @@ def test_epsilon_is_within_the_plain_sum_and_below_any_mechanism_s_of_its_epsilo
     assert epsilon <= pure.epsilon(delta) * (1 + 1e-9)
     if delta >= 1e-12:
         assert labels.delta(epsilon) <= delta * (1 + 1e-2)
-
-
-def test_more_labels_never_cost_less():
-    costs = [spent((TwoClassEvent(10.0), count)).epsilon(1e-5) for count in (1, 2, 63, 64, 65, 128, 129)]
-    assert costs == sorted(costs)
 
 
 def test_labels_beside_other_noise_cost_more_than_either_and_less_than_the_sum():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from ledgers import gaussian, make_entry, make_ledger
+from ledgers import gaussian, make_entry
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.entry import canonical, epsilon_of, plain_events, utc
-from fedkd_flwr.privacy.ledger.ledger import Budget
 
 
 @pytest.mark.parametrize(
@@ -36,12 +35,6 @@ from fedkd_flwr.privacy.ledger.ledger import Budget
 def test_an_entry_that_says_nothing_useful_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         make_entry(**changes)
-
-
-def test_events_may_be_given_as_plain_json_too():
-    asked = plain_events([(PureEvent(0.4), 3)])
-    assert make_ledger().would_exceed(asked, Budget(epsilon=1.0, delta=0.0))
-    assert plain_events(asked) == asked
 
 
 def test_an_entry_may_be_of_round_zero_for_a_party_with_any_sha_256():

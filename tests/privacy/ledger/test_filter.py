@@ -114,17 +114,12 @@ def test_the_price_of_the_filter_is_at_most_a_tenth_for_usual_releases(name):
     assert tight * (1 - 1e-9) <= _needed(event, count, 1e-5) <= 1.1 * tight
 
 
-# ------------------------------------------------------------------------------------------------------- rules
-
-
-def test_the_order_follows_from_the_budget_alone_and_there_is_none_without_delta():
-    assert order(1.0, 1e-5) > order(10.0, 1e-5) > 1
-    assert order(1.0, 0.0) == 0.0
-
-
 def test_pure_releases_are_never_counted_above_their_sum():
     assert _counted([(PureEvent(0.3), 3)], 1.0, 1e-5) == pytest.approx(0.9)
     assert _counted([(PureEvent(0.01), 500)], 1.2, 1e-5) <= 1.2 < 5.0
+
+
+# ------------------------------------------------------------------------------------------------------- rules
 
 
 def test_a_first_release_that_states_a_delta_makes_epsilons_and_deltas_add_up():

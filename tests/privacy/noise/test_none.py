@@ -82,59 +82,41 @@ def test_what_is_no_vote_is_refused(mechanism, given, wrong):
         mechanism.privatize(np.array(wrong))
 
 
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        *((lambda v=v: LaplaceMax(gamma=v), r"gamma must be finite and >= 1e-09") for v in (0, 9e-10, float("inf"))),
-        *((lambda v=v: GaussianMax(sigma=v), r"sigma must be within \[0\.001, 1e\+09\]") for v in (9e-4, 1.1e9, True)),
-        (lambda: _confident(sigma=9e-4), r"sigma must be within \[0\.001, 1e\+09\]"),
-        (lambda: _confident(sigma_threshold=1.1e9), r"sigma_threshold must be within \[0\.001, 1e\+09\]"),
-        (lambda: _confident(threshold=float("nan")), "threshold must be a finite number"),
-        (lambda: _confident(votes=0), "votes must be a whole number >= 1"),
-        (lambda: LaplaceMax(gamma=1.0, votes=0), "votes must be a whole number >= 1"),
-        (lambda: GaussianMax(sigma=1.0, counts_per_vote=0), "counts_per_vote must be a whole number >= 1"),
-        (lambda: LaplaceMax(gamma=1.0, winner_of_two=1), "winner_of_two must be"),
-        *((lambda v=v: BitFlip(epsilon=v, num_classes=3), r"epsilon must be within \[1e-10, 700\]") for v in (0, 701)),
-        (lambda: RandomizedResponse(epsilon=9e-11, num_classes=3), r"epsilon must be within \[1e-10, 700\]"),
-        (
-            lambda: RandomizedResponse(epsilon=1.0, num_classes=1),
-            r"num_classes must be a whole number within 2\.\.32767",
-        ),
-        (lambda: BitFlip(epsilon=1.0, num_classes=32768), r"num_classes must be a whole number within 2"),
-        (lambda: NoisyCounts(sigma=0.0, tables=1), "sigma"),
-        (lambda: NoisyCounts(sigma=1.0, tables=0), "tables"),
-        (lambda: ClippedSum(clip=0.0, noise_multiplier=1.0), "clip"),
-        (lambda: ClippedSum(clip=1.0, noise_multiplier=0.0), "noise_multiplier"),
-        (
-            lambda: laplace(kind="probs", num_classes=4, scale=0.0),
-            r"scale must be within \[0\.001, 1e\+09\]",
-        ),
-        (
-            lambda: gaussian(kind="probs", num_classes=1, scale=1.0),
-            "num_classes must be a whole number within 2",
-        ),
-        (
-            lambda: gaussian(kind="votes", num_classes=4, scale=1.0),
-            "kind must be one of probs, logits",
-        ),
-        (
-            lambda: NoisyScores(noise="uniform", kind="probs", num_classes=2, scale=1.0),
-            "score_noise must be one of laplace, gaussian, got 'uniform'",
-        ),
-        (
-            lambda: laplace(kind="probs", num_classes=4, scale=1.0, bound=1.0),
-            "bound must be 0 for probabilities",
-        ),
-        (
-            lambda: laplace(kind="logits", num_classes=4, scale=1.0, bound=2e6),
-            "bound must be within",
-        ),
-    ],
-)
-def test_impossible_parameters_are_refused(make, match):
+PROBS, VOTES_OF = {"kind": "probs", "num_classes": 4}, {"threshold": 1.0, "sigma_threshold": 1.0, "sigma": 1.0}
+SIGMA, EPSILON = r"sigma must be within \[0\.001, 1e\+09\]", r"epsilon must be within \[1e-10, 700\]"
+CLASSES, WHOLE = r"num_classes must be a whole number within 2\.\.32767", "must be a whole number >= 1"
+IMPOSSIBLE = [
+    *((LaplaceMax, {"gamma": v}, r"gamma must be finite and >= 1e-09") for v in (0, 9e-10, float("inf"))),
+    (LaplaceMax, {"gamma": 1.0, "votes": 0}, f"votes {WHOLE}"),
+    (LaplaceMax, {"gamma": 1.0, "winner_of_two": 1}, "winner_of_two must be"),
+    *((GaussianMax, {"sigma": v}, SIGMA) for v in (9e-4, 1.1e9, True)),
+    (GaussianMax, {"sigma": 1.0, "counts_per_vote": 0}, f"counts_per_vote {WHOLE}"),
+    (ConfidentGaussianMax, {**VOTES_OF, "sigma": 9e-4}, SIGMA),
+    (ConfidentGaussianMax, {**VOTES_OF, "sigma_threshold": 1.1e9}, f"sigma_threshold{SIGMA.removeprefix('sigma')}"),
+    (ConfidentGaussianMax, {**VOTES_OF, "threshold": float("nan")}, "threshold must be a finite number"),
+    (ConfidentGaussianMax, {**VOTES_OF, "votes": 0}, f"votes {WHOLE}"),
+    *((BitFlip, {"epsilon": v, "num_classes": 3}, EPSILON) for v in (0, 701)),
+    (BitFlip, {"epsilon": 1.0, "num_classes": 32768}, CLASSES),
+    (RandomizedResponse, {"epsilon": 9e-11, "num_classes": 3}, EPSILON),
+    (RandomizedResponse, {"epsilon": 1.0, "num_classes": 1}, CLASSES),
+    (NoisyCounts, {"sigma": 0.0, "tables": 1}, "sigma"),
+    (NoisyCounts, {"sigma": 1.0, "tables": 0}, "tables"),
+    (ClippedSum, {"clip": 0.0, "noise_multiplier": 1.0}, "clip"),
+    (ClippedSum, {"clip": 1.0, "noise_multiplier": 0.0}, "noise_multiplier"),
+    (laplace, {**PROBS, "scale": 0.0}, r"scale must be within \[0\.001, 1e\+09\]"),
+    (laplace, {**PROBS, "scale": 1.0, "num_classes": 1}, CLASSES),
+    (laplace, {**PROBS, "scale": 1.0, "kind": "votes"}, "kind must be one of probs, logits"),
+    (
+        laplace,
+        {**PROBS, "scale": 1.0, "noise": "uniform"},
+        "score_noise must be one of laplace, gaussian",
+    ),
+    (laplace, {**PROBS, "scale": 1.0, "bound": 1.0}, "bound must be 0 for probabilities"),
+    (laplace, {**PROBS, "scale": 1.0, "bound": 2e6, "kind": "logits"}, "bound must be within"),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "match"), IMPOSSIBLE)
+def test_impossible_parameters_are_refused(kind, values, match):
     with pytest.raises(ConfigError, match=match):
-        make()
-
-
-def _confident(**changes):
-    return ConfidentGaussianMax(**{"threshold": 1.0, "sigma_threshold": 1.0, "sigma": 1.0, **changes})
+        kind(**values)

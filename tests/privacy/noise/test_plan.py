@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dp_accounting as dp
 import numpy as np
 import pytest
 
@@ -20,12 +19,6 @@ def test_a_plan_costs_each_of_its_queries_and_composes():
     plan = NoisyVotes(mechanism=LAPLACE, num_queries=40)
     assert plan.events() == [(LAPLACE.dp_event(), 40)]
     assert plan.events(times=3) == [(LAPLACE.dp_event(), 120)]
-
-
-def test_confident_answers_cost_every_threshold_and_every_answer_that_may_come():
-    threshold, answer = dp.GaussianDpEvent(0.01), GaussianMax(sigma=0.01).dp_event()
-    all_of_them = NoisyVotes(mechanism=CONFIDENT, num_queries=40)
-    assert all_of_them.events(times=2) == [(dp.ComposedDpEvent([threshold, answer]), 80)]
 
 
 def test_the_words_of_a_plan_are_those_of_its_noise_and_what_is_released():

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.accountant import Accountant
@@ -28,23 +27,6 @@ IDS = [f"{m.noise}-{m.kind}" for m in ALL]
 
 def _rows(count, seed=0, classes=4):
     return np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), count)
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_the_noise_follows_its_law_and_not_another_scale(mechanism):
-    scores = np.tile(_rows(1), (20_000, 1))
-    noise = (mechanism.privatize(scores, rng=np.random.default_rng(1)) - scores).ravel()
-    law = stats.laplace if mechanism.noise == "laplace" else stats.norm
-    assert stats.kstest(noise, law(scale=mechanism.scale).cdf).pvalue > 1e-3
-    assert stats.kstest(noise, law(scale=1.05 * mechanism.scale).cdf).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("mechanism", ALL, ids=IDS)
-def test_what_is_released_lies_on_the_grid_whatever_went_in(mechanism):
-    released = mechanism.privatize(_rows(500), rng=np.random.default_rng(2))
-    cells = released / CELL - 0.5
-    assert np.array_equal(cells, np.rint(cells))
-    assert released.shape == (500, 4)
 
 
 def test_rows_of_probabilities_keep_their_sum_on_the_grid_so_that_two_differ_by_at_most_two():
@@ -120,20 +102,6 @@ def test_the_cost_of_a_row_is_that_of_its_sensitivity(classes):
     near = gaussian(kind="probs", num_classes=classes, scale=8.0).dp_event().noise_multiplier
     assert near <= 8.0 / math.sqrt(2)
     assert near == pytest.approx(8.0 / math.sqrt(2))
-
-
-def test_the_likelihood_ratio_of_laplace_noise_stays_within_its_epsilon():
-    """Two one-hot rows, released many times: no event is likelier by more than e^epsilon."""
-    mechanism = laplace(kind="probs", num_classes=2, scale=2.0)
-    rng, many = np.random.default_rng(7), 100_000
-    first = mechanism.privatize(np.tile([[1.0, 0.0]], (many, 1)), rng=rng)
-    second = mechanism.privatize(np.tile([[0.0, 1.0]], (many, 1)), rng=rng)
-    for margin in (-1.0, 0.0, 0.5, 1.0):
-        p, q = ((x[:, 0] - x[:, 1] > margin).mean() for x in (first, second))
-        assert p <= q * math.exp(mechanism.pure_epsilon) * 1.03
-    # the worst event, a corner, comes close to the bound: it is not loose
-    p, q = (((x[:, 0] > 1) & (x[:, 1] < 0)).mean() for x in (first, second))
-    assert p / q == pytest.approx(math.exp(mechanism.pure_epsilon), rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The command `fedkd`: what an owner sees before he approves, and what he is told when something is wrong."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,30 +57,16 @@ def test_an_owner_sees_what_differs_from_the_bundle_before_and_from_what_is_inst
     fedkd("node", "approve", bundle_file, text="y\n")
     changed = make_bundle("app = 1\n", version="1.1", **{"votes/\x1b[2Jnew.py": "y\n"})
     bundle_file.write_bytes(changed.content)
-    output = fedkd("node", "approve", bundle_file, "--diff", text="n\n").output
+    output = fedkd("node", "approve", bundle_file, text="n\n").output
     assert "since then 1 added, 0 removed, 2 changed" in output
     assert "installed  other code in 2 files" in output
     assert "changed votes/client.py" in output
-    assert "+app = 1" in output
     assert "\x1b" not in output
 
 
 def test_with_yes_nobody_is_asked(fedkd, bundle_file):
     done = fedkd("node", "approve", bundle_file, "--yes")
     assert (done.exit_code, "Answer runs" in done.output, "Approved: " in done.output) == (0, False, True)
-
-
-def test_errors_are_one_line_and_status_2(tmp_path):
-    program = [sys.executable, "-m", "fedkd_flwr.cli", "node", "approve"]
-    done = subprocess.run([*program, "--approved", tmp_path], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == ("error: fedkd node approve must be given either a bundle's file or --app, got 'neither'.\n")
-
-
-def test_the_command_starts_without_flower():
-    code = "import sys, fedkd_flwr.cli.main; print('flwr' in sys.modules, 'numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
 
 
 def _bundle():

@@ -1,4 +1,4 @@
-"""Readiness before the first round and rehearsals, through the real ServerApp and ClientApp in one process."""
+"""Readiness before the first round, through the real ServerApp and ClientApp in one process."""
 
 from pathlib import Path
 
@@ -6,14 +6,11 @@ import pandas as pd
 import pytest
 import skops.io  # noqa: F401 - once here, and not in the child of every final visit
 from flwr.app import Context, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 from grid import InProcessGrid
 from silo_files import node_of, people, write_public
 
 from fedkd_flwr.app.client_app import app as client_app
 from fedkd_flwr.app.server_app import app as server_app
-from fedkd_flwr.errors import TooFewPartiesError
-from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 
 NAMES = ("south", "north", "west")  # south comes first, and is the one that is not ready
@@ -113,13 +110,11 @@ def _said(grid, name):
     return dict(first.content.config_records["ready"])
 
 
-@pytest.mark.parametrize("settings", [PRIVATE, {**PLAIN, "rehearsal": True, **PRIVATE}], ids=["run", "rehearsal"])
-def test_beside_a_claim_nothing_that_private_rows_decide_shows(tmp_path, silos, settings):
+def test_beside_a_claim_nothing_that_private_rows_decide_shows(tmp_path, silos):
     _unknown_class(silos["south"]["data-path"])
-    grid, record = _run(tmp_path, silos, {**settings, "num-parties": 3})
+    grid, record = _run(tmp_path, silos, {**PRIVATE, "num-parties": 3})
     assert record.rounds[0].answered == sorted(NAMES)
-    if "rehearsal" not in settings:
-        assert _said(grid, "south") == {"party": "south", "wire-version": 1}
+    assert _said(grid, "south") == {"party": "south", "wire-version": 1}
 
 
 def test_without_a_claim_a_silo_says_that_its_rows_cannot_be_used(tmp_path, silos):
@@ -132,60 +127,3 @@ def test_a_budget_that_is_too_small_is_said_before_anybody_is_charged(tmp_path, 
     silos["south"]["epsilon-budget"] = 0.5
     _, record = _run(tmp_path, silos, {**PRIVATE, "min-parties": 2, "num-parties": 2})
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: budget-exceeded")]
-
-
-# ------------------------------------------------------------------------------------------------------ rehearsals
-
-
-def test_a_rehearsal_names_who_would_be_missing_and_releases_nothing(tmp_path, silos, monkeypatch):
-    (tmp_path / "raising_model.py").write_text(
-        "from sklearn.tree import DecisionTreeClassifier\n\n\nclass Raises(DecisionTreeClassifier):\n"
-        "    def fit(self, X, y):\n        raise RuntimeError('no licence')\n",
-        encoding="utf-8",
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    Path(silos["south"]["data-path"]).unlink()
-    silos["west"] |= {"model": "raising_model:Raises"}
-    settings = {**PLAIN, "rehearsal": True, "num-parties": 3}
-    with pytest.raises(TooFewPartiesError, match="answers to the rehearsal must be >= 2, got 1"):
-        _run(tmp_path, silos, settings)
-    grid, record = _run(tmp_path, silos, {**settings, "min-parties": 1})
-    (this,) = record.rounds
-    assert this.answered == ["north"]
-    assert [(r.party, r.code) for r in this.rejected] == [("south", "missing-file"), ("west", "internal")]
-    assert (record.status, record.claims, record.notes) == ("completed", [], [Note(NoteCode.REHEARSAL)])
-    assert not list(tmp_path.glob("*/ledgers"))
-    # beside a claim its fixed answer would come, and the round would not miss it
-    _, private = _run(tmp_path, silos, {**PRIVATE, "rehearsal": True, "num-parties": 3})
-    assert private.rounds[0].answered == ["north", "west"]
-    assert {m.metadata.message_type for m in grid.sent} == {"query.rehearse"}
-
-    def labels(one):
-        return one.replies[1].content.array_records["arrays"]["labels"].numpy().tolist()
-
-    # other rows make the same bytes
-    people(30, seed=77).to_csv(silos["north"]["data-path"], index=False)
-    again, _ = _run(tmp_path, silos, {**settings, "min-parties": 1})
-    assert labels(again) == labels(grid)
-
-
-def test_a_rehearsal_turns_away_who_answers_under_another_name_than_its_key_has_as_a_round_does(
-    tmp_path, silos, monkeypatch
-):
-    def registered(grid):
-        return [NodeInfo(node_id=grid.first + i, name=name) for i, name in enumerate(("east", *NAMES[1:]))]
-
-    monkeypatch.setattr(InProcessGrid, "get_nodes", registered, raising=False)
-    _, record = _run(tmp_path, silos, {**PLAIN, "rehearsal": True, "num-parties": 3})
-    assert record.rounds[0].answered == ["north", "west"]
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("east", "not-its-name")]
-
-
-@pytest.mark.parametrize("algorithm", ["fedkt", "fedmd"])
-def test_a_rehearsal_is_the_same_whatever_the_run_sends(tmp_path, silos, algorithm):
-    for node in silos.values():
-        node["allow-algorithms"] = algorithm
-    settings = {"algorithm": algorithm, "rehearsal": True, "num-parties": 3, "model": "decision-tree"}
-    _, record = _run(tmp_path, silos, settings)
-    assert record.rounds[0].answered == sorted(NAMES)
-    assert not list(tmp_path.glob("*/ledgers"))
