@@ -139,9 +139,7 @@ def read_user_table(
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
-    how: dict[str, Any] = (
-        {} if schema is not None else {"label": label, "header": rules.header, "encoding": rules.encoding}
-    )
+    how = {} if schema is not None else {"label": label, "header": rules.header, "encoding": rules.encoding}
     said: list[str] = []
     parties: NDArray[np.object_] | None = None
     if tables:
@@ -157,9 +155,8 @@ def read_user_table(
         parties = _parties_of(frame, partition_column, label, name)
         notes = (ColumnNote(name=partition_column, read_as="left out: it says whose row it is"),)
     if label not in frame.columns:
-        raise DataError(
-            explain("label", f"be a column of {name}", label, f"Its columns are {short_list(list(frame.columns))}.")
-        )
+        way_out = f"Its columns are {short_list(list(frame.columns))}."
+        raise DataError(explain("label", f"be a column of {name}", label, way_out))
     looked, labelled, own_rules = None, np.ones(len(frame), dtype=bool), rules.of_column(label, frame.columns)
     if schema is None:
         looked = look_at_table(
