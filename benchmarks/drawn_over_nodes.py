@@ -2,8 +2,9 @@
 
     python benchmarks/drawn_over_nodes.py --data-root /data --out benchmarks/results/drawn-over-nodes.json
 
-4,000 rows of Adult are dealt by `fedkd dev net 3`. What is kept: who answered, the claims, what each silo's ledger was
-charged with, and the accuracy of FedKT's model on 5,000 other rows beside the commonest class.
+4,000 rows of Adult are dealt by `fedkd dev net 3`. Silos allow probabilities, which are the default on drawn rows. What
+is kept: who answered, the claims, what each reply held, what each silo's ledger was charged with, and the accuracy of
+FedKT's model on 5,000 other rows beside the commonest class.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from fedkd_flwr.silo.devnet import Devnet, devnet
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
 from fedkd_flwr.stores.saved_model import load
 
-ALLOWED = {"allow-algorithms": "noisy-sums,fedkt", "allow-vote-rules": "density-ratio"}
-SUMS = {"algorithm": "noisy-sums", "epsilon": 1.0, "paper.party-models": False}
+ALLOWED = {"allow-algorithms": "noisy-sums,fedkt", "allow-vote-rules": "probabilities"}
+SUMS = {"algorithm": "noisy-sums", "epsilon": 1.0, "num-rounds": 1, "paper.party-models": False}
 VOTES = {"algorithm": "fedkt", "model": "random-forest(n_estimators=30)"}
 
 

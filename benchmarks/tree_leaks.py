@@ -8,6 +8,9 @@ the evidence on a row is what was said of the public rows nearest to it, of tree
 party's own trees, those of the first round and all. "one model of all rows" is bagging with a single party that holds
 all 1,200 rows: XGBoost on all members, which is what adding up histograms makes. Histograms themselves say more.
 
+"drawn rows": public rows are as many that were drawn from one release of noisy sums (epsilon 0.5) of all 1,200 rows,
+which no coin has touched: what is attacked are the answers alone.
+
 **Values.** What can be read off the trees that one party of 300 rows sends in 30 rounds of bagging (of two parties),
 off its forest of 50 trees, off XGBoost on all 600 rows, and off XGBoost taught by the labels that a party's own model
 gives the public rows. Nothing is combined over trees, so an attacker finds at least this. A column that has two values
@@ -33,6 +36,7 @@ import os
 import re
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +46,18 @@ from numpy.typing import NDArray
 from trees import BAGGING, BOOSTED, FOREST, TREES, dealt, write_tables
 
 from fedkd_flwr.app.assembly import make_client
+from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.audit import run as audits
 from fedkd_flwr.baselines.cards import FedXGBBaggingConfig
 from fedkd_flwr.baselines.fedxgb_bagging import aggregate
 from fedkd_flwr.baselines.trees import Trees, cut, leaf_values, of_booster, of_forest, together
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
+from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
+from fedkd_flwr.simulation.grid import InProcessGrid
 
 TABLES, PARTIES, ROWS, SHADOWS, NARROW = ("adult", "cod-rna", "wine"), 2, 600, 8, 0.05
+DRAWN = {"draw-public-epsilon": 0.5}
 METHODS: dict[str, dict[str, Any]] = {
     "FedKT: labels": {"algorithm": "fedkt", "consensus": "majority", **BOOSTED},
     "FedKT, t = 5: labels": {"algorithm": "fedkt", "fedkt.teachers-per-student": 5, "consensus": "majority", **BOOSTED},
@@ -60,6 +68,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "FedCT: labels, density ratios": {"algorithm": "fedct", "consensus": "density-ratio", **BOOSTED},
     "FedKT: probabilities": {"algorithm": "fedkt", "send": "probabilities", **BOOSTED},
     "FedCT: probabilities": {"algorithm": "fedct", "send": "probabilities", **BOOSTED},
+    "FedKT: probabilities, drawn rows": {"algorithm": "fedkt", "send": "probabilities", **DRAWN, **BOOSTED},
+    "FedCT: probabilities, drawn rows": {"algorithm": "fedct", "send": "probabilities", **DRAWN, **BOOSTED},
+    "FedKT: labels, drawn rows": {"algorithm": "fedkt", "send": "labels", **DRAWN, **BOOSTED},
 }
 CASES = [(name, method) for name in TABLES for method in ("", *list(METHODS)[:6])]  # "": values
 CASES += [("adult", method) for method in list(METHODS)[6:]]
@@ -74,7 +85,12 @@ def config_of(table: Path, settings: dict[str, Any], seed: int, output: str) -> 
 def members(table: Path, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     """Return what the membership audit finds."""
     with tempfile.TemporaryDirectory() as folder:
-        found = audits.audit(config_of(table, settings, seed, folder), shadows=SHADOWS).as_dict()["audit"]
+        config = config_of(table, settings, seed, folder)
+        nodes = [{"partition-id": i, "num-partitions": config.num_parties} for i in range(config.num_parties)]
+        whole = config.model_copy(update={"party_test_fraction": 0.0})
+        values = with_drawn_rows(whole, whole.as_scalars(), partial(InProcessGrid, app, nodes))
+        config = parse_run_config({key: value for key, value in values.items() if key not in DRAWN})
+        found = audits.audit(config, shadows=SHADOWS).as_dict()["audit"]
     everybody = found["everybody"]
     return {
         "sent": found["sent"],

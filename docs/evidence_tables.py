@@ -134,19 +134,19 @@ def _spread(values: list[float]) -> str:
 def sum_tables(root: Path) -> str:
     """Return how accurate noisy sums are, and models that votes on drawn public rows taught, beside real ones."""
     runs = json.loads((root / "benchmarks" / "results" / "noisy-sums.json").read_text())["runs"]
-    lines = ["| noisy sums: accuracy | commonest class | epsilon 1 | 2 |", "|---|---|---|---|"]
+    head = [f"epsilon {epsilon:g}, {rounds}" for epsilon in _EPSILONS for rounds in ("one round", "two")]
+    lines = [f"| noisy sums: accuracy | commonest class | {' | '.join(head)} |", "|---" * 6 + "|"]
     for data in dict.fromkeys(run["data"] for run in runs):
-        here = [run for run in runs if run["data"] == data and run["what"] == "model"]
-        common = statistics.fmean(run["commonest class"] for run in here)
-        for key, words in (("sums alone", "of the sums alone"), ("with public rows", "with 2,000 public rows")):
-            cells = [_spread([run[key] for run in here if run["epsilon"] == epsilon]) for epsilon in _EPSILONS]
-            lines.append(f"| {_DATA[data]}, {words} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
-        other = [run for run in runs if run["data"] == data and run["what"] == "l2"]
-        for queries in sorted({run["queries"] for run in other}):
-            asked = [run for run in other if run["queries"] == queries]
-            cells = [_spread([run["final model"] for run in asked if run["epsilon"] == e]) for e in _EPSILONS]
-            name = f"{_DATA[data]}, FedKT L2, {queries:,} queries"
-            lines.append(f"| {name} | {common:.3f} | {' | '.join(cells)} |".replace(" 0.", " ."))
+        here = [run for run in runs if run["data"] == data]
+        common = f"{statistics.fmean(run['commonest class'] for run in here if run['what'] == 'model'):.3f}"[1:]
+        for key, words in (("sums alone", "sums alone"), ("with public rows", "2,000 public rows")):
+            made = [[run for run in here if run["what"] == "model" and run["epsilon"] == e] for e in _EPSILONS]
+            cells = [_spread([run[name] for run in at]) for at in made for name in (key, f"{key}, two rounds")]
+            lines.append(f"| {_DATA[data]}, {words} | {common} | {' | '.join(cells)} |")
+        for queries in {run["queries"] for run in here if run["what"] == "l2"} & {1000}:
+            other = [run for run in here if run["what"] == "l2" and run["queries"] == queries]
+            cells = [_spread([run["final model"] for run in other if run["epsilon"] == e]) for e in _EPSILONS]
+            lines.append(f"| {_DATA[data]}, FedKT L2, {queries:,} queries | {common} | {cells[0]} | | {cells[1]} | |")
     lines += [
         "",
         "| votes on 2,000 public rows: accuracy | real rows | drawn at epsilon 0.5 | at 1 |",

@@ -20,7 +20,7 @@ def members(count=5, **changes):
     return parties(count, **{"allow": ALLOW, **changes})
 
 
-def run(held, *, minimum=2, run_id="1", **settings):
+def run(held, *, minimum=2, run_id="1", rounds=1, tamper=None, checkpoint=None, resume_from=None, **settings):
     config = NoisySumsConfig(seed=1, nodes_stable_s=1e-6, **settings)
     strategy = NoisySums(
         min_train_nodes=minimum,
@@ -28,9 +28,11 @@ def run(held, *, minimum=2, run_id="1", **settings):
         public=public_set(),
         test=TEST,
         record=RunRecord(run_id=run_id, algorithm="noisy-sums"),
+        checkpoint=checkpoint,
+        resume_from=resume_from,
     )
-    grid = InProcessGrid(handler([NoisySumsClient(one) for one in held], 1000), [{}] * len(held))
-    strategy.start(grid)
+    grid = InProcessGrid(handler([NoisySumsClient(one) for one in held], 1000), [{}] * len(held), tamper=tamper)
+    strategy.start(grid, num_rounds=rounds)
     return strategy, grid
 
 

@@ -1,7 +1,8 @@
 """Noisy sums: a model, and public rows, from one release of how many records have each value with each class.
 
 Nothing else of private rows is used, so how uneven the parties are does not matter: sums add up. The whole round is
-told in `fedkd_flwr.strategies.noisy_sums`. All below `aggregate` is post-processing, which costs no privacy.
+told in `fedkd_flwr.strategies.noisy_sums`. All below `aggregate` is post-processing, which costs no privacy. A second
+round finds a weight for each column (`fedkd_flwr.algorithms.column_weights`).
 
 - *Naive Bayes* needs the sums alone: the log shares of each column's values within each class, linear in the bins.
 - *By public rows*: a logistic regression needs of labels only their sums with each feature (X'y), which are the noisy
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import EpsilonConfig
 from fedkd_flwr.labels.scores import onto_simplex
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import NoisyCounts, NoisyProducts
 
 __all__ = ["CARD", "NoisySumsConfig", "SumFacts", "aggregate", "difference", "draw", "shares", "shares_of_sums"]
 
@@ -56,22 +57,26 @@ class NoisySumsConfig(EpsilonConfig):
 
     def resolved(self, *, num_public: int, num_classes: int, num_rounds: int) -> Self:
         """Return these settings as parties are told them: the noise is found."""
-        found = self.noise_strength or _calibrated(self.epsilon or _USUAL_EPSILON, self.delta)
+        found = self.noise_strength or _calibrated(self.epsilon or _USUAL_EPSILON, self.delta, num_rounds)
         return self.changed(noise_strength=found, epsilon=0.0)
 
     def mechanism(self, columns: int) -> NoisyCounts:
         """Return the noise on the counts of so many columns, once it is found."""
         return NoisyCounts(sigma=self.noise_strength * math.sqrt(2 * columns), tables=columns)
 
+    def products(self, columns: int) -> NoisyProducts:
+        """Return the noise on the products of a second visit, once it is found: as strong as that on the counts."""
+        return NoisyProducts(sigma=self.noise_strength * math.sqrt(2), vectors=columns + 1)
+
 
 @lru_cache(maxsize=16)
-def _calibrated(epsilon: float, delta: float) -> float:
+def _calibrated(epsilon: float, delta: float, times: int) -> float:
     from fedkd_flwr.privacy.cost.calibration import calibrate
 
     def make(multiplier: float) -> NoisyCounts:
         return NoisyCounts(sigma=multiplier * math.sqrt(2), tables=1)
 
-    return calibrate(make, count=1, epsilon=epsilon, delta=delta).sigma / math.sqrt(2)
+    return calibrate(make, count=times, epsilon=epsilon, delta=delta).sigma / math.sqrt(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,32 +88,25 @@ class SumFacts:
 
 
 def aggregate(
-    answers: Sequence[Sums],
-    *,
-    config: NoisySumsConfig,
-    sizes: Sequence[int],
-    public_cells: NDArray[np.int64],
-    noises: int,
-) -> tuple[Sums, NDArray[np.float64], NDArray[np.float64], SumFacts]:
-    """Return the sums, a score of each cell and class, (cells, num_classes), a score of each class, and facts.
+    sums: Sums, *, config: NoisySumsConfig, sizes: Sequence[int], public_cells: NDArray[np.int64], noises: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], SumFacts]:
+    """Return a score of each cell and class, (cells, num_classes), a score of each class, and facts.
 
-    A row's score of a class is that of the class and those of its cells, added up. ``answers``, (cells, num_classes)
-    int64, are what was released: each party's noisy counts, or one noisy sum; ``sizes`` how many bins each column has;
-    ``public_cells``, (num_public, num_columns), the cells that the public rows are in; ``noises`` how often noise was
-    added to what is summed up here.
+    A row's score of a class is that of the class and those of its cells, added up. ``sums``, (cells, num_classes)
+    int64, are the parties' noisy counts, added up; ``sizes`` how many bins each column has; ``public_cells``,
+    (num_public, num_columns), the cells that the public rows are in; ``noises`` how often noise was added to the sums.
 
-    >>> answers, config = [np.array([[90, 10], [20, 80]])], NoisySumsConfig(noise_strength=0.001, learn="naive-bayes")
-    >>> _, scores, prior, _ = aggregate(answers, config=config, sizes=[2], public_cells=np.array([[0], [1]]), noises=1)
+    >>> sums, config = np.array([[90, 10], [20, 80]]), NoisySumsConfig(noise_strength=0.001, learn="naive-bayes")
+    >>> scores, prior, _ = aggregate(sums, config=config, sizes=[2], public_cells=np.array([[0], [1]]), noises=1)
     >>> (scores + prior).argmax(axis=1).tolist()
     [0, 1]
     """
-    sums = np.asarray(np.sum(answers, axis=0, dtype=np.int64))
     spread = max(config.mechanism(len(sizes)).sigma * math.sqrt(noises), 1.0)
     cells = public_cells[:_MOST_ROWS]
     apart = difference(sums, sizes, np.bincount(cells.ravel(), minlength=len(sums)))
     public = config.learn == "public-rows" or (config.learn == "auto" and apart <= _ALIKE)
     scores, prior = _by_public_rows(sums, sizes, cells, spread) if public else _naive_bayes(sums, sizes, spread)
-    return sums, scores, prior, SumFacts(difference=apart, by_public_rows=public)
+    return scores, prior, SumFacts(difference=apart, by_public_rows=public)
 
 
 def shares_of_sums(sums: Sums, sizes: Sequence[int]) -> NDArray[np.float64]:
@@ -212,7 +210,6 @@ CARD = Card(
     client="fedkd_flwr.clients.noisy_sums:NoisySumsClient",
     sends="sums",
     returns="labels",
-    default_rounds=1,
-    one_shot=True,
+    default_rounds=2,
     noise=("party",),
 )

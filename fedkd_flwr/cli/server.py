@@ -188,7 +188,7 @@ def public(
     --------
     fedkd server public schema.toml --columns age,sex,outcome --label outcome --classes "home,ward"
     fedkd server public schema.toml --output bins
-    fedkd server run algorithm=noisy-sums epsilon=0.5 public-path=bins/bins.csv paper.party-models=false
+    fedkd server run algorithm=noisy-sums epsilon=0.5 public-path=bins/bins.csv num-rounds=1
     fedkd server public last --rows 4000 --output public
     """
     from fedkd_flwr.app import public_rows
@@ -204,7 +204,8 @@ def public(
     if source.endswith(".toml"):
         made = public_rows.bin_file(Path(source), output)
         path = (output / "bins.csv").absolute()
-        settings = ["algorithm=noisy-sums", "epsilon=0.5", f"public-path={path}", "paper.party-models=false"]
+        settings = ["algorithm=noisy-sums", "epsilon=0.5", "num-rounds=1", f"public-path={path}"]
+        settings.append("paper.party-models=false")
         if as_json:
             print_json({"public": str(path), "fingerprint": made.fingerprint, "settings": settings})
             return

@@ -41,7 +41,8 @@ def with_drawn_rows(
         raise ConfigError(explain("draw-public-epsilon", "not be given with public-rows", config.public_rows, way_out))
     say(f"drawing public rows from noisy sums of epsilon {config.draw_public_epsilon:g}")
     same = {key: values[key] for name, key in config.keys().items() if key in values and name not in _OTHERS}
-    own = {"algorithm": "noisy-sums", "paper.party-models": False, "model": "decision-tree", "centralised": False}
+    own = {"algorithm": "noisy-sums", "num-rounds": 1, "paper.party-models": False, "model": "decision-tree"}
+    own["centralised"] = False
     name = {"name": f"{config.name[:90]}-public"} if config.name else {}
     first = {**same, **own, **name, "seed": config.seed, "epsilon": config.draw_public_epsilon}
     run_id, root = new_run_id(), output_root(config.output_dir)

@@ -49,8 +49,9 @@ class Learnt:
 
     def __init__(self, config, X_public=PUBLIC.X, answers=(SUMS,), noises=1):
         cells = BINS.cells(BINS.codes(X_public))
-        self.sums, self.scores, self.prior, self.facts = aggregate(
-            answers, config=config, sizes=BINS.sizes, public_cells=cells, noises=noises
+        self.sums = np.sum(answers, axis=0)
+        self.scores, self.prior, self.facts = aggregate(
+            self.sums, config=config, sizes=BINS.sizes, public_cells=cells, noises=noises
         )
 
     def predict_proba(self, X):

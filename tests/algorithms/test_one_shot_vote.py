@@ -120,6 +120,17 @@ def test_without_noise_the_most_votes_win_and_ties_follow_the_policy():
     assert drawn == {0, 1}
 
 
+@pytest.mark.parametrize("learn_from", ["labels", "counts"])
+def test_noise_is_the_plan_s_on_the_asked_rows(learn_from):
+    config = PATEConfig(noise="gaussian", noise_strength=1.5, learn_from=learn_from, num_queries=2)
+    seeds = [np.random.default_rng(5) for _ in range(2)]
+    found = aggregate(VOTES, config=config, rng=None, queries=np.array([0, 3]), noise_rng=seeds[0])
+    expected = config.server_plan(*VOTES.shape).ask(VOTES[[0, 3]], rng=seeds[1])
+    assert found.labels.tolist() == expected.labels.tolist()
+    assert np.array_equal(found.counts, expected.counts)
+    assert (found.counts is None) == (learn_from == "labels")
+
+
 def test_the_share_of_winners_that_noise_left_as_they_were():
     counts = np.array([[2, 1], [0, 3], [1, 0], [0, 1]])
 

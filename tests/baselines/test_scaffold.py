@@ -113,3 +113,12 @@ def test_a_party_s_next_control_is_the_mean_gradient_of_its_steps():
     found = next_control(arrays([control]), arrays([servers]), arrays([1.0]), arrays([weight]), steps=3, rate=rate)
     assert found[0].dtype == np.float32
     assert np.allclose(found[0], np.mean(gradients), atol=1e-5)
+
+
+def test_each_weight_of_an_array_is_averaged_over_parties_alone():
+    start = [np.zeros((2, 2), dtype=np.float32)]
+    replies = [([start[0] + [[1, 2], [3, 4]]], [start[0] + one]) for one in ([[0, 4], [0, 0]], [[2, 0], [0, 8]])]
+    moved, control = aggregate(start, start, replies, num_parties=4)
+    assert moved[0].dtype == control[0].dtype == np.float32
+    assert moved[0].tolist() == [[1, 2], [3, 4]]
+    assert control[0].tolist() == [[0.5, 1], [0, 2]]

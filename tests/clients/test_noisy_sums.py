@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from federation import party, rows
 from sums_runs import ALLOW, members, replies, run
@@ -66,6 +67,29 @@ def test_counting_that_fails_becomes_counts_of_nothing_with_the_same_noise(monke
     assert strategy.record.status == "completed"
     assert not strategy.record.rounds[0].rejected
     assert all((reply.arrays["sums"] != 0).any() for reply in replies(grid))
+
+
+def test_products_leave_with_noise_as_a_table_and_vectors_of_other_bins_are_refused():
+    held = members(3)
+    _, grid = run(held, rounds=2, noise_strength=0.01)
+    arrays, config = open_instruction(grid.sent[-4].content)
+    assert config["payload"] == "vectors"
+    visit = Visit(NoisySumsClient(held[0]))
+    visit.open(arrays, config)
+    visit.permit()
+    reply = visit.release(visit.learn())
+    header, *lines = list(visit._table(reply, ([], [])))
+    assert header == ["column", "with", "products of longest records"]
+    assert [line[:2] for line in lines] == [
+        ["a", "a"], ["a", "b"], ["a", "(class)"], ["b", "b"], ["b", "(class)"], ["(class)", "(class)"],
+    ]  # fmt: skip
+    squares = [float(line[2]) for line in lines if line[0] == line[1]]
+    assert 5 < sum(squares) < 20  # of 20 records, each 1 at most
+    client = NoisySumsClient(held[1])
+    for wrong in (arrays[0][:-1], arrays[0].astype(np.int64)):
+        assert client.fit([wrong], {**config, "server-round": 3})[2]["code"] == "bad-instruction"
+    fixed = client.fixed(visit.instruction).values["products"]
+    assert fixed.shape == reply.arrays["products"].shape
 
 
 def test_whoever_approves_a_reply_sees_the_noisy_counts_of_each_bin():

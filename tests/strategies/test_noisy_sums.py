@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from federation import handler, public_set
 from grid import InProcessGrid
-from sums_runs import members, run
+from sums_runs import members, replies, run
 
 from fedkd_flwr.clients import NoisySumsClient
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.strategies import NoisySums, NoisySumsConfig
 
@@ -59,3 +59,39 @@ def test_public_rows_of_texts_are_refused_before_anybody_is_asked():
     public = make_public_set(pd.DataFrame({"note": ["one two", "two three", "one three"]}), schema)
     with pytest.raises(DataError, match="noisy sums must be of numbers and categories"):
         NoisySums(config=NoisySumsConfig(), public=public)
+
+
+# ---------------------------------------------------------------------------------------------------- a second round
+
+
+def test_two_rounds_cost_what_one_does_and_the_claim_names_both_releases():
+    one, _ = run(members(), epsilon=1.0)
+    two, grid = run(members(), epsilon=1.0, rounds=2)
+    assert [len(round_.answered) for round_ in two.record.rounds] == [5, 5]
+    assert 0.99 < two.record.claims[0]["epsilon"] <= 1.0
+    assert two.exchange.mechanism.sigma == pytest.approx(math.sqrt(2) * one.exchange.mechanism.sigma, rel=0.05)
+    assert "products of a record's vectors; 3 vectors; 2 releases" in two.record.claims[0]["mechanism"]
+    assert [set(reply.arrays) for reply in replies(grid)] == [{"sums"}] * 5 + [{"products"}] * 5
+    assert (two.model.estimator.sums == two.exchange.released["sums"]).all()  # rows can still be drawn
+
+
+def test_with_little_noise_two_rounds_know_the_classes_too():
+    strategy, _ = run(members(simulated=True), noise_strength=0.05, rounds=2)
+    assert strategy.record.server["common"].accuracy > 0.85
+    with pytest.raises(ConfigError, match="num-rounds must be at most 2 for noisy-sums, got 3"):
+        run(members(), rounds=3)
+
+
+def test_a_run_lost_in_the_second_round_goes_on_with_the_counts_it_had(tmp_path):
+    def die(node, reply):
+        if reply.metadata.group_id == "2":
+            raise KeyboardInterrupt
+        return reply
+
+    with pytest.raises(KeyboardInterrupt):
+        run(members(), rounds=2, checkpoint=tmp_path / "one", tamper=die)
+    rest, grid = run(members(), rounds=2, run_id="2", checkpoint=tmp_path / "two", resume_from=tmp_path / "one")
+    assert rest.record.status == "completed"
+    assert [set(reply.arrays) for reply in replies(grid)] == [{"products"}] * 5
+    again, _ = run(members(), rounds=2, run_id="3", resume_from=tmp_path / "two")
+    assert (again.model.estimator.weights == rest.model.estimator.weights).all()

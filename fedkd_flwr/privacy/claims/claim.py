@@ -254,15 +254,18 @@ def label_privacy(
     return _composed(mechanism, num_labels * rounds, words, delta=delta, num_units=num_parties, **_WHOLE_PARTY)
 
 
-def noisy_sums(mechanism: Any, *, times: int, delta: float) -> PrivacyClaim:
-    """Claim for noisy counts (noisy-sums, `NoisyCounts`), against the server: one record of one party.
+def noisy_sums(*mechanisms: Any, times: int, delta: float) -> PrivacyClaim:
+    """Claim for noisy sums (`NoisyCounts`, `NoisyProducts`), against the server: one record of one party.
 
-    Each answer is a release of its own; ``times`` is how often the party asked most often was asked. The counts would
-    cover a record more or less too, but which rows a party keeps for tests follows from how many it has.
+    Each answer is a release of its own, by one of the ``mechanisms``: the one that protects least counts for all.
+    ``times`` is how often the party asked most often was asked. The sums would cover a record more or less too, but
+    which rows a party keeps for tests follows from how many it has.
     """
-    words = f"; {times} releases" if times > 1 else ""
+    least = min(mechanisms, key=lambda one: one.dp_event().noise_multiplier)
+    others = [f"; {one.words}" for one in mechanisms if one is not least]
+    words = "".join(others) + (f"; {times} releases" if times > 1 else "")
     who = {**_AT_PARTY, "unit": "record", "neighbouring_relation": REPLACED_RECORD}
-    return _composed(mechanism, times, words, delta=delta, num_units=None, **who)
+    return _composed(least, times, words, delta=delta, num_units=None, **who)
 
 
 def clipped_sum_at_server(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from fedkd_flwr.algorithms.column_weights import products
 from fedkd_flwr.audit.bounds import repeated_epsilon
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.privacy.claims.claim import (
@@ -30,7 +31,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.subset import Subsampling
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import LENGTH, NoisyCounts, NoisyProducts
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 from fedkd_flwr.report.claims import claim_meaning
@@ -353,6 +354,30 @@ def test_an_attacker_with_two_neighbouring_tables_proves_no_more_than_the_claim_
     # the same attacker refutes the claim of a mechanism that forgot that each column is a table of its own
     wrong = noisy_sums(NoisyCounts(sigma=4.0, tables=1), times=1, delta=DELTA)
     assert found > wrong.epsilon
+
+
+def test_counts_and_products_compose_and_the_weaker_of_them_counts_for_both():
+    counts, strong, weak = NoisyCounts(sigma=20.0, tables=5), *(NoisyProducts(sigma=s, vectors=6) for s in (90.0, 4.0))
+    event = Accountant().compose(counts.dp_event()).compose(strong.dp_event())
+    assert noisy_sums(counts, strong, times=2, delta=DELTA).epsilon >= event.epsilon(DELTA)
+    both = noisy_sums(counts, weak, times=2, delta=DELTA)
+    assert both.epsilon == noisy_sums(weak, times=2, delta=DELTA).epsilon
+    assert both.mechanism == f"{weak.words}; {counts.words}; 2 releases"
+
+
+def test_an_attacker_who_chooses_the_vectors_proves_no_more_than_the_claim_and_not_much_less():
+    runs, mechanism = 10_000, NoisyProducts(sigma=2.0, vectors=2)
+    vectors = np.array([[LENGTH, 0], [0, LENGTH], [0, 0]], dtype=np.int32)  # the two records that differ most
+    with_canary, without = (products(vectors, np.array([record])) for record in ([0, 2], [2, 1]))
+    direction = (with_canary - without) / LENGTH**2
+    rng = np.random.default_rng(1)
+    hits = []
+    for exact in (with_canary, without):
+        noisy = np.array([mechanism.privatize(exact, rng=rng) for _ in range(runs)]) / (2 * LENGTH**2)
+        hits.append(int((noisy @ direction > 4.0).sum()))
+    claim = noisy_sums(mechanism, times=1, delta=DELTA)
+    found = repeated_epsilon(*hits, runs, delta=DELTA, confidence=0.999)
+    assert 0.1 * claim.epsilon < found <= claim.epsilon
 
 
 def test_several_answers_of_a_party_compose():

@@ -14,7 +14,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import NoisyCounts, NoisyProducts
 from fedkd_flwr.privacy.noise.updates import ClippedSum
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
@@ -101,6 +101,8 @@ IMPOSSIBLE = [
     (RandomizedResponse, {"epsilon": 1.0, "num_classes": 1}, CLASSES),
     (NoisyCounts, {"sigma": 0.0, "tables": 1}, "sigma"),
     (NoisyCounts, {"sigma": 1.0, "tables": 0}, "tables"),
+    (NoisyProducts, {"sigma": 0.0, "vectors": 2}, "sigma"),
+    (NoisyProducts, {"sigma": 1.0, "vectors": 1}, "vectors"),
     (ClippedSum, {"clip": 0.0, "noise_multiplier": 1.0}, "clip"),
     (ClippedSum, {"clip": 1.0, "noise_multiplier": 0.0}, "noise_multiplier"),
     (laplace, {**PROBS, "scale": 0.0}, r"scale must be within \[0\.001, 1e\+09\]"),

@@ -10,8 +10,9 @@ import pytest
 from counted import tables
 from scipy import stats
 
+from fedkd_flwr.algorithms.column_weights import products
 from fedkd_flwr.errors import DataError
-from fedkd_flwr.privacy.noise.sums import NoisyCounts
+from fedkd_flwr.privacy.noise.sums import LENGTH, NoisyCounts, NoisyProducts
 
 
 def test_no_replaced_record_moves_the_counts_further_than_said_and_one_moves_them_so_far():
@@ -39,3 +40,40 @@ def test_noise_has_the_stated_law_and_is_whole():
 def test_what_is_no_count_is_refused(counts: np.ndarray):
     with pytest.raises(DataError, match="counts"):
         NoisyCounts(sigma=1.0, tables=1).privatize(counts)
+
+
+# ---------------------------------------------------------------------------------------------- products of vectors
+
+
+def test_no_replaced_record_moves_the_products_further_than_said_and_one_moves_them_so_far():
+    rng = np.random.default_rng(1)
+    vectors = rng.integers(-2000, 2000, (40, 3)).astype(np.int32)
+    vectors[:3] = np.diag([LENGTH] * 3)  # the longest there are, at right angles
+    vectors[3] = 0
+    records = np.vstack([rng.integers(0, 40, (60, 2)), [[0, 3], [1, 3], [3, 2]]])
+    each = [products(vectors, one[None]) for one in records]
+    twice = np.array([1, 2, 1])  # a product of two stands twice in the matrix
+    moved = max(float((twice * (one - other) ** 2).sum()) for one in each for other in each)
+    assert moved == 2 * LENGTH**4
+    assert max(float((twice * one**2).sum()) for one in each) <= LENGTH**4  # one more, or one less
+    mechanism = NoisyProducts(sigma=7.0, vectors=2)
+    assert mechanism.dp_event().noise_multiplier <= 7.0 / math.sqrt(2)
+    assert mechanism.dp_event().noise_multiplier == pytest.approx(7.0 / math.sqrt(2), rel=1e-15)
+
+
+def test_noise_on_squares_and_on_products_has_the_stated_law():
+    mechanism, nothing = NoisyProducts(sigma=3.0, vectors=400), np.zeros(400 * 401 // 2, dtype=np.int64)
+    noisy = mechanism.privatize(nothing, rng=np.random.default_rng(1))
+    assert noisy.dtype == np.int64
+    assert (noisy % 2 == 1).all()  # the middle of a cell: never a product itself
+    first, second = np.triu_indices(400)
+    shares = noisy / (2 * LENGTH**2)
+    assert shares[first == second].std() == pytest.approx(3.0, rel=0.12)
+    assert stats.kstest(shares[first != second], stats.norm(scale=3.0 / math.sqrt(2)).cdf).pvalue > 0.01
+    assert stats.kstest(shares[first != second], stats.norm(scale=3.1 / math.sqrt(2)).cdf).pvalue < 0.01
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(4, int), np.zeros(3), np.full(3, 2**61)])
+def test_what_are_no_products_is_refused(wrong: np.ndarray):
+    with pytest.raises(DataError, match="products"):
+        NoisyProducts(sigma=1.0, vectors=2).privatize(wrong)
