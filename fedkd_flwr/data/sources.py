@@ -139,7 +139,7 @@ def read_user_table(
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
-    how = {} if schema is not None else {"label": label, "header": rules.header, "encoding": rules.encoding}
+    how: dict[str, Any] = {} if schema else {"label": label, "header": rules.header, "encoding": rules.encoding}
     said: list[str] = []
     parties: NDArray[np.object_] | None = None
     if tables:
