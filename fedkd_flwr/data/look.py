@@ -110,9 +110,8 @@ def look(
     notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
     rules_of = {name: rules.of_column(name, names) for name in names if name != label and name not in left_out}
     signs = {name: signs_of(table[name]) for name in rules_of if name not in rules.text}
-    # the columns whose commas or points may mean two things are read as the others
-    of_file = {one.sign for one in signs.values() if one.are_numbers} - {""}
-    decimal = "," if "," in of_file else min(of_file, default="")
+    # the columns whose commas or points may mean two things are read as the others; a comma anywhere decides
+    decimal = min({one.sign for one in signs.values() if one.are_numbers} - {""}, default="")
     seen = [
         ColumnLook(name=name, kind="text", reading=Reading(missing=own.missing))
         if name in rules.text

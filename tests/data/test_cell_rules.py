@@ -17,6 +17,7 @@ from fedkd_flwr.errors import DataError
         ([f"{v:.2f}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
         (german(NUMBERS), {"decimal": ",", "thousands": "."}),
         ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
+        ([f"{1_234_567 + 7 * i:,}".replace(",", ".") for i in range(N)], {"decimal": ",", "thousands": "."}),
         ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
         ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
         ([f"{v:.3E}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
@@ -56,6 +57,7 @@ def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
     [
         (["+", "\u2212"] * (N // 2), "categorical"),
         (["<18", "18-65", ">65"] * (N // 3), "categorical"),  # no plain number: groups
+        ([str(i) if i < 10 else ("18-30", "31-50", "51-70")[i % 3] for i in range(N)], "categorical"),
         (["0", "1", "2", "3 or more, or unknown"] * (N // 4), "categorical"),
         (["1", "2", "3", "X"] * (N // 4), "categorical"),
         ([f"{i % 5}.{i % 7}.{i % 3}" for i in range(N)], "categorical"),  # versions

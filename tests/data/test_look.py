@@ -32,7 +32,10 @@ def test_commas_that_mean_two_things_are_asked_for_or_read_as_the_other_columns(
 def test_points_for_thousands_are_read_as_the_commas_of_the_other_columns_say():
     values = [f"{i + 1}.{i + 100}" for i in range(N)]
     assert "three decimals each" in found_of(values)[1].note
-    found = look(table_of(x=values, other=german(NUMBERS), count=[str(i % 9) for i in range(N)]), label="y")
+    plain = [f"{i}.5" for i in range(N)]  # one comma anywhere decides
+    table = table_of(x=values, other=german(NUMBERS), count=[str(i % 9) for i in range(N)])
+    assert look(table.assign(plain=plain), label="y").columns[0].reading.thousands == "."
+    found = look(table, label="y")
     assert [column.reading.thousands for column in found.columns] == [".", ".", ""]
     assert [column.reading.decimal for column in found.columns] == [","] * 3
     assert next(note for note in found.notes if note.name == "x").repaired == N

@@ -160,6 +160,7 @@ def test_published_sets_have_the_published_sizes_and_first_look_accuracy(data_ro
         assert sum(column.kind == "numeric" for column in pool.public.schema.columns) == 6
     if name == "a9a":
         assert set(np.unique(pool.X)) == {0.0, 1.0}
+        assert 0.10 < pool.X.mean() < 0.13  # 14 of 123 columns at most
     if name == "wine-type":
         assert "quality" in pool.public.schema.column_names
         assert len(load_pool(name, seed=0, data_root=data_root).X) == 2660  # half of 5,320 different rows
