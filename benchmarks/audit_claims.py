@@ -40,7 +40,7 @@ from fedkd_flwr.app.client_app import answer
 from fedkd_flwr.audit.bounds import one_run_epsilon, repeated_epsilon
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.clients import DDClient, FedCTClient, FedKTClient, FedMDClient, Party, PATEClient, PrivateKTClient
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import Preprocessor, PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.zoo import make_model
@@ -161,7 +161,8 @@ def _public(classes: int) -> PublicSet:
     names = tuple(f"class {c}" for c in range(classes))
     schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=names)
     X = np.arange(ROWS, dtype=np.float32)[:, None]
-    return PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=None)
+    as_it_is = Preprocessor.restored(schema, {"numeric": {"a": (0.0, 0.0, 1.0)}, "terms": {}})
+    return PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=as_it_is)
 
 
 def _party(number: int, y: Sequence[int], public: PublicSet, **changes: Any) -> Party:

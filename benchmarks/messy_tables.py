@@ -13,7 +13,6 @@ figure is that forest's accuracy if every column that is not plain numbers becom
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import tempfile
 import time
@@ -109,11 +108,10 @@ def follow(path: Path, name: str) -> tuple[Pool, int, dict[str, str]]:
             command = pool.next_command
         except DataError as error:
             print(f"  error: {error}")
-            line = next(line for line in str(error).splitlines() if "fedkd simulate" in line)
+            ways = [line for line in str(error).splitlines() if "fedkd simulate" in line]
+            true = [line for line in ways if any(known in line for known in TRUE_CHOICE.get(name, ()))]
+            line = (true or ways)[0]
             pool, command = None, line[line.index("fedkd simulate") :]
-            for meaning, word in re.findall(r"[Ii]f ([^;]*?), put (\S+) instead", str(error)):
-                if any(known in meaning for known in TRUE_CHOICE.get(name, ())):
-                    command += f" {word}"  # the last word for a key is the one that counts
         if not command:
             return pool, tries, words
         said = dict(word.split("=", 1) for word in shlex.split(command)[2:])

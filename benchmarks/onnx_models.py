@@ -27,7 +27,7 @@ from fedkd_flwr.stores.saved_model import SavedModel
 
 TABLES = ("breast-cancer", "wine", "digits", "mushroom", "adult")
 IMAGES = ("mnist", "cifar10")
-SMALL = {"rulefit": {"n_estimators": 30}, "mlp": {"epochs": 3}, "hist-gradient-boosting": {"max_iter": 20}}
+SMALL = {"mlp": {"epochs": 3}, "hist-gradient-boosting": {"max_iter": 20}}
 FEW_STEPS = {"max_steps": 5}
 
 
@@ -111,13 +111,13 @@ def main() -> None:
         pool = load_pool(
             name, seed=1, data_root=options.data_root, num_test=most if name != "mushroom" else min(most, 2000)
         )
-        models = [m for m in NAMES if m != "transformer" and not m.startswith("cnn-fedmd-")]
+        models = [m for m in NAMES if m not in ("transformer", "rulefit") and not m.startswith("cnn-fedmd-")]
         if name not in IMAGES:
             models = [m for m in models if not m.startswith("cnn")]
         else:
             models = ["random-forest", "mlp", *(m for m in models if m.startswith("cnn"))]
         for model_name in [one for one in models if one in (options.models or models)]:
-            X, y = (array[: 200 if model_name == "rulefit" else 1000] for array in (pool.X, pool.y))
+            X, y = (array[:1000] for array in (pool.X, pool.y))
             params = FEW_STEPS if model_name.startswith("cnn") else SMALL.get(model_name, {})
             model = make_model(
                 model_name,

@@ -3,7 +3,7 @@
     python benchmarks/silent_failures.py --cases 10000 --out benchmarks/results/silent-failures.json
 
 A case is an algorithm with noise at the party (or NFDP), its settings, a model of the zoo with parameters, a node
-config, and several private files, as CSV (plain or in quotes), Parquet, LIBSVM or NPZ: random rows, and files that
+config, and several private files, as CSV (plain or in quotes), Parquet or NPZ: random rows, and files that
 make a difference to some learner or reader: one label changed, one row more or less, a row that cannot be read, one
 class, one row, constant columns, missing and huge values, a column of dates or lists, a quote that nobody closes,
 half of a file, no rows, no table. A hostile server picks the settings. For each file the real ClientApp answers the
@@ -76,8 +76,8 @@ SCHEMA = Schema(
 TEXTS = Schema(columns=(*SCHEMA.columns[:2], Column(name="c", kind="text")), classes=CLASSES)
 """The same files, whose last column is read as free text."""
 NUMBERS = {"red": "0", "green": "1", "blue": "2", "purple": "7", "xx": "1.0", "yy": "2.0"}
-"""What stands for a word in LIBSVM and NPZ files, which hold numbers."""
-FORMATS = {"csv": 0.4, "quoted csv": 0.15, "parquet": 0.25, "libsvm": 0.1, "npz": 0.1}
+"""What stands for a word in NPZ files, which hold numbers."""
+FORMATS = {"csv": 0.4, "quoted csv": 0.15, "parquet": 0.3, "npz": 0.15}
 """Formats of private files, and how often each is drawn."""
 
 
@@ -89,7 +89,6 @@ def _of_numbers(names: tuple[str, ...]) -> Schema:
 SCHEMAS = {
     "": SCHEMA,
     "texts": TEXTS,
-    "libsvm": _of_numbers(("f1", "f2", "f3")),
     "npz": _of_numbers(("x0", "x1", "x2")),
 }
 ALLOW = "fedct,fedkt,privatekt,fedmd,dd,dsfl,scarlet"
@@ -137,8 +136,8 @@ def private_files(rng: np.random.Generator, most: int, form: str = "csv") -> dic
 
     other = str(rng.choice([name for name in CLASSES if name != rows[at][3]]))
     one_class = [[*row[:3], CLASSES[0]] for row in rows]
-    write = {"csv": _as_csv, "quoted csv": _as_quoted_csv, "parquet": _as_parquet, "libsvm": _as_libsvm, "npz": _as_npz}
-    strange = {"parquet": _strange_parquet, "libsvm": _strange_libsvm, "npz": _strange_npz}.get(form, _strange_csv)
+    write = {"csv": _as_csv, "quoted csv": _as_quoted_csv, "parquet": _as_parquet, "npz": _as_npz}
+    strange = {"parquet": _strange_parquet, "npz": _strange_npz}.get(form, _strange_csv)
     tables = {
         "rows": rows,
         "one label changed": changed(3, other),
@@ -265,33 +264,6 @@ def _strange_parquet(rows: list[list[str]], at: int, column: int) -> dict[str, b
         "another column": _parquet({**plain, "more": _typed([row[0] for row in rows])}),
         "a column less": _parquet({name: values for name, values in plain.items() if name != names[column]}),
     }
-
-
-def _as_libsvm(rows: list[list[str]]) -> bytes:
-    return "".join(f"{_libsvm_line([NUMBERS.get(value, value) for value in row])}\n" for row in rows).encode()
-
-
-def _libsvm_line(row: list[str]) -> str:
-    values = " ".join(f"{i}:{value}" for i, value in enumerate(row[:3], 1) if value)
-    return f"{row[3]} {values}" if len(row) > 3 else values
-
-
-def _strange_libsvm(rows: list[list[str]], at: int, column: int) -> dict[str, bytes]:
-    """Return files with one line that is no LIBSVM."""
-    lines = _as_libsvm(rows).splitlines(keepends=True)
-    strange = {
-        "an index too large": b"1 1:0.5 9:1.0\n",
-        "a huge index": b"1 1:0.5 99999999999999999999:1.0\n",
-        "an index below 1": b"1 0:0.5\n",
-        "indexes in disorder": b"1 3:0.5 1:1.0\n",
-        "no colon": b"1 0.5 0.5\n",
-        "a comment": b"# 1 1:0.5\n",
-        "a query": b"1 qid:3 1:0.5\n",
-        "two labels": b"1,2 1:0.5\n",
-        "bytes that are no text": b"\xff\xfe 1:0.5\n",
-        "a label alone": b"1\n",
-    }
-    return {name: b"".join([*lines[:at], line, *lines[at + 1 :]]) for name, line in strange.items()}
 
 
 def _as_npz(rows: list[list[str]]) -> bytes:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, Party
 from fedkd_flwr.clients.visit import Visit
-from fedkd_flwr.data.public import PublicSet
+from fedkd_flwr.data.public import Preprocessor, PublicSet
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.classifier import Classifier
@@ -35,9 +35,15 @@ def rows(count: int, seed: int, classes: tuple[int, ...] = (0, 1, 2)) -> tuple[n
     return (CENTRES[y] + rng.normal(size=(count, 2))).astype(np.float32), y
 
 
+def as_they_are(schema: Schema) -> Preprocessor:
+    """Return a preprocessor that leaves numbers as they are."""
+    return Preprocessor.restored(schema, {"numeric": {c.name: (0.0, 0.0, 1.0) for c in schema.columns}, "terms": {}})
+
+
 def public_set(count: int = 60, *, fingerprint: str = "ab" * 32, truth: bool = True) -> PublicSet:
     X, y = rows(count, seed=99)
-    return PublicSet(X=X, fingerprint=fingerprint, schema=SCHEMA, preprocessor=None, y=y if truth else None)
+    made = as_they_are(SCHEMA)
+    return PublicSet(X=X, fingerprint=fingerprint, schema=SCHEMA, preprocessor=made, y=y if truth else None)
 
 
 def model(*, seed: int, name: str = "decision-tree", **params: Any) -> Classifier:

@@ -59,28 +59,12 @@ def test_every_figure_is_scikit_learns(num_classes, skew, seed):
     assert sum(entry[0] for entry in found.reliability) == len(y)
 
 
-@pytest.mark.skipif(
-    not hasattr(sk, "d2_brier_score"), reason="scikit-learn knows a Brier score of several classes later"
-)
-def test_the_brier_score_of_several_classes_is_scikit_learns():
-    y, labels, probs = answers(5)
-    found = measure(y, labels, probs, num_classes=5)
-    assert found.brier == pytest.approx(sk.brier_score_loss(y, probs), abs=1e-12)
-
-
 def test_calibration_error_by_hand():
     # bins (5/15, 6/15]: one row, wrong; (10/15, 11/15]: two rows, one right; (14/15, 1]: one row, right
     probs = np.array([[0.4, 0.3, 0.3], [0.7, 0.3, 0.0], [0.1, 0.72, 0.18], [0.0, 0.0, 1.0]])
     found = measure(np.array([1, 0, 2, 2]), np.array([0, 0, 1, 2]), probs, num_classes=3)
     assert found.reliability == [[1.0, 0.4, 0.0], [2.0, pytest.approx(0.71), 0.5], [1.0, 1.0, 1.0]]
     assert found.calibration_error == pytest.approx((1 * 0.4 + 2 * 0.21 + 1 * 0.0) / 4, abs=1e-15)
-
-
-def test_the_ends_of_a_bin_belong_to_the_lower_one():
-    probs = np.array([[1 / 3, 2 / 3], [0.6, 0.4], [0.6 + 1e-9, 0.4 - 1e-9], [1.0, 0.0]])
-    found = measure(np.zeros(4, int), probs.argmax(axis=1), probs, num_classes=2)
-    assert [entry[0] for entry in found.reliability] == [1, 2, 1]
-    assert found.reliability[0][1] == 0.6
 
 
 def test_confidence_is_that_of_the_predicted_class_also_where_another_has_more():
@@ -95,17 +79,6 @@ def test_classes_without_test_rows_are_left_out_of_means():
     for name in ("accuracy", "baseline", "balanced_accuracy", "macro_f1", "roc_auc", "average_precision", "brier"):
         assert getattr(found, name) == pytest.approx(getattr(narrow, name), abs=1e-12), name
     assert (found.support[3:], found.recall[3:]) == ([0, 0], [0.0, 0.0])
-
-
-def test_a_model_that_is_right_on_no_row_has_whole_numbers_of_rows_as_any_other():
-    found = measure(np.array([0, 0, 1]), np.array([1, 1, 0]), None, num_classes=2)
-    assert found.support == [2, 1]
-    assert all(type(count) is int for count in found.support)
-
-
-def test_a_predicted_class_without_test_rows_counts_in_macro_f1_as_in_scikit_learn():
-    y, labels = np.array([0, 0, 1]), np.array([0, 2, 1])
-    assert measure(y, labels, None, num_classes=4).macro_f1 == pytest.approx(sk.f1_score(y, labels, average="macro"))
 
 
 def test_test_rows_of_one_class_have_no_ranking():
@@ -149,19 +122,6 @@ def test_more_than_two_classes_and_models_without_probabilities_have_no_score_co
     assert Metrics.opened(sent, num_classes=3) is None
 
 
-def test_float32_probabilities_are_taken_as_they_are():
-    y, labels, probs = answers(10)
-    probs = probs.astype(np.float32)
-    found = measure(y, labels, probs, num_classes=10)
-    assert found.log_loss == pytest.approx(-np.log(probs[np.arange(len(y)), y].astype(float)).mean(), abs=1e-12)
-
-
-def test_of_many_classes_no_matrix_is_kept():
-    y = np.arange(101)
-    assert measure(y, y, None, num_classes=101).confusion == []
-    assert len(measure(y[:100], y[:100], None, num_classes=100).confusion) == 100
-
-
 @pytest.mark.parametrize(
     ("y", "labels", "probs"),
     [(np.array([], int), np.array([], int), None), ([0, 1], [0], None), ([0, 1], [0, 1], np.zeros((2, 3)))],
@@ -198,15 +158,6 @@ def test_errors_of_numbers_travel_and_pairs_of_few_rows_stay_home():
         {"pairs": [2]},
     ):
         assert Metrics.opened(json.dumps({"n": 12, **broken}).encode(), num_classes=4) is None
-
-
-def test_nothing_leaves_where_nothing_or_only_the_model_is_named():
-    assert FOUND.shared([]) is FOUND.shared(["model"]) is None
-
-
-def test_all_names_without_a_smallest_support_are_everything():
-    assert FOUND.shared(NAMES) == FOUND
-    assert TWO.shared(NAMES) == TWO
 
 
 def test_a_class_with_few_rows_stays_home_and_so_does_what_would_give_it_away():
@@ -304,11 +255,6 @@ def test_a_value_of_a_wrong_type_size_or_range_leaves_nothing(change):
 )
 def test_bytes_that_are_no_metrics_leave_nothing(data):
     assert Metrics.opened(data, num_classes=2) is None
-
-
-def test_figures_by_class_come_with_their_numbers_of_rows():
-    assert Metrics.opened(b'{"n": 4, "recall": [0.5, 1.0]}', num_classes=2) is None
-    assert Metrics.opened(b'{"n": 4, "recall": [0.5, 1.0], "support": [2, 2]}', num_classes=2) is not None
 
 
 def test_a_matrix_of_too_many_classes_is_refused():

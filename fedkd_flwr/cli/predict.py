@@ -31,7 +31,7 @@ Trust = Annotated[
 
 def predict(
     model: ModelName,
-    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Raw rows: CSV, TSV, Parquet, NPZ, LIBSVM; - reads CSV.")],
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="Raw rows: CSV, TSV, Parquet, Excel, NPZ; - reads CSV.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to stdout.")] = None,
     proba: Annotated[
         bool, typer.Option("--proba/--labels-only", help="With a probability for each class, or not.")

@@ -110,7 +110,7 @@ def _wait(run_id: str, superlink: str, *, verbose: bool, quiet: bool, as_json: b
 
 
 def schema(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, NPZ or LIBSVM file of public rows.")],
+    table: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Excel or NPZ file of public rows.")],
     label: Annotated[str, typer.Option(help="Its label column.")] = "label",
     classes: Annotated[str, typer.Option(help='All class names, e.g. "no,yes". Default: the label column\'s.')] = "",
     id_column: Annotated[str, typer.Option(help="A column that names rows and is no feature.")] = "",
@@ -119,7 +119,6 @@ def schema(
     decimal: Annotated[str, typer.Option(help="Sign before decimals, . or ,. Default: found.")] = "",
     missing: Annotated[str, typer.Option(help="Further words for an empty cell, as in unknown,age:-999.")] = "",
     date_order: Annotated[str, typer.Option(help="day-first or month-first, for dates such as 03/04/2021.")] = "",
-    ranges_as: Annotated[str, typer.Option(help="What <0.5 is: number, middle (0.25) or missing.")] = "",
     header: Annotated[
         str, typer.Option(help="none: the file has no line of names. yes: it has. Otherwise that line.")
     ] = "",
@@ -148,7 +147,7 @@ def schema(
 
     given = {"classes": classes, "output": str(output or "")}
     lists = {"drop": drop, "text": text, "missing": missing}
-    plain = {"id_column": id_column, "decimal": decimal, "date_order": date_order, "ranges_as": ranges_as}
+    plain = {"id_column": id_column, "decimal": decimal, "date_order": date_order}
     plain |= {"header": header, "encoding": encoding, "target": target}
     rules = Rules(**plain, **{name: _names(words) for name, words in lists.items()})  # type: ignore[arg-type]
     found, made = look_at_file(table, label=label, classes=_names(classes), rules=rules, options=given)

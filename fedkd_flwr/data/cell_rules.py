@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import MISSING, counted, factorize
-from fedkd_flwr.data.dates import ALONE, DATES, in_words
+from fedkd_flwr.data.columns import counted, factorize
+from fedkd_flwr.data.dates import ALONE, DATES
 from fedkd_flwr.data.reading import EMPTY_WORDS, PLAIN, Reading
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.errors import explain
 
 __all__ = [
-    "EXCEL_DAYS",
     "FEW_TEXTS",
     "Cells",
     "ColumnLook",
@@ -29,9 +27,7 @@ __all__ = [
     "Question",
     "are_compact_dates",
     "date_rule",
-    "excel_day",
     "number_rule",
-    "signs_of_numbers",
 ]
 
 _SAMPLE = 2000
@@ -57,12 +53,12 @@ _SHAPES = {  # what the signs in the digits of a number say; the first that fits
 class Question(Exception):
     """A column's cells can be read in more than one way: what was seen, and the rules that answer it.
 
-    ``choices`` maps what a cell may mean to the rule for it; without one, ``change`` says what to do instead.
+    ``choices`` maps what a cell may mean to the rule for it.
     """
 
-    def __init__(self, problem: str, choices: dict[str, dict[str, str]], change: dict[str, str] | None = None) -> None:
+    def __init__(self, problem: str, choices: dict[str, dict[str, str]]) -> None:
         super().__init__(problem)
-        self.problem, self.choices, self.change = problem, choices, change or {}
+        self.problem, self.choices = problem, choices
 
 
 def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
@@ -80,51 +76,25 @@ def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
 def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
     """Return the rule for dates, times or durations that most texts fit, None if there is none.
 
-    Dates that are written in two ways are read in both, where no cell fits the two. It is a `Question` if day and month
-    cannot be told apart, or stand in both orders.
+    It is a `Question` if day and month cannot be told apart.
     """
     sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
     if not sample:
         return None
     unread = {way: Reading(dates=way).distinct(sample)[1] for way in DATES}
-    by_fit = sorted(unread, key=lambda way: int(unread[way].sum()))
-    best = by_fit[0]
-    ways, left = [best], unread[best]
-    for way in () if best in ALONE else (one for one in by_fit if one not in ALONE):
-        rival = way.endswith("-first") and any(one.endswith("-first") for one in ways)
-        if not rival and (left & ~unread[way]).any():
-            ways.append(way)
-            left = left & unread[way]
-    if 5 * left.sum() > len(sample):
-        rivals = {"day-first": "month-first", "month-first": "day-first"}
-        other = next((rivals[way] for way in ways if way in rivals), "")
-        if not other or 5 * (left & unread[other]).sum() > len(sample):
-            return None
-        orders = ("day-first", "month-first"), ("month-first", "day-first")
-        day, month = (sample[int(np.argmax(~unread[one] & unread[no]))] for one, no in orders)
-        seen = f"the day first in {day!r} and the month first in {month!r}"
-        raise Question(explain(f"column {name!r}", "hold dates in one order", seen), {}, {"drop": name})
-    if best == "duration":
-        units = [re.fullmatch(r"[\d.]+\s*([^\W\d]+)", text) for text in np.array(sample, dtype=object)[~left]]
-        kinds = {found[1].removesuffix("s") if found else ":" for found in units}
-        # cells of one unit are plain numbers, and 34m and 41w may be a man and a woman
-        return None if (len(kinds) == 1 and ":" not in kinds) or kinds <= {*"mwfd"} else Reading(dates=best)
-    ordered = next((way for way in ways if way.endswith("-first")), None)
-    if ordered is not None:
-        dates = [text for text, bad in zip(sample, unread[ordered], strict=True) if not bad]
-        ways[ways.index(ordered)] = _day_or_month(texts, dates, name, rules)
-    return Reading(dates="+".join(way for way in DATES if way in ways))
-
-
-def _day_or_month(texts: list[str], dates: list[str], name: str, rules: Rules) -> str:
-    """Return whether the day or the month comes first in dates of two numbers and a year."""
+    best = min(unread, key=lambda way: int(unread[way].sum()))
+    if 5 * unread[best].sum() > len(sample):
+        return None
+    if best not in ("day-first", "month-first"):
+        return Reading(dates=best)
+    dates = [text for text, bad in zip(sample, unread[best], strict=True) if not bad]
     if all(re.match(r"\d{1,2}\.", text) for text in dates):  # with points, the day comes first everywhere
-        return "day-first"
+        return Reading(dates="day-first")
     day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
     if day != month:
-        return "day-first" if day < month else "month-first"
+        return Reading(dates="day-first" if day < month else "month-first")
     if rules.date_order:
-        return rules.date_order
+        return Reading(dates=rules.date_order)
     problem = explain(f"column {name!r}", "hold dates that can be read in one way", f"{dates[0]!r} and no day above 12")
     first = {f"If the day comes first in {dates[0]}": {"date-order": "day-first"}}
     raise Question(problem, first | {"If the month comes first": {"date-order": "month-first"}})
@@ -137,8 +107,10 @@ class NumberSigns(Counter[str]):
         super().__init__()
         self.units: set[str] = set()
         self.groups: set[str] = set()  # the signs between thousands, other than points and commas
-        for text in texts:
+        for text in texts[:_SAMPLE]:
             self._add(text)
+        for text in texts[_SAMPLE:] if (self["comma?"] or self["point?"]) and not self.sign else ():
+            self._add(text)  # one cell may say what all others mean
 
     def _add(self, text: str) -> None:
         found = _CELL.fullmatch(text.replace("\u2212", "-"))
@@ -163,45 +135,31 @@ class NumberSigns(Counter[str]):
         units = {unit for unit in self.units if f"{unit}s" not in self.units or not unit.isalpha()}
         return next(iter(units)) if len(units) == 1 else ""
 
+    @property
+    def sign(self) -> str:
+        """The sign before decimals, as far as these numbers tell; "" if they do not."""
+        if self["comma"] and not self["thousands-comma"]:
+            return ","
+        if self["thousands-comma"] or self["point"]:
+            return "."
+        return "," if self["thousands-point"] else ""
 
-def signs_of_numbers(texts: list[str], numbers: NDArray[np.float64]) -> NumberSigns:
-    """Tell whether numbers that read well with a decimal point might be whole numbers with points for thousands."""
-    signs = NumberSigns()
-    if "." not in "".join(texts):
-        signs["whole"] = 1
-        return signs
-    thousandths = np.abs(numbers[np.isfinite(numbers)]) * 1000
-    if not np.allclose(thousandths, np.round(thousandths), rtol=0, atol=1e-6):
-        signs["point"] = 1
-        return signs
-    return NumberSigns([text for text in texts if text not in MISSING])
+    @property
+    def are_numbers(self) -> bool:
+        """Whether at least half of the texts look like numbers."""
+        return self["none"] <= self.total() / 2
 
 
-def number_rule(texts: list[str], decimal: str) -> Reading:
-    """Return the rule by which texts are numbers, as far as the signs in them say."""
-    signs = NumberSigns(texts[:_SAMPLE])
-    if len(texts) > _SAMPLE and not signs["comma"] and (signs["comma?"] or signs["point?"]):
-        signs = NumberSigns(texts)
-    thousands = ""
-    if decimal == ",":
-        thousands = "." if signs["thousands-point"] or signs["point?"] else ""
-    elif decimal == ".":
-        thousands = "," if signs["thousands-comma"] or signs["comma?"] else ""
-    elif signs["comma"] and not signs["thousands-comma"]:
-        decimal, thousands = ",", "." if signs["thousands-point"] else ""
-    elif signs["thousands-point"] and not signs["thousands-comma"] and not signs["point"]:
-        decimal, thousands = ",", "."
-    elif signs["thousands-comma"] and not signs["comma"]:
-        decimal, thousands = ".", ","
-    else:
-        decimal, thousands = ".", "," if signs["comma?"] else ""
-    if signs.groups and not thousands:
-        thousands = min(signs.groups)
+def number_rule(signs: NumberSigns, decimal: str) -> Reading:
+    """Return the rule by which texts with these signs are numbers; ``decimal`` is the sign of the file, "" if open."""
+    decimal = decimal or "."
+    thousands = min(signs.groups, default="")
+    if decimal == "," and not signs["point"] and (signs["thousands-point"] or signs["point?"]):
+        thousands = "."
+    elif decimal == "." and not signs["comma"] and (signs["thousands-comma"] or signs["comma?"]):
+        thousands = ","
     return Reading(decimal=decimal, thousands=thousands, unit=signs.unit)
 
-
-EXCEL_DAYS = range(25_569, 55_154)
-"""1970 to 2050, as Excel counts days."""
 
 FEW_TEXTS = 20
 """More different words among numbers are not listed."""
@@ -256,12 +214,9 @@ class ColumnLook:
     kind: str = "numeric"  # or categorical, text, left out
     reading: Reading = PLAIN
     categories: tuple[str, ...] = ()
-    shapes: Counter[str] = field(default_factory=NumberSigns)  # of its numbers
-    looked: Callable[[str], ColumnLook] | None = None  # looks again, once the file's decimal sign is known
     repaired: int = 0
     missing: int = 0
     notes: list[str] = field(default_factory=list)
-    example: str = ""  # the first cell that needs a rule
     identifies: bool = False
     droppable: bool = False  # a note says that the user may drop it
     asks: bool = False  # what does not fit its rule is no name, though nearly all cells may differ
@@ -278,8 +233,8 @@ class ColumnLook:
             return self.kind
         rule = self.reading
         if rule.dates:
-            becomes = in_words(rule.dates).rpartition(" as ")[2]
-            return becomes if rule.dates == "time" else f"{becomes} ({rule.dates})"
+            becomes = DATES[rule.dates].rpartition(" as ")[2]
+            return becomes if rule.dates in ALONE else f"{becomes} ({rule.dates})"
         words = [f"unit {rule.unit}"] if rule.unit else []
         words += ["decimal comma"] if rule.decimal == "," else []
         words += [f"thousands {rule.thousands!r}"] if rule.thousands else []
@@ -304,8 +259,3 @@ class ColumnLook:
         """Return the rule that reads some words of this column as empty; "" where a list cannot hold one of them."""
         usable = 0 < len(words) <= FEW_TEXTS and not any("," in word for word in (*words, self.name))
         return ",".join(f"{self.name}:{word}" for word in words) if usable else ""
-
-
-def excel_day(number: int) -> str:
-    """Return the day that a number means in Excel: 44267 is 2021-03-12."""
-    return f"{date.fromordinal(date(1899, 12, 30).toordinal() + number)}"

@@ -12,14 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data import cell_rules
-from fedkd_flwr.data.cell_rules import EXCEL_DAYS, FEW_TEXTS, Cells, ColumnLook, Mask, excel_day
+from fedkd_flwr.data.cell_rules import FEW_TEXTS, Cells, ColumnLook, Mask, NumberSigns
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
-from fedkd_flwr.data.dates import in_words
-from fedkd_flwr.data.reading import EMPTY_WORDS, LIMIT, PLAIN, Reading, ends_of_range
+from fedkd_flwr.data.dates import DATES
+from fedkd_flwr.data.reading import EMPTY_WORDS, PLAIN, Reading, ends_of_range
 from fedkd_flwr.data.rules import Rules, mark
 from fedkd_flwr.errors import DataError, explain, printable
 
-__all__ = ["look_at_column"]
+__all__ = ["look_at_column", "signs_of"]
 
 _MANY_CATEGORIES = 256
 _MANY_MIXED = 50  # of which most are numbers
@@ -34,13 +34,20 @@ _REPEATED = 3  # cells of one number that may stand for "no value"
 _NAME_OF_ID = re.compile(
     r"(^|[\W_])(id|ids|nr|no|num|number|nummer|key|uuid|index|idx|row|zeile|unnamed)([\W_\d]|$)|nummer$"
 )
-_NAME_OF_DATE = re.compile(r"(?i)date|datum|day|tag$|fecha|birth|geburt|admi|aufnahme|discharge|dob")
-_PAIR = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[/:x×|]\s*[+-]?\d+(?:[.,]\d+)?(?:\s*\D+)?")
 _SENTINEL = re.compile(r"-1|-9+(\.9+)?|99+")
 
 
-def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLook:
-    """Look at one column: typed numbers first, because they need no rule."""
+def signs_of(values: pd.Series[Any]) -> NumberSigns:
+    """Return which signs the texts of a column have in their digits; none of a column that holds no texts."""
+    texts = Cells.of(values).texts if values.dtype.kind not in "biufMm" else []
+    return NumberSigns([text for text in texts if text not in MISSING])
+
+
+def look_at_column(values: pd.Series[Any], name: str, rules: Rules, signs: NumberSigns, decimal: str) -> ColumnLook:
+    """Look at one column: typed numbers first, because they need no rule.
+
+    ``signs`` are those of the column, and ``decimal`` is the sign before decimals in the file; "" if it is open.
+    """
     kind = values.dtype.kind
     seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
     if kind in "Mm":
@@ -48,7 +55,7 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
         seen.notes = [] if kind == "M" else ["durations: read as days"]
         return _numeric(seen, seen.reading.parse(values)[0])
     if kind not in "iuf":
-        return _look_at_texts(values, name, rules, rules.decimal)
+        return _look_at_texts(seen, Cells.of(values), rules, signs, decimal, are_texts=kind != "b")
     numbers, bad = seen.reading.parse(values)
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
@@ -64,41 +71,53 @@ def look_at_column(values: pd.Series[Any], name: str, rules: Rules) -> ColumnLoo
     return _numeric(seen, numbers)
 
 
-def _look_at_texts(values: pd.Series[Any], name: str, rules: Rules, decimal: str) -> ColumnLook:
-    cells = Cells.of(values)
-    seen = ColumnLook(name=name, reading=Reading(missing=rules.missing))
+def _look_at_texts(
+    seen: ColumnLook, cells: Cells, rules: Rules, signs: NumberSigns, decimal: str, *, are_texts: bool
+) -> ColumnLook:
     numbers, unread = seen.reading.distinct(cells.texts)
     words = MISSING.union(rules.missing)
     nothing = np.array([text.casefold() in EMPTY_WORDS and text not in words for text in cells.texts], dtype=bool)
     if not cells.number(unread | nothing | ~np.isnan(numbers)):
-        return seen.leave_out("every cell is empty", len(values))
-    if values.dtype.kind == "b":
-        return _categorical(seen, cells)
+        return seen.leave_out("every cell is empty", len(cells.codes))
     plain = cells.chosen(~np.isnan(numbers))
-    compact = cell_rules.are_compact_dates(plain)
-    if not compact and not unread.any() and plain:
-        if _are_codes(plain):
-            what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
-            seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
-            return _categorical(seen, cells)
-        seen.say_empty(cells, nothing)
-        seen.reading = replace(seen.reading, limits=rules.ranges_as)
-        seen.shapes = cell_rules.signs_of_numbers(cells.texts, numbers)
-        if seen.shapes["point?"] or not seen.shapes["point"]:
-            seen.looked = lambda sign: _look_at_texts(values, name, rules, sign)
-        if decimal != "," or not seen.shapes["point?"] or seen.shapes["point"]:
-            return _numeric(seen, cells.rows(numbers))
-    suspects = cells.chosen(unread) or [text for text in cells.texts if text not in MISSING]
-    try:
-        found = Reading(dates="compact") if compact else cell_rules.date_rule(suspects, name, rules)
-    except cell_rules.Question as asked:
-        seen.problem, seen.choices, seen.change = asked.problem, asked.choices, asked.change
-        return seen
-    rule = replace(found or cell_rules.number_rule(suspects, decimal), missing=rules.missing)
-    if (read := _read_by(seen, cells, rule, rules)) is None:
+    if not are_texts:
         return _categorical(seen, cells)
+    compact, found = cell_rules.are_compact_dates(plain), None
+    if compact:
+        found = Reading(dates="compact")
+    elif unread.any():
+        try:
+            found = cell_rules.date_rule(cells.chosen(unread), seen.name, rules)
+        except cell_rules.Question as asked:
+            seen.problem, seen.choices = asked.problem, asked.choices
+            return seen
+    elif _are_codes(plain):
+        what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
+        seen.notes.append(f'{what}: read as categories (a schema with kind = "numeric" reads them as numbers)')
+        return _categorical(seen, cells)
+    decimal = rules.decimal or signs.sign or decimal
+    if signs["point"] and not unread.any():
+        decimal = "."
+    rule = replace(found or cell_rules.number_rule(signs, decimal), missing=rules.missing)
+    if (read := _read_by(seen, cells, rule)) is None:
+        return _categorical(seen, cells)
+    if found is None and not decimal:
+        _say_what_signs_may_mean(seen, cells, signs)
     seen.say_empty(cells, nothing)
     return _numeric(seen, read)
+
+
+def _say_what_signs_may_mean(seen: ColumnLook, cells: Cells, signs: NumberSigns) -> None:
+    """Ask what commas mean that all stand before three digits, and say how such points are read."""
+    if signs["comma?"]:
+        row = cells.shown(np.array(["," in text for text in cells.texts]), 1)
+        rule, found = "hold numbers that can be read in one way", f"commas before three digits only ({row})"
+        seen.problem = explain(f"column {seen.name!r}", rule, found)
+        meanings = {"If 1,234 there means 1.234": ",", "If 1,234 means one thousand": "."}
+        seen.choices = {meaning: {"decimal": sign} for meaning, sign in meanings.items()}
+    elif signs["point?"]:
+        other = mark("decimal", ",")
+        seen.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
 
 
 def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
@@ -113,27 +132,17 @@ def _numeric(seen: ColumnLook, numbers: NDArray[np.float64]) -> ColumnLook:
     if seen.reading.dates:
         return seen
     _say_what_stands_for_nothing(seen, known)
-    whole = bool((known % 1 == 0).all())
-    if whole and EXCEL_DAYS[0] <= low < high <= EXCEL_DAYS[-1] and _NAME_OF_DATE.search(seen.name):
-        day = f"{known[0]:.0f} is {excel_day(int(known[0]))}"
-        seen.notes.append(f"days as Excel counts them ({day})? They are read as numbers")
-    if seen.missing or len(known) < _FEW_ROWS or not whole:
+    own = len(np.unique(known))
+    if seen.missing or len(known) < _FEW_ROWS or (known % 1 != 0).any() or 10 * own < 9 * len(known):
         return seen
-    # from 2**53 on a float is not exactly its whole number: it shows neither how many differ, nor the ends
-    own, exact = len(np.unique(known)), max(-low, high) < 2**53
-    counter, named = high - low + 1 == len(known) == own and exact, _is_named_as_id(seen.name)
-    long = low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")
-    if not (counter or named or long) or (exact and 10 * own < 9 * len(known)):
-        return seen
-    seen.identifies = named
+    counter, seen.identifies = high - low + 1 == len(known) == own, _is_named_as_id(seen.name)
     what = f"each row has its own whole number, {low:.0f} to {high:.0f}"
-    if not exact:
-        what = "whole numbers of 16 digits or more, whose last ones are lost"
-    elif own < len(known):
+    if own < len(known):
         what = f"{own:,} different whole numbers in {len(known):,} rows"
     if counter and seen.identifies:
         return seen.leave_out(f"{what}: it counts rows", 0)
-    seen.may_drop(f"{what}: an identifier? It is read as numbers")
+    if counter or seen.identifies or (low >= 10**_LONG and len(f"{low:.0f}") == len(f"{high:.0f}")):
+        seen.may_drop(f"{what}: an identifier? It is read as numbers")
     return seen
 
 
@@ -144,24 +153,16 @@ def _is_named_as_id(name: str) -> bool:
 
 
 def _say_what_stands_for_nothing(seen: ColumnLook, known: NDArray[np.float64]) -> None:
-    """Note -1 and numbers of nines that many cells hold, far from all others: they may mean "no value"."""
+    """Note -1 and numbers of nines that several cells hold, far from all others: they may mean "no value"."""
     values, counts = np.unique(known, return_counts=True)
-    while len(values) > 2:
-        for at in (0, len(values) - 1):
-            text = f"{values[at]:.10g}"
-            others, number = np.delete(values, at), int(counts[at])
-            gap, span = np.abs(others - values[at]).min(), others[-1] - others[0]
-            far = gap > span or (values[at] < 0 <= others[0] and len(others) >= _FEW_NUMBERS and text != "-1")
-            often = text == "-1" and others[0] >= 0 and number > 3 * np.delete(counts, at).max()
-            if number >= _REPEATED and _SENTINEL.fullmatch(text) and (far or (often and len(others) >= _FEW_NUMBERS)):
-                rule = seen.words_rule([text]) if seen.reading.decimal == "." or "." not in text else ""
-                hint = f": {mark('missing', rule)} reads them as empty" if rule else ": do they mean no value?"
-                where = "far from all others" if far else "the only number below 0"
-                seen.notes.append(f"{counted(number, 'cell')} hold {text}, {where}{hint}")
-                values, counts = others, np.delete(counts, at)
-                break
-        else:
-            return
+    for at in (0, len(values) - 1) if len(values) > 2 else ():
+        text, others = f"{values[at]:.10g}", np.delete(values, at)
+        far = np.abs(others - values[at]).min() > others[-1] - others[0]
+        below = values[at] < 0 <= others[0] and len(others) >= _FEW_NUMBERS and text != "-1"
+        if counts[at] >= _REPEATED and _SENTINEL.fullmatch(text) and (far or below):
+            rule = seen.words_rule([text]) if seen.reading.decimal == "." or "." not in text else ""
+            hint = f": {mark('missing', rule)} reads them as empty" if rule else ": do they mean no value?"
+            seen.notes.append(f"{counted(int(counts[at]), 'cell')} hold {text}, far from all others{hint}")
 
 
 def _categorical(seen: ColumnLook, cells: Cells) -> ColumnLook:
@@ -177,26 +178,21 @@ def _categorical(seen: ColumnLook, cells: Cells) -> ColumnLook:
         seen.reading = replace(seen.reading, missing=(*seen.reading.missing, *words))
         seen.notes.append(f"{' and '.join(map(repr, words))} read as empty")
         rows = Counter({text: number for text, number in rows.items() if text not in words})
-    num_rows, distinct, known_rows = len(cells.codes), set(rows), sum(rows.values())
+    num_rows, known_rows = len(cells.codes), sum(rows.values())
     seen.kind = "categorical"
-    seen.categories = sorted_texts(np.array([*distinct, None], dtype=object))
+    seen.categories = sorted_texts(np.array([*rows, None], dtype=object))
     seen.missing = num_rows - known_rows
     if not rows:
         return seen.leave_out("every cell is empty", num_rows)
-    many = len(rows)
-    if 2 * many > known_rows and 2 * sum(len(text.split()) >= _PROSE_WORDS for text in distinct) > many:
+    if 2 * len(rows) > known_rows and 2 * sum(len(text.split()) >= _PROSE_WORDS for text in rows) > len(rows):
         seen.kind = "text"
         return seen
-    pairs = np.array([bool(_PAIR.fullmatch(text)) for text in cells.texts], dtype=bool)
-    if many > FEW_TEXTS and 5 * cells.number(pairs) >= 4 * known_rows:
-        what = f"cells hold two numbers each: {cells.shown(pairs, 1)}: left out; as two columns they can be used"
-        return seen.leave_out(what, seen.missing)
-    return _names_or_categories(seen, distinct, known_rows)
+    return _names_or_categories(seen, known_rows)
 
 
-def _names_or_categories(seen: ColumnLook, distinct: set[str], known_rows: int) -> ColumnLook:
+def _names_or_categories(seen: ColumnLook, known_rows: int) -> ColumnLook:
     """Leave out a column of names, ask where numbers would become categories, else note what its categories lack."""
-    many = len(distinct)
+    many = len(seen.categories)
     own = 10 * many >= 9 * known_rows and known_rows >= _FEW_ROWS
     own = own or (many > _MANY_CATEGORIES and 2 * many > known_rows)
     if seen.change and (seen.asks if own else many > _MANY_MIXED):
@@ -213,16 +209,14 @@ def _names_or_categories(seen: ColumnLook, distinct: set[str], known_rows: int) 
         if "," not in seen.name:
             what += f" ({mark('id-column', seen.name)} or {mark('drop', seen.name)} says so)"
         return seen.leave_out(what, seen.missing)
-    if many > _MANY_CATEGORIES:
-        seen.may_drop(f"{many:,} categories: slow, and each says little")
-    elif many > _MANY_MIXED and known_rows < _FEW_EACH * many:
-        seen.may_drop(f"{many:,} categories in {known_rows:,} rows: each says little")
-    alike = {text.casefold(): text for text in sorted(distinct)}
-    if many <= _MANY_CATEGORIES and len(alike) < many:
-        twins = next((text, alike[text.casefold()]) for text in sorted(distinct) if alike[text.casefold()] != text)
-        seen.notes.append(f"{' and '.join(map(repr, twins))} are different categories, as they are spelt otherwise")
+    if many > _MANY_CATEGORIES or (many > _MANY_MIXED and known_rows < _FEW_EACH * many):
+        seen.may_drop(f"{many:,} categories in {known_rows:,} rows: slow, or each says little")
     if many == 1 and known_rows > 1:
         seen.may_drop("constant: it says nothing")
+    alike = {text.casefold(): text for text in seen.categories}
+    if len(alike) < many:
+        twins = next((text, alike[text.casefold()]) for text in seen.categories if alike[text.casefold()] != text)
+        seen.notes.append(f"{' and '.join(map(repr, twins))} are different categories, as they are spelt otherwise")
     return seen
 
 
@@ -247,72 +241,53 @@ class _TriedRule:
     def __post_init__(self) -> None:
         texts = self.cells.texts
         self.numbers, self.bad = self.reading.distinct(texts)
-        bounds = [bool(LIMIT.match(text) or ends_of_range(text)) for text in texts]
-        self.limited: Mask = np.array(bounds, dtype=bool) & ~self.bad & bool(self.reading.limits)
-        self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.limited
-        known = self.good | self.bad | self.limited
-        self.share = self.cells.number(self.bad) / max(self.cells.number(known), 1)  # of cells that are no number
+        ranges = [self.reading.ranges and bool(ends_of_range(text)) for text in texts]
+        self.ranges: Mask = np.array(ranges, dtype=bool) & ~self.bad
+        self.good: Mask = ~np.isnan(self.numbers) & ~self.bad & ~self.ranges
+        self.known = self.cells.number(self.good | self.bad | self.ranges)
+        self.share = self.cells.number(self.bad) / max(self.known, 1)  # of cells that are no number
         self.distinct = len(np.unique(self.numbers[self.good]))
         self.many = self.distinct >= _FEW_NUMBERS
 
     @property
     def reads(self) -> bool:
-        """Whether the column is one of numbers by this rule: all cells are, or nearly all of many different ones."""
-        ranges = self.limited.any() and not self.bad.any() and self.reading.limits != "number"
-        if not self.limited.any() and not self.bad.any():
+        """Whether the column is one of numbers by this rule: all cells are, or nearly all of several different ones."""
+        if not self.bad.any() and not self.ranges.any():
             return bool(self.good.any())
-        number = self.cells.number
-        beside = self.distinct >= 3 and 5 * number(self.good) >= number(self.good | self.limited)
-        if ranges and (beside or int(self.limited.sum()) > FEW_TEXTS):
-            return True
-        enough = self.many and 2 * number(self.good) >= number(self.bad)
-        return enough and self.share <= _FEW_WORDS and int(self.bad.sum()) <= 50
+        if 5 * self.cells.number(self.good) < self.known or self.share > _FEW_WORDS:
+            return False
+        return self.many if self.bad.any() else self.distinct >= 3
 
 
-def _read_by(seen: ColumnLook, cells: Cells, reading: Reading, rules: Rules) -> NDArray[np.float64] | None:
+def _read_by(seen: ColumnLook, cells: Cells, reading: Reading) -> NDArray[np.float64] | None:
     """Read the cells of a column by a rule, and say so; return each row's number, None where too many do not fit it."""
-    tried = _TriedRule(cells, replace(reading, limits="" if reading.dates else rules.ranges_as))
-    if not reading.dates and not rules.ranges_as and tried.bad.any():
-        ways = [_TriedRule(cells, replace(reading, limits=way)) for way in ("number", "middle")]
-        with_limits = next((one for one in ways if one.limited.any() and one.reads), None)
-        tried = with_limits or (ways[0] if ways[0].limited.any() else tried)
+    tried = _TriedRule(cells, reading)
+    if tried.bad.any() and not reading.dates:
+        with_ranges = _TriedRule(cells, replace(reading, ranges=True))
+        tried = with_ranges if with_ranges.ranges.any() else tried
     if tried.reads:
         words = cells.chosen(tried.bad)
         seen.reading = replace(tried.reading, missing=(*reading.missing, *words))
         _say_what_was_read(seen, tried)
-        if not reading.dates:
-            seen.shapes = cell_rules.NumberSigns(cells.chosen(tried.good))
         return cells.rows(np.where(tried.bad, np.nan, tried.numbers))
-    what = _shape_of(reading.dates) if reading.dates else "numbers"
-    enough = tried.many and 2 * cells.number(tried.good) >= cells.number(tried.bad)
-    if tried.good.any() and tried.share < (0.5 if enough else _FEW_WORDS):
-        _mixed(seen, tried, what)
-    elif tried.many and (tried.share <= 1 - _FEW_WORDS or _are_words(cells, tried.bad)):
-        _mixed(seen, tried, what)
-        seen.change = seen.change if _are_words(cells, tried.bad) else {}  # codes are categories, however many
+    if tried.good.any() and (tried.many or tried.share < _FEW_WORDS):
+        _mixed(seen, tried, _shape_of(reading.dates) if reading.dates else "numbers")
     return None
-
-
-def _are_words(cells: Cells, bad: Mask) -> bool:
-    """Tell whether what is no number are few words, such as "unknown", and not codes such as E11."""
-    return bool(bad.sum() <= FEW_TEXTS) and not any(re.search(r"\d", text) for text in cells.chosen(bad))
 
 
 def _shape_of(dates: str) -> str:
     """Return what dates of a kind look like: ``dates (12.03.2021)``."""
-    return in_words(dates).rpartition(" as ")[0]
+    return DATES[dates].rpartition(" as ")[0]
 
 
 def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
     """Note which cells needed a rule, how many, and the first of them with its row."""
-    cells, rule = tried.cells, replace(seen.reading, missing=(), limits="")
+    cells, rule = tried.cells, seen.reading
     _, plain_bad = PLAIN.distinct(cells.texts)
-    total = cells.number(tried.good | tried.limited | tried.bad)
     needed = tried.good & (plain_bad | (rule.thousands == ".") | (rule.dates == "compact"))
-    seen.repaired = cells.number(needed) + (cells.number(tried.limited) if seen.reading.limits != "missing" else 0)
+    seen.repaired = cells.number(needed | tried.ranges)
     if needed.any():
-        seen.example = cells.shown(needed, 1)
-        percent = 100 * cells.number(needed) // total
+        percent = 100 * cells.number(needed) // tried.known
         share = "all cells" if percent == 100 else f"{percent} %"
         if rule.dates:
             what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
@@ -322,13 +297,11 @@ def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
             what = f"{share} have the unit {rule.unit}: left out"
         else:
             what = f"{share} have the sign {rule.thousands!r} between thousands: read so"
-        seen.notes.append(what if percent == 100 else f"{what}; first {seen.example}")
-    if tried.limited.any():
-        way = seen.reading.limits
-        then = {"number": "as the limit itself", "middle": "as the middle of the range", "missing": "as empty"}[way]
-        other = "number" if way == "missing" else "missing"
-        done = f"read {then} ({mark('ranges-as', way)}); {mark('ranges-as', other)} does otherwise"
-        seen.notes.append(f"{_cells(cells.number(tried.limited))} no number: {cells.shown(tried.limited)}: {done}")
+        seen.notes.append(what if percent == 100 else f"{what}; first {cells.shown(needed, 1)}")
+    if tried.ranges.any():
+        shown = cells.shown(tried.ranges)
+        done = "a bound is read as its number, and a range as its middle"
+        seen.notes.append(f"{_cells(cells.number(tried.ranges))} no number: {shown}: {done}")
     if tried.bad.any():
         rule_of_words = seen.words_rule(cells.chosen(tried.bad))
         said = f" ({mark('missing', rule_of_words)})" if rule_of_words else ""
@@ -339,17 +312,16 @@ def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
 
 def _mixed(seen: ColumnLook, tried: _TriedRule, what: str) -> None:
     """Note that a column holds numbers (or dates: ``what``) and words, and what would make it a column of numbers."""
-    cells, good = tried.cells, tried.good | tried.limited
-    percent = 100 * cells.number(good) // cells.number(good | tried.bad)
+    cells, others = tried.cells, tried.cells.chosen(tried.bad)
+    percent = 100 * cells.number(tried.good | tried.ranges) // tried.known
     seen.notes.append(f"{percent} % of the cells are {what}, others are not: {cells.shown(tried.bad)}")
-    first = cells.chosen(tried.bad)[0]
-    if tried.reading.dates and first.isdecimal() and int(first) in EXCEL_DAYS:
-        seen.notes[-1] += f" ({first} is {excel_day(int(first))} as Excel counts days)"
-    words = seen.words_rule(cells.chosen(tried.bad))
-    seen.change = {"missing": words} if words else {"drop": seen.name}
-    seen.asks = bool(words or tried.reading.dates)
-    if words:
-        seen.notes[-1] += f" ({mark('missing', words)} reads them as empty, and the column as {what})"
+    rule = seen.words_rule(others)
+    seen.asks = bool(rule or tried.reading.dates)
+    if rule:
+        seen.notes[-1] += f" ({mark('missing', rule)} reads them as empty, and the column as {what})"
+    are_words = len(others) <= FEW_TEXTS and not any(re.search(r"\d", text) for text in others)
+    if are_words or tried.share < 0.5:  # else codes such as E11, which are categories, however many
+        seen.change = {"missing": rule} if rule else {"drop": seen.name}
 
 
 def _cells(number: int) -> str:

@@ -17,15 +17,11 @@ import pandas as pd
 from fedkd_flwr.data.columns import MISSING, column_name, counted, require_distinct, short_list
 from fedkd_flwr.errors import Code, DataError, explain
 
-__all__ = ["csv_table", "encoding_of"]
+__all__ = ["csv_table"]
 
 _SEPARATORS = ",;\t|"
-_ROWS, _LINES = 2000, 50  # so many tell enough
+_ROWS = 2000  # so many tell enough
 _NUMBER = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?")
-_ENCODINGS = (
-    *("windows-1251", "windows-1250", "windows-1253", "windows-1254", "windows-1257", "windows-1255", "windows-1256"),
-    *("koi8-r", "cp866", "iso8859-2", "mac-roman", "gb18030", "shift_jis", "euc-kr", "big5"),
-)
 
 
 def csv_table(
@@ -40,10 +36,11 @@ def csv_table(
 ) -> pd.DataFrame:
     """Return the table of texts that the bytes of a CSV file hold; its ``attrs`` have the header line that it lacks.
 
-    Its first line names the columns, and is refused where it looks like a row. With ``header="yes"`` it does, whatever
-    it looks like; with "none" there is no such line, and the columns are called column-1, column-2 and so on; any other
-    text is the line that the file lacks. ``encoding`` is that of lines that are no UTF-8 (Windows-1252 by default),
-    ``wanted`` the columns that the schema names; the rest is as in `fedkd_flwr.data.tables.read_table`.
+    Its first line names the columns, and is refused where it looks like a row, or like a title above the table. With
+    ``header="yes"`` it names them, whatever it looks like; with "none" there is no such line, and the columns are
+    called column-1, column-2 and so on; any other text is the line that the file lacks. ``encoding`` is that of lines
+    that are no UTF-8 (Windows-1252 by default), ``wanted`` the columns that the schema names; the rest is as in
+    `fedkd_flwr.data.tables.read_table`.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
     text, before = _below_sep(text)  # lines above the header
@@ -60,16 +57,11 @@ def csv_table(
         seen = f"a quote that is not closed there, before {found[-1].strip()!r}"
         raise DataError(explain(f"header of {path}", rule, seen, way_out))
     names = [name or f"column-{i + 1}" for i, name in enumerate(found)]
-    table, wrong, longer = _csv_rows(text, separator, len(names), before)
+    table, wrong = _csv_rows(text, separator, len(names), before)
     if not lenient:  # other rows would decide whether each can be used
         if not header and not (wanted and set(wanted) <= set(names)):
-            _refuse_text_above(text, path, before)
-            _refuse_row(found, table, path, before, has_schema=bool(wanted))
-        if longer and len(longer) < len(table):
-            wrong = sorted(wrong + longer)
-        elif longer:
-            notes.append("every row ends in one more separator, with nothing behind it: left out")
-        _refuse_wrong_lines(wrong, path, separator, len(names), len(table))
+            _refuse_other_lines(found, table, path, before)
+        _refuse_wrong_lines(wrong, path, separator, len(names))
     require_distinct(f"columns of {path}", names)
     table.columns = pd.Index(names)
     for name, written in zip(names, found, strict=True):
@@ -81,28 +73,13 @@ def csv_table(
     return table
 
 
-def encoding_of(name: str, names: Sequence[str]) -> str:
-    """Return in which encoding a name stands in a file whose names were read as Windows-1252, "" if in none.
-
-    >>> encoding_of("исход", ["crp", "èñõîä"])
-    'windows-1251'
-    """
-    for encoding in _ENCODINGS:
-        try:
-            if name.encode(encoding).decode("cp1252").strip() in names:
-                return encoding
-        except UnicodeError:
-            continue
-    return ""
-
-
 def _first_line(text: str) -> str | None:
     return next((line for line in text.split("\n") if line.strip()), None)
 
 
 def _below_sep(text: str) -> tuple[str, int]:
     """Return a text without Excel's own first line, ``sep=;``, and how many lines that were; all with one line end."""
-    text = _with_one_line_end(text)
+    text = text.replace("\r\n", "\n")
     return (text.partition("\n")[2], 1) if text[:4].lower() == "sep=" else (text, 0)
 
 
@@ -126,16 +103,20 @@ def _names(line: str) -> tuple[list[str], str, bool]:
     return [column_name(cell.strip()) for cell in cells], separator, is_open
 
 
-def _refuse_row(found: list[str], table: pd.DataFrame, path: Path, before: int, *, has_schema: bool) -> None:
-    """Refuse a file whose first line is a row: its values would become the columns' names."""
-    if not _is_row(found, table):
+def _refuse_other_lines(found: list[str], table: pd.DataFrame, path: Path, before: int) -> None:
+    """Refuse a file whose first line is a row, whose values would become the columns' names, or is a title."""
+    named = list(filter(None, found))
+    used = [name or (table.iloc[:, i].str.strip() != "").any() for i, name in enumerate(found)]
+    if _is_row(found, table):
+        seen = f"what looks like a row: {short_list(found, 5)}"
+    elif 2 * len(named) < sum(map(bool, used)):
+        seen = f"only {short_list(named)} above {len(found)} columns"
+    else:
         return
-    way_out = "Put a line with a name for each column first"
-    if not has_schema:
-        way_out += ", or say header=none (server schema: --header none), which calls them column-1, column-2 and so on"
-        way_out += ". If these are names: header=yes"
-    seen = f"what looks like a row: {short_list(found, 5)}"
-    raise DataError(explain(f"line {before + 1} of {path}", "hold the columns' names", seen, f"{way_out}."))
+    way_out = "Take out what stands above a line with a name for each column, or put one first; or say header=none"
+    way_out += " (server schema: --header none), which calls them column-1, column-2 and so on."
+    way_out += " If these are names: header=yes."
+    raise DataError(explain(f"line {before + 1} of {path}", "hold the columns' names", seen, way_out))
 
 
 def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: list[str]) -> str:
@@ -148,8 +129,7 @@ def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: li
         notes.append("the file is in UTF-16")
         return data.decode("utf-16", errors=errors)
     try:
-        if "a\n".encode(encoding or "ascii") != b"a\n":  # such as UTF-16: its lines cannot be told apart yet
-            return data.decode(encoding, errors=errors)
+        codecs.lookup(encoding or "ascii")
     except LookupError:
         way_out = "Name one such as windows-1251, iso8859-2 or shift_jis."
         raise DataError(explain("encoding", "be one that Python knows", encoding, way_out)) from None
@@ -177,12 +157,6 @@ def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: li
     return "".join(texts)
 
 
-def _with_one_line_end(text: str) -> str:
-    """Return a text whose lines end in a line feed: the end of its first line tells what all others end in."""
-    first = re.search("\r\n|\r|\n", text)
-    return text.translate({13: 10, 10: 13}) if first and first[0] == "\r" else text.replace("\r\n", "\n")
-
-
 def _cells(line: str, separator: str) -> tuple[list[str], bool]:
     """Return the values of a row, and whether a quote in it is never closed."""
     if '"' not in line:
@@ -200,16 +174,13 @@ def _cells(line: str, separator: str) -> tuple[list[str], bool]:
 _ROWS_AT_ONCE = 2**14  # lists of Python's texts take three times the memory of a column of them
 
 
-def _csv_rows(
-    text: str, separator: str, width: int, before: int
-) -> tuple[pd.DataFrame, list[tuple[int, int]], list[tuple[int, int]]]:
+def _csv_rows(text: str, separator: str, width: int, before: int) -> tuple[pd.DataFrame, list[tuple[int, int]]]:
     """Return the rows below the header, and of those without a value for each name: line, and how many they have.
 
-    Rows with one more separator, and nothing behind it, are read, and listed apart. Lines are read one by one, because
-    what one row holds must not decide how another is read. Only where a quote stays open does a row go on, as far as
-    the whole of it is well formed and has all values: else that line is wrong alone. A wrong row has all its values in
-    each column, and an additional separator, so that it fits no schema. A blank line is no row, but where there is one
-    column: there it is an empty cell, except at the end.
+    Lines are read one by one, because what one row holds must not decide how another is read. Only where a quote stays
+    open does a row go on, as far as the whole of it is well formed and has all values: else that line is wrong alone. A
+    wrong row has all its values in each column, and an additional separator, so that it fits no schema. A blank line is
+    no row, but where there is one column: there it is an empty cell, except at the end.
     """
     cell = rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+|[^"\n{re.escape(separator)}][^\n{re.escape(separator)}]*+|)'
     whole = re.compile(rf"{cell}(?:{re.escape(separator)}{cell}){{{width - 1}}}(?=\n|\Z)")
@@ -217,7 +188,6 @@ def _csv_rows(
     parts: list[pd.DataFrame] = []
     rows: list[list[str]] = []
     wrong: list[tuple[int, int]] = []
-    longer: list[tuple[int, int]] = []
     at, number, in_header, empty = 0, before, True, 0
     while at < len(text):
         end = text.find("\n", at)
@@ -237,9 +207,6 @@ def _csv_rows(
             in_header = False
         elif len(row) == width and not is_open:
             rows.append(row)
-        elif len(row) == width + 1 and not is_open and not row[-1].strip():
-            rows.append(row[:-1])
-            longer.append((number, len(row)))
         else:
             rows.append([separator.join([*row, ""])] * width)
             wrong.append((number, len(row)))
@@ -247,10 +214,10 @@ def _csv_rows(
             parts.append(pd.DataFrame(rows, columns=range(width), dtype=str))
             rows = []
     parts.append(pd.DataFrame(rows, columns=range(width), dtype=str))
-    return pd.concat(parts, ignore_index=True), wrong, longer
+    return pd.concat(parts, ignore_index=True), wrong
 
 
-def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int, num_rows: int) -> None:
+def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str, width: int) -> None:
     if not wrong:
         return
     shown = ", ".join(f"{counted(values, 'value')} in line {number}" for number, values in wrong[:3])
@@ -258,110 +225,26 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
     way_out = "Complete these lines or take them out."
     if any(values == width for _, values in wrong):
         way_out = "A quote there is never closed: close it, or take it out."
-    if separator == "," and all(values > width for _, values in wrong):
+    elif separator == "," and all(values > width for _, values in wrong):
         way_out = (
             'Put numbers with a decimal comma, and texts with a comma, in quotes ("12,5"), or separate values by ;.'
         )
-    if len(wrong) == num_rows and all(values == width + 1 for _, values in wrong):
-        way_out = f"{way_out} If the first column has no name (R writes its rows' names so), put one before the others."
     raise DataError(explain(f"file {path}", f"have {width} values in every row, as its header", shown + more, way_out))
 
 
 def _is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
-    """Tell whether the cells of a first line are like the values below them, and so are values too, and no names.
+    """Tell whether the cells of a first line are values: a number in it, or nothing but words that stand below again.
 
-    A word above numbers is a name. A number is a value if it lies among those below it, a text if it stands there
-    again or is written in the same way (``2021-03-12``, ``E11``). Whole numbers in equal steps are names (2019, 2020,
-    2021), and so are four or more in rising or falling order of which most lie outside of the values below. So are x1,
-    x2, x3, even above cells such as a0.
+    A word above numbers is a name, and so are numbers in equal steps: 0, 1, 2, or 2019, 2020, 2021.
 
     >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
-    >>> _is_row(["67", "well"], below), _is_row(["age", "well"], below), _is_row(["2019", "2020"], below)
-    (True, False, False)
+    >>> _is_row(["67", "well"], below), _is_row(["age", "well"], below)
+    (True, False)
     """
-    if _count_up(cells):
+    numbers = [float(cell.replace(",", ".")) for cell in cells if _NUMBER.fullmatch(cell)]
+    steps = set(np.diff(numbers).round(6))
+    if len(numbers) > 2 and len(steps) == 1 and steps != {0.0}:
         return False
-    score = inside = of_numbers = 0  # how much speaks for a row
-    numbers: list[float] = []
-    for i, cell in enumerate(cells):
-        below = table.iloc[:_ROWS, i].str.strip()
-        distinct = set(below) - MISSING
-        if cell in MISSING or not distinct:
-            continue
-        known = [_number(text) for text in distinct if _NUMBER.fullmatch(text)]
-        if 10 * len(known) >= 9 * len(distinct):
-            if not _NUMBER.fullmatch(cell):
-                return False
-            numbers.append(_number(cell))
-            within = min(known) <= numbers[-1] <= max(known)
-            inside += within
-            of_numbers += 1 if within or not cell.lstrip("+-").isdecimal() else -1
-        elif cell in distinct or _is_written_like(cell, distinct):
-            score += 1
-        else:
-            digits = not re.search(r"\d", cell) and 10 * sum(bool(re.search(r"\d", text)) for text in distinct)
-            # where each row has a text of its own, another one says nothing, unless digits stand in the others only
-            score -= 2 * len(distinct) <= len(below) or digits >= 9 * len(distinct)
-    return score + (-len(numbers) if _are_names(np.array(numbers), inside) else of_numbers) > 0
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", "."))
-
-
-def _count_up(cells: Sequence[str]) -> bool:
-    """Tell whether three neighbours are one word with numbers in steps of one."""
-    found = [re.fullmatch(r"(\D+)(\d{1,9})", cell) for cell in cells]
-    ends = [(one[1], int(one[2])) if one else None for one in found]
-    threes = zip(ends, ends[1:], ends[2:], strict=False)
-    return any(a and (b, c) == ((a[0], a[1] + 1), (a[0], a[1] + 2)) for a, b, c in threes)
-
-
-def _is_written_like(cell: str, texts: set[str]) -> bool:
-    """Tell whether a cell with a digit has digits and letters where most of the texts have them."""
-    if not re.search(r"\d", cell):
-        return False
-    forms = [re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "0", text)) for text in (cell, *texts)]
-    return 2 * forms[1:].count(forms[0]) > len(texts)
-
-
-def _are_names(numbers: np.ndarray[tuple[int], np.dtype[np.float64]], inside: int) -> bool:
-    """Tell whether numbers, of which so many lie among the values below them, are names of columns."""
-    steps = np.diff(numbers)
-    if not len(steps) or (not (steps > 0).all() and not (steps < 0).all()):
-        return False
-    in_steps = bool((numbers % 1 == 0).all()) and len(set(steps.tolist())) == 1
-    if len(numbers) < 4:
-        return in_steps and not inside
-    return in_steps or 2 * inside < len(numbers)
-
-
-def _refuse_text_above(text: str, path: Path, before: int) -> None:
-    """Refuse a file whose first line is a title or comment, and no header: name the line where the table begins."""
-    lines = text.split("\n", _LINES)[:_LINES]
-    later = [line for line in lines[len(lines) // 2 :] if line.strip()] or [""]
-    sign = max(_SEPARATORS, key=lambda sign: min(line.count(sign) for line in later))
-    if not all(sign in line for line in later):
-        _refuse_spaces([line.split() for line in lines if line.strip()], path)
-        return
-    rows = [_cells(line, sign)[0] for line in lines]
-    filled = [sum(bool(cell.strip()) for cell in row) for row in rows]
-    first, whole = next(i for i, number in enumerate(filled) if number), max(filled)
-    held = {i for row in rows for i, cell in enumerate(row) if cell.strip()}
-    named = {i for i, cell in enumerate(rows[first]) if cell.strip()}
-    if 2 * filled[first] > whole or held - named <= {0}:  # the first column may be an index without a name
-        return
-    begins = next(i for i, number in enumerate(filled) if number == whole)
-    where, title = (", ".join(filter(None, map(str.strip, rows[i])))[:60] for i in (begins, first))
-    seen = f"{title!r}; the table seems to begin in line {begins + before + 1} with {where!r}"
-    way_out = "Take out what stands above it."
-    way_out += f" If line {first + before + 1} names the columns: header=yes (server schema: --header yes)."
-    raise DataError(explain(f"file {path}", "hold the columns' names in its first line", seen, way_out))
-
-
-def _refuse_spaces(words: list[list[str]], path: Path) -> None:
-    """Refuse a file that has numbers with spaces between them in all lines, and one column therefore."""
-    widths, below = {len(line) for line in words}, [word for line in words[1:] for word in line]
-    if len(widths) == 1 and min(widths) > 1 and 2 * sum(bool(_NUMBER.fullmatch(word)) for word in below) > len(below):
-        rule, way_out = "have a comma, semicolon, tab or bar between values", "Put a comma in place of these spaces."
-        raise DataError(explain(f"file {path}", rule, f"spaces in {' '.join(words[0])[:60]!r}", way_out))
+    below = (set(table.iloc[:_ROWS, i].str.strip()) for i in range(len(cells)))
+    again = [cell in texts for cell, texts in zip(cells, below, strict=True) if cell not in MISSING]
+    return bool(numbers) or (bool(again) and all(again))

@@ -185,7 +185,7 @@ def _make_pool(source: Source, split: dict[str, NDArray[np.int64]], public_from:
     public_rows = _take(public_table, rows)
     # labels of digits are not true labels among letters
     y = truth[rows] if truth is not None and (known is None or known.of_schema) else None
-    public = make_public_set(public_rows, source.schema_of(public_rows), y=y, scale=source.scale)
+    public = make_public_set(public_rows, source.schema_of(public_rows), y=y)
     if known is not None:
         public = replace(public, labels=replace(known, y=known.y[rows]))
     private, test = _take(source.table, split["private"]), _take(test_table, split["test"])

@@ -1,4 +1,4 @@
-"""The formats of users' files: NPZ, LIBSVM, Parquet, Excel; and rows in parts."""
+"""The formats of users' files: NPZ, Parquet, Excel; and rows in parts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ __all__ = [
     "content",
     "in_usable_parts",
     "read_excel",
-    "read_libsvm",
-    "read_libsvm_lines",
     "read_npz",
     "read_parquet",
     "require_file",
@@ -38,25 +36,6 @@ _MOST_CHANNELS = 4  # RGBA
 
 Rows = slice | NDArray[np.intp]
 """Rows of a table by their positions."""
-
-
-def read_libsvm(
-    path: str | os.PathLike[str], *, num_features: int = 0
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Read a LIBSVM file, gzipped or not, as dense rows and labels; `DataError` if it is none or has more features."""
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        with io.BytesIO(content(path)) as file:
-            # from memory, because sklearn reads a gzip file slowly, line by line; columns count from 1 in LIBSVM: to
-            # guess it would let one row with an index 0 move the columns of all others
-            X, y = load_svmlight_file(file, n_features=num_features or None, dtype=np.float64, zero_based=False)
-    except (ValueError, IndexError, OverflowError) as error:
-        most = f" of at most {num_features} features" if num_features else ""
-        rule = f"hold LIBSVM lines (label index:value index:value ...){most}"
-        way_out = "Indexes count from 1. If its first line names columns, let the file's name end in .csv or .tsv."
-        raise DataError(explain(f"file {path}", rule, f"this: {error}", way_out)) from error
-    return X.toarray().astype(np.float32), y
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
@@ -107,26 +86,6 @@ def content(path: str | os.PathLike[str]) -> bytes:
     path = Path(path)
     data = path.read_bytes()  # its name says whether it is zipped: a row could begin as a gzip file does
     return gzip.decompress(data) if path.suffix.lower() == ".gz" else data
-
-
-def read_libsvm_lines(
-    path: str | os.PathLike[str], *, num_features: int
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return what `read_libsvm` returns; zeros, and NaN as label, for lines that it cannot read."""
-    from sklearn.datasets import load_svmlight_file
-
-    text = content(path)
-    # a carriage return is white space here, as it is to scikit-learn
-    lines = np.array([line for line in text.split(b"\n") if line.partition(b"#")[0].strip()], dtype=object)
-    X, y = np.zeros((len(lines), num_features), dtype=np.float32), np.full(len(lines), np.nan)
-
-    def take(rows: Rows) -> None:
-        part = io.BytesIO(b"\n".join(lines[rows]))
-        features, labels = load_svmlight_file(part, n_features=num_features, dtype=np.float64, zero_based=False)
-        X[rows], y[rows] = features.toarray(), labels
-
-    _in_halves(take, np.arange(len(lines)))
-    return X, y
 
 
 def require_library(path: Path) -> Any:

@@ -6,29 +6,26 @@ where a wrong guess would spoil the run, nothing is guessed: the error ends with
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedkd_flwr.data.cell_rules import ColumnLook
-from fedkd_flwr.data.column_look import look_at_column
+from fedkd_flwr.data.column_look import look_at_column, signs_of
 from fedkd_flwr.data.columns import (
     column_texts,
     counted,
     factorize,
-    missing_texts,
     missing_words,
     short_list,
     sorted_texts,
 )
-from fedkd_flwr.data.dates import ALONE, DATES
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.rules import NO_RULES, Rules, mark, spelt
+from fedkd_flwr.data.rules import NO_RULES, Rules, spelt
 from fedkd_flwr.data.schema import Column
 from fedkd_flwr.data.target import ask_about_numbers, look_at_target
 from fedkd_flwr.errors import DataError, explain, printable
@@ -38,7 +35,7 @@ __all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", 
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed
-_MANY_DAYS = 10  # a label with more days as classes is a date
+_MANY_CLASSES = 20  # more, of which most stand in one row, are no classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,19 +109,20 @@ def look(
     left_out = {rules.id_column: "left out: id column", **dict.fromkeys(rules.drop, "left out: drop")}
     notes += [ColumnNote(name=name, read_as=left_out[name]) for name in names if name in left_out]
     rules_of = {name: rules.of_column(name, names) for name in names if name != label and name not in left_out}
+    signs = {name: signs_of(table[name]) for name in rules_of if name not in rules.text}
+    # the columns whose commas or points may mean two things are read as the others; a comma anywhere decides
+    decimal = min({one.sign for one in signs.values() if one.are_numbers} - {""}, default="")
     seen = [
         ColumnLook(name=name, kind="text", reading=Reading(missing=own.missing))
         if name in rules.text
-        else look_at_column(table[name], name, own)
+        else look_at_column(table[name], name, own, signs[name], decimal)
         for name, own in rules_of.items()
     ]
-    seen = _one_decimal_sign(seen, rules)
     changes = _changes(seen, rules)
     _refuse_problems(seen, changes, command, spell)
     for one in seen:
         _say_missing_words(one, table[one.name], rules_of[one.name])
     notes += [_note_of(one, spell) for one in seen]
-    notes += _words_of_no_cell(table[[name for name in names if name not in left_out]], seen, rules)
     order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, droppable=True)
     return Look(
@@ -135,38 +133,6 @@ def look(
         command=command(following) if following != rules.words() else "",
         target=target,
     )
-
-
-def _one_decimal_sign(seen: list[ColumnLook], rules: Rules) -> list[ColumnLook]:
-    """Read the columns whose commas or points may mean two things as the other columns of the file are read."""
-    comma = any(one.kind == "numeric" and one.reading.decimal == "," for one in seen)
-    point = any(one.kind == "numeric" and (one.shapes["point"] or one.shapes["thousands-comma"]) for one in seen)
-    of_file = rules.decimal or ("," if comma else "." if point else "")
-    done = []
-    for one in seen:
-        if one.kind != "numeric" or one.reading.dates or one.problem:
-            done.append(one)
-            continue
-        shapes = one.shapes
-        unclear = bool(shapes["comma?"]) and not (shapes["comma"] or shapes["thousands-comma"] or shapes["point"])
-        if one.looked is not None and of_file == "," and shapes["point?"] and not shapes["point"]:
-            one = one.looked(",")
-        elif one.looked is not None and of_file == "," and not shapes["point"] and one.reading.decimal == ".":
-            one.reading = replace(one.reading, decimal=",")  # whole numbers here; another silo may have decimals
-        elif one.looked is not None and shapes["point?"] and not shapes["point"] and not rules.decimal:
-            other = mark("decimal", ",")
-            one.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
-        elif unclear and not of_file:
-            rule = "hold numbers that can be read in one way"
-            one.problem = explain(f"column {one.name!r}", rule, f"commas before three digits only ({one.example})")
-            one.choices = {
-                "If 1,234 there means 1.234": {"decimal": ","},
-                "If 1,234 means one thousand": {"decimal": "."},
-            }
-        elif unclear and of_file == "," and one.reading.thousands == ",":
-            one.reading = replace(one.reading, decimal=",", thousands="")
-        done.append(one)
-    return done
 
 
 def _refuse_unknown(names: list[str], label: str, rules: Rules) -> None:
@@ -301,40 +267,11 @@ def _say_missing_words(seen: ColumnLook, values: pd.Series[Any], rules: Rules) -
 
 
 def _refuse_no_classes(classes: tuple[str, ...], known: int, label: str) -> None:
-    """Refuse a label column of numbers that nearly all differ, of decimals, or of days."""
-    decimals = any(re.fullmatch(r"[+-]?\d+[.,]\d+", text) for text in classes)
-    days = ""
-    if len(classes) > _MANY_DAYS:
-        ways = (way for way in DATES if way not in ALONE)
-        days = next((way for way in ways if not Reading(dates=way).distinct([*classes])[1].any()), "")
-    if days or (len(classes) > 20 and (2 * len(classes) > known or (decimals and len(classes) > 30))):
-        seen = f"{len(classes):,} different {'days' if days else 'values'} in {known:,} rows"
+    """Refuse a label column of texts that nearly all differ."""
+    if len(classes) > _MANY_CLASSES and 2 * len(classes) > known:
+        seen = f"{len(classes):,} different values in {known:,} rows"
         way_out = "Name the column that holds the class, or put its values into a few groups first."
         raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
-
-
-def _words_of_no_cell(table: pd.DataFrame, seen: list[ColumnLook], rules: Rules) -> list[ColumnNote]:
-    """Return a note on words of ``missing`` that no cell of a table holds, in any spelling: they may be misspelt."""
-    names = [str(name) for name in table.columns]
-    readings = {one.name: one.reading for one in seen if one.kind == "numeric"}
-    left = list(rules.missing)
-    for name in names if left else ():
-        distinct = factorize(table[name])[1]
-        texts = {str(value).strip() for value in distinct} | {*column_texts(distinct)}
-        for word in left.copy():
-            own = replace(rules, missing=(word,)).of_column(name, names).missing
-            if own and (not texts.isdisjoint(missing_texts(own)) or _empties(readings.get(name), own, distinct)):
-                left.remove(word)
-    said = f"missing: no cell of the table is {' or '.join(map(repr, left))}"
-    return [ColumnNote(name="", read_as="file", note=said)] if left else []
-
-
-def _empties(reading: Reading | None, words: tuple[str, ...], distinct: Any) -> bool:
-    """Tell whether words read a number of a column as empty, in whatever spelling."""
-    if reading is None:
-        return False
-    numbers, emptied = (replace(reading, missing=some).parse(distinct)[0] for some in ((), words))
-    return not np.array_equal(numbers, emptied, equal_nan=True)
 
 
 def _changes(seen: list[ColumnLook], rules: Rules, *, droppable: bool = False) -> dict[str, str]:
@@ -355,7 +292,7 @@ def _refuse_problems(
     command: Callable[[Mapping[str, str]], str],
     spell: Callable[[str, str], str],
 ) -> None:
-    """Raise one error for all columns that cannot be read, with the complete next command."""
+    """Raise one error for the columns that cannot be read, with the complete next command, or one for each meaning."""
     problems = [one for one in seen if one.problem]
     if not problems:
         return
@@ -364,28 +301,10 @@ def _refuse_problems(
         more = [one.change[key] for one in problems if key in one.change]
         if more:
             words[key] = ",".join([*([words[key]] if key in words else []), *more])
-    asked: dict[str, ColumnLook] = {}  # dates, decimal: the first column that needs this rule
-    for one in problems:
-        for change in one.choices.values():
-            asked.setdefault("".join(change), one)
-    shown = [*asked.values(), *(one for one in problems if one not in asked.values())]
-    lines = [spelt(one.problem, spell) for one in shown[:2]]
-    if len(shown) > 2:
-        lines[-1] += f" So have {len(shown) - 2} more: {short_list([one.name for one in shown[2:]], 5)}."
-    choices = [list(one.choices.items()) for one in asked.values()]
-    if len(choices) == 1:
-        lines += [f"{meaning}: {command(words | change)}" for meaning, change in choices[0]]
-    elif choices:  # one command answers both questions
-        meanings, changes = zip(*(first for first, _ in choices), strict=True)
-        for change in changes:
-            words |= change
-        lines.append(f"{meanings[0]}, and {_lower(' and '.join(meanings[1:]))}: {command(words)}")
-        others = [f"{meaning}, put {spell(*next(iter(change.items())))} instead" for _, (meaning, change) in choices]
-        lines.append("; ".join([others[0], *map(_lower, others[1:])]) + ".")
-    else:
-        lines.append(f"Next: {command(words)}")
-    raise DataError("\n".join(lines))
-
-
-def _lower(text: str) -> str:
-    return text[0].lower() + text[1:]
+    first, *others = sorted(problems, key=lambda one: not one.choices)
+    said = spelt(first.problem, spell)
+    if others:
+        said += f" {counted(len(others), 'more column')} cannot be read: {short_list([one.name for one in others], 5)}."
+    choices = first.choices or {"Next": {}}
+    lines = [f"{meaning}: {command(words | change)}" for meaning, change in choices.items()]
+    raise DataError("\n".join([said, *lines]))

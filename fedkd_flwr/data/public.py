@@ -33,10 +33,8 @@ __all__ = [
     "Table",
     "check_classes",
     "check_test_rows",
-    "features_of",
     "fingerprint",
     "make_public_set",
-    "raw_matrix",
     "require_same_set",
     "short_fingerprint",
 ]
@@ -66,7 +64,7 @@ class PublicSet:
     X: NDArray[Any]  # features, float32; for a model that reads texts (`as_read_by`) texts, (num_public, 1)
     fingerprint: str
     schema: Schema
-    preprocessor: Preprocessor | TextRows | None  # makes the same features of private rows; None: see `raw_matrix`
+    preprocessor: Preprocessor | TextRows  # makes the same features of private rows
     # The true labels, `ABSTAIN` where one is not known. They serve to measure, and at the server some may judge votes
     # (``known-rows``); nobody learns from them.
     y: NDArray[np.int16] | None = None
@@ -128,8 +126,6 @@ class PublicSet:
         kept: NDArray[np.intp] | slice = slice(None)
         if isinstance(made, Preprocessor):
             made, kept = made.without(lacks)
-        elif made is None:
-            kept = np.flatnonzero([name not in lacks for name in self.schema.column_names])
         elif schema.text_columns != self.schema.text_columns:
             rule, way_out = "name no text column for a model that reads texts", "Give this party a model of numbers."
             raise ConfigError(explain("lacks", rule, ", ".join(sorted(lacks)), way_out))
@@ -138,7 +134,7 @@ class PublicSet:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return other raw rows as features like ``X``."""
-        return features_of(table, self.schema, self.preprocessor)
+        return self.preprocessor.transform(table)
 
 
 def check_classes(name: str, y: NDArray[Any], classes: Sequence[str], *, least: int = 0) -> None:
@@ -158,13 +154,10 @@ def check_test_rows(name: str, X: NDArray[Any], y: NDArray[Any], public: PublicS
     check_classes(f"y of {name}", y, public.schema.classes)
 
 
-def make_public_set(
-    table: Table, schema: Schema, *, y: NDArray[np.int16] | None = None, scale: bool = True
-) -> PublicSet:
+def make_public_set(table: Table, schema: Schema, *, y: NDArray[np.int16] | None = None) -> PublicSet:
     """Fit the preprocessing on raw public rows and return them as a `PublicSet`.
 
     ``y`` are the true labels, if they are known: places in the schema's classes, `ABSTAIN` (-1) where one is not.
-    ``scale=False`` leaves numeric columns unscaled, for binary features; all columns must then be numeric.
     """
     if len(table) == 0:
         raise DataError(explain("public set", "have at least one row", 0), code=Code.NO_ROWS)
@@ -175,35 +168,12 @@ def make_public_set(
         check_classes("y of the public set", y, schema.classes, least=ABSTAIN)
         y = y.astype(np.int16, copy=False)
     table, parsed = _parsed(table, schema)
-    preprocessor = Preprocessor().fit(table, parsed) if scale else None
-    X = features_of(table, parsed, preprocessor)
+    preprocessor = Preprocessor().fit(table, parsed)
+    X = preprocessor.transform(table)
     texts = TextRows(schema).transform(table) if schema.text_columns else None
     digest = _digest(table, parsed, schema.to_toml())
-    if preprocessor is not None:
-        preprocessor = Preprocessor.restored(schema, preprocessor.state())
+    preprocessor = Preprocessor.restored(schema, preprocessor.state())
     return PublicSet(X=X, fingerprint=digest, schema=schema, preprocessor=preprocessor, y=y, texts=texts)
-
-
-def features_of(table: Table, schema: Schema, preprocessor: Preprocessor | TextRows | None) -> NDArray[Any]:
-    """Return raw rows as features: as a preprocessor makes them, or without one as they are."""
-    return raw_matrix(table, schema) if preprocessor is None else preprocessor.transform(table)
-
-
-def raw_matrix(table: Table, schema: Schema) -> NDArray[np.float32]:
-    """Return the columns of an all-numeric table as unscaled float32, in the schema's order; none may be missing."""
-    check_columns(table, schema)
-    if others := [column.name for column in schema.columns if column.kind != "numeric"]:
-        raise DataError(explain("columns of an unscaled set", "all be numeric", ", ".join(others)))
-    if isinstance(table, np.ndarray):
-        matrix = np.ascontiguousarray(table, dtype=np.float32)
-    else:
-        columns = [column_numbers(table[column.name], column.name, column.reading) for column in schema.columns]
-        matrix = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float32)
-    if not np.isfinite(matrix).all():
-        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(matrix)))
-        seen = f"{matrix[row, column]} in row {row + 1}"
-        raise DataError(explain(f"column {schema.column_names[column]!r}", "be finite in every row", seen))
-    return matrix
 
 
 def fingerprint(table: Table, schema: Schema) -> str:
@@ -283,7 +253,7 @@ class Encoder:
     """Turns raw rows into the features that a model was trained on."""
 
     schema: Schema
-    preprocessor: Preprocessor | TextRows | None  # as in `PublicSet`: None where the raw numbers are the features
+    preprocessor: Preprocessor | TextRows  # as in `PublicSet`
     fingerprint: str = ""  # the public set's, for the reader
 
     @classmethod
@@ -294,8 +264,6 @@ class Encoder:
     @property
     def num_features(self) -> int:
         """Number of columns of `features`."""
-        if self.preprocessor is None:
-            return len(self.schema.column_names)
         return 1 if isinstance(self.preprocessor, TextRows) else self.preprocessor.num_features
 
     @property
@@ -306,12 +274,12 @@ class Encoder:
 
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as features; raises `DataError` as `Preprocessor.transform` does."""
-        return features_of(table, self.schema, self.preprocessor)
+        return self.preprocessor.transform(table)
 
     def to_bytes(self) -> bytes:
         """Return the encoder as JSON. Numbers keep every bit."""
         state = self.preprocessor.state() if isinstance(self.preprocessor, Preprocessor) else None
-        kind = "texts" if isinstance(self.preprocessor, TextRows) else "raw" if state is None else "features"
+        kind = "texts" if state is None else "features"
         plain = {"preprocessing": PREPROCESSING_VERSION, "kind": kind, "schema": self.schema.to_toml(), "state": state}
         return json.dumps(plain | {"fingerprint": self.fingerprint}).encode()
 
@@ -325,12 +293,12 @@ class Encoder:
                 seen = plain["preprocessing"]
                 raise ModelBytesError(explain("preprocessing", f"be version {PREPROCESSING_VERSION}", seen, way_out))
             schema = Schema.from_toml(plain["schema"], "the model's file")
-            made: Preprocessor | TextRows | None = None
+            made: Preprocessor | TextRows
             if plain["kind"] == "features":
                 made = Preprocessor.restored(schema, plain["state"])
             elif plain["kind"] == "texts":
                 made = TextRows(schema)
-            elif plain["kind"] != "raw":
+            else:
                 raise ValueError(f"unknown kind {plain['kind']!r}")
             return cls(schema=schema, preprocessor=made, fingerprint=str(plain.get("fingerprint", "")))
         except ModelBytesError:

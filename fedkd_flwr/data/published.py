@@ -6,6 +6,7 @@ The folders are those of the owners' archives (``adult/``, ``mnist/``, ...) or t
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import math
 import os
@@ -21,7 +22,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.formats import read_libsvm
 from fedkd_flwr.data.look import ColumnNote, Look
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.reading import PLAIN, Reading
@@ -159,15 +159,28 @@ def _adult(files: _Files) -> Source:
     return Source(table=table, y=y, classes=classes, label="income")
 
 
+def _read_libsvm(path: Path, *, num_features: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the dense rows and labels of a LIBSVM file, whose columns count from 1."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(io.BytesIO(_read_bytes(path)), n_features=num_features, zero_based=False)
+    except ValueError as error:
+        raise DataError(explain(f"file {path}", "hold LIBSVM lines", f"this: {error}", "Copy it again.")) from error
+    return X.toarray().astype(np.float32), y
+
+
 def _a9a(files: _Files) -> Source:
-    X, y = read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
+    X, y = _read_libsvm(files.need("adult/a9a", "a9a/a9a"), num_features=123)
     labels, classes = labels_of(y, ("-1", "1"), "label"), ("<=50K", ">50K")
-    # 0/1 features stay as they are
-    return Source(table=X, y=labels, classes=classes, label="income", scale=False, private_share=0.75)
+    names = [f"f{i + 1}" for i in range(X.shape[1])]
+    columns = tuple(Column(name=name, kind="categorical", categories=("1",)) for name in names)  # 0/1 stays 0/1
+    schema = Schema(columns=columns, classes=classes, label="income")
+    return Source(table=X, y=labels, classes=classes, label="income", schema=schema, private_share=0.75)
 
 
 def _cod_rna(files: _Files) -> Source:
-    X, y = read_libsvm(files.need("cod-rna/cod-rna"), num_features=8)
+    X, y = _read_libsvm(files.need("cod-rna/cod-rna"), num_features=8)
     return Source(table=X, y=labels_of(y, ("-1", "1"), "label"), classes=("-1", "1"), private_share=0.75)
 
 

@@ -16,18 +16,17 @@ from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
-from fedkd_flwr.data.columns import MISSING, factorize
-from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, in_words, text_of_days
+from fedkd_flwr.data.columns import MISSING, column_name, factorize
+from fedkd_flwr.data.dates import ALONE, DATES, days_of_date, days_of_texts, text_of_days
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = ["EMPTY_WORDS", "LIMIT", "PLAIN", "Reading", "column_numbers", "ends_of_range", "readable_numbers"]
+__all__ = ["EMPTY_WORDS", "PLAIN", "Reading", "column_numbers", "ends_of_range", "readable_numbers"]
 
 EMPTY_WORDS = frozenset(
     {"-", "--", "---", "\u2212", "–", "—", ".", "..", "...", "n.a.", "n. a.", "k.a.", "k. a."}
@@ -35,20 +34,15 @@ EMPTY_WORDS = frozenset(
 )
 """Words, in lower case, that mean "no value" where a number or a date should stand; in other columns only if named."""
 
-LIMIT = re.compile(r"([<>]=?|[≤≥])\s*(?=[+\-\u2212]?[\d.,])")
-"""The start of a value below or above a limit: ``<0.5``."""
-
-_DIGITS_OF_DATE = 10_000_000  # numbers from here on are dates such as 20210312, in a column of other dates none
 _END = r"[+\-\u2212]?(?!0\d)(?:\d|[.,]\d)[\d.,']*"  # 030-12 is a code
 _RANGE = re.compile(
     rf"(?P<bracket>[\[(]\s*)?(?P<low>{_END})\s*(?(bracket),|(?:-|\u2013|\u2014|to|bis|\.\.))\s*"
     rf"(?P<high>{_END}(?(bracket)|(?:\s*[^\d\s\-].*)?))(?(bracket)\s*[\])])"
 )
-_BELOW = re.compile(
-    r"(?:<=?|≤|under |below |less than |up to |unter |bis )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
-)
-_ABOVE = re.compile(
-    r"(?:>=?|≥|over |above |more than |at least |über |ab )\s*(?P<end>[+\-\u2212]?[\d.,].*)", re.IGNORECASE
+_BOUND = re.compile(
+    r"(?:[<>]=?|[≤≥]|under |below |less than |up to |unter |bis |over |above |more than |at least |über |ab )"
+    r"\s*(?P<end>[+\-\u2212]?[\d.,].*)",
+    re.IGNORECASE,
 )
 _OR_MORE = re.compile(rf"(?P<end>{_END})\s*(?:\+|and over|and older|or more|or older|und mehr|und älter)(?P<unit>.*)")
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
@@ -58,22 +52,19 @@ _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f](?=\d)")
 class Reading:
     """The rules of one column; by default a cell is a number with a decimal point, or empty.
 
-    >>> Reading(decimal=",", limits="number").parse(["1,5", "<0,5", "", "old"])
+    >>> Reading(decimal=",", ranges=True).parse(["1,5", "<0,5", "", "old"])
     (array([1.5, 0.5, nan, nan]), array([False, False, False,  True]))
     >>> Reading(dates="day-first").parse(["02.01.1970", "2.1.70 12:00"])[0]
     array([1. , 1.5])
-    >>> Reading(limits="middle", unit="years").parse(["< 1 year", "2-3 years", "9 years", "10+ years"])[0]
-    array([ 0.5,  2.5,  9. , 10. ])
+    >>> Reading(ranges=True, unit="years").parse(["< 1 year", "2-3 years", "9 years", "10+ years"])[0]
+    array([ 1. ,  2.5,  9. , 10. ])
     """
 
     decimal: str = "."  # or ","
     thousands: str = ""  # the sign between groups of three digits: , or . or ' or a space
     unit: str = ""  # may stand before or behind each number, as % or mg/l; it is left out: 12 % is 12
-    # One of `DATES`, or several, as in iso+day-first. A zone is counted in UTC, and 2-digit years are 1969 to 2068.
-    dates: str = ""
-    # What <0.5 is: "" no number, "number" 0.5, "middle" of 0 and it, or "missing": an empty cell. With the last two
-    # 30-39 and 80+ are read as well: as 34.5 and 80, or as empty cells.
-    limits: str = ""
+    dates: str = ""  # one of `DATES`; a zone is counted in UTC, and 2-digit years are 1969 to 2068
+    ranges: bool = False  # a bound such as <0.5 or 80+ is its number, and 30-39 its middle
     # Further texts that mean "no value", of categories too. One that is a number, such as -999, means it in every
     # spelling (-999.0), and where a file holds it as a number.
     missing: tuple[str, ...] = ()
@@ -81,13 +72,10 @@ class Reading:
     def __post_init__(self) -> None:
         check_choice("decimal", self.decimal, (".", ","), error=DataError)
         check_choice("thousands", self.thousands, ("", ",", ".", "'", " "), error=DataError)
-        for way in (ways := self.dates.split("+") if self.dates else ()):
-            check_choice("dates", way, tuple(DATES), error=DataError)
-        if len(ways) > 1 and (len({*ways} - {*ALONE}) < len(ways) or {"day-first", "month-first"} <= {*ways}):
-            raise DataError(explain("dates", "name ways of which one cell fits no two", self.dates))
-        check_choice("limits", self.limits, ("", "number", "middle", "missing"), error=DataError)
+        check_choice("dates", self.dates, ("", *DATES), error=DataError)
         if self.thousands == self.decimal:
             raise DataError(explain("thousands", "differ from decimal", self.thousands))
+        object.__setattr__(self, "missing", tuple(map(column_name, self.missing)))
 
     @property
     def of_numbers(self) -> bool:
@@ -100,19 +88,18 @@ class Reading:
 
         >>> Reading(dates="day-first").words
         'dates (12.03.2021), the day first, as days since 1970-01-01'
-        >>> Reading(decimal=",", unit="mg/l", limits="number").words
-        'decimal comma; with or without the unit mg/l; a limit such as <0.5 is its number'
+        >>> Reading(decimal=",", unit="mg/l", ranges=True).words
+        'decimal comma; with or without the unit mg/l; a bound such as <0.5 is its number, and a range its middle'
         """
-        shape, _, becomes = in_words(self.dates).partition(" as ") if self.dates else ("",) * 3
+        shape, _, becomes = DATES[self.dates].partition(" as ") if self.dates else ("",) * 3
         first = f", the {self.dates.partition('-')[0]} first" if self.dates.endswith("-first") else ""
         thousands = {" ": "space", "'": "apostrophe", ".": "point", ",": "comma"}.get(self.thousands, "")
-        limit = {"number": "its number", "middle": "half of it", "missing": "no value"}.get(self.limits, "")
         found = [
             f"{shape}{first}, as {becomes}" if shape else "",
             "decimal comma" if self.decimal == "," else "",
             f"{thousands} between thousands" if thousands else "",
             f"with or without the unit {self.unit}" if self.unit else "",
-            f"a limit such as <0.5 is {limit}" if limit else "",
+            "a bound such as <0.5 is its number, and a range its middle" if self.ranges else "",
             f"no value: {', '.join(self.missing)}" if self.missing else "",
         ]
         return "; ".join(filter(None, found))
@@ -123,24 +110,18 @@ class Reading:
         The number of such a bad cell is NaN or an infinity.
         """
         array = values if isinstance(values, np.ndarray) else pd.Series(values).to_numpy()
-        if array.dtype.kind in "biuf":
+        of_days = self.dates not in ("", *ALONE)
+        if array.dtype.kind in "biuf" and not of_days:
             numbers = array.astype(np.float64)
-            numbers[_among(array, self._named[0])] = np.nan
-            if self.dates not in ("", *ALONE) and (dates := np.isfinite(numbers) & (numbers >= _DIGITS_OF_DATE)).any():
-                bad = np.isinf(numbers)
-                numbers[dates], bad[dates] = self.distinct([str(int(number)) for number in numbers[dates]])
-                return numbers, bad
+            numbers[_among(array, self._named)] = np.nan
             return numbers, np.isinf(numbers)
         if array.dtype.kind == "M":
-            days = array.astype("datetime64[us]").astype(np.int64) / 86_400e6
-            empty = np.isnat(array)
-            fits = self.dates not in ("", *ALONE)
-            empty |= _among(days, self._named[1])
-            return np.where(empty | (not fits), np.nan, days), ~empty & (not fits)
+            days = np.where(np.isnat(array), np.nan, array.astype("datetime64[us]").astype(np.int64) / 86_400e6)
+            days[_among(days, self._named)] = np.nan
+            return np.where(of_days, days, np.nan), ~np.isnan(days) & (not of_days)
         if array.dtype.kind == "m":  # durations: days as dates are, hours as times are
             days = np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "D"))
-            fits = self.dates in ("", *ALONE)
-            return days * 24 if self.dates == "time" else days, ~np.isnan(days) & (not fits)
+            return days * 24 if self.dates == "time" else days, ~np.isnan(days) & of_days
         codes, distinct = factorize(values)
         numbers, bad = np.full(len(distinct) + 1, np.nan), np.zeros(len(distinct) + 1, dtype=bool)
         numbers[:-1], bad[:-1] = self.distinct(np.asarray(distinct, dtype=object).tolist())
@@ -153,7 +134,7 @@ class Reading:
             plain = _floats(np.where(array == "", "nan", array))  # several times quicker
             # float() also reads -nan, which is no word for an empty cell
             if plain is not None and all(self.is_empty(text.strip()) for text in array[np.isnan(plain)]):
-                plain[_among(plain, self._named[1])] = np.nan
+                plain[_among(plain, self._named)] = np.nan
                 return plain, np.isinf(plain)
         numbers, bad = np.full(len(values), np.nan), np.zeros(len(values), dtype=bool)
         texts: list[str] = []
@@ -166,25 +147,22 @@ class Reading:
                 texts.append(text)
                 where.append(i)
         if texts:
-            found = self._dates(texts) if self.dates else self._numbers(texts)
-            named = self._are_named(texts, found)
-            numbers[where], bad[where] = np.where(named, np.nan, found), np.isnan(found) & ~named
-            if self.limits == "missing":
-                below = [i for i, text in zip(where, texts, strict=True) if self._is_bound(text)]
-                numbers[below] = np.where(bad[below], np.inf, np.nan)
+            found = self._read(texts)
+            bounds = [bool(ends_of_range(text)) for text in texts] if self._named and self.ranges else False
+            empty = _among(found, self._named) & ~np.asarray(bounds)  # <5 is not its 5
+            numbers[where], bad[where] = np.where(empty, np.nan, found), np.isnan(found)
         return numbers, bad | np.isinf(numbers)
 
     def _spelt(self, value: object) -> str | float:
-        """Return a value that is no text: numbers as they are, dates in the form that is looked for, others as text."""
+        """Return a value that is no text: numbers as they are, dates in days, others as text."""
         if isinstance(value, Real | Decimal | np.bool_):  # as in an array of numbers, which has no empty cell
             number = float(value)
-            if number in self._named[0]:
-                return math.nan
-            of_date = self.dates not in ("", *ALONE) and math.isfinite(number) and number >= _DIGITS_OF_DATE
-            return str(int(number)) if of_date else number
+            if self.dates not in ("", *ALONE):  # 20210312 is a date, and no number of days
+                return f"{number:.0f}" if number % 1 == 0 else str(number)
+            return math.nan if number in self._named else number
         if isinstance(value, date) and self.dates not in ("", *ALONE):
             with suppress(ArithmeticError, ValueError, NotImplementedError):  # pandas' dates may be of the year 30,000
-                return math.nan if (days := days_of_date(value)) in self._named[1] else days
+                return math.nan if (days := days_of_date(value)) in self._named else days
         if isinstance(value, bytes):
             return value.decode("utf-8", errors="replace").strip()
         return str(value).strip()
@@ -192,51 +170,31 @@ class Reading:
     def spell(self, numbers: NDArray[Any]) -> list[str]:
         """Return numbers, (n,), as texts that `parse` reads as the same; of dates the day or minute alone."""
         if self.dates:
-            return [text_of_days(number, self.dates.split("+")[0]) for number in numbers.tolist()]
+            return [text_of_days(number, self.dates) for number in numbers.tolist()]
         return [str(number).replace(".", self.decimal) for number in numbers.tolist()]
 
     def is_empty(self, text: str) -> bool:
         """Tell whether a stripped text means "no value" where a number should stand."""
-        if text in MISSING or text in self.missing:
+        if text in MISSING or column_name(text) in self.missing:
             return True
         return len(text) < 9 and not text[-1:].isdigit() and text.casefold() in EMPTY_WORDS  # most end in a digit
 
     @cached_property
-    def _named(self) -> tuple[frozenset[float], frozenset[float]]:
-        """The words of ``missing`` that are numbers: as a cell holds a number, and as a cell spells it (or a date)."""
-        words = [word.strip() for word in self.missing if word.strip() and not self._is_bound(word.strip())]
-        if not words:
-            return frozenset(), frozenset()
-        numbers = Reading()._numbers(words) if self.dates else self._numbers(words)
-        spelt = self._dates(words) if self.dates else numbers
-        return frozenset(numbers[~np.isnan(numbers)].tolist()), frozenset(spelt[~np.isnan(spelt)].tolist())
+    def _named(self) -> frozenset[float]:
+        """The words of ``missing`` that are numbers or days, each meant in every spelling."""
+        words = [word.strip() for word in self.missing if word.strip()]
+        numbers = replace(self, ranges=False, missing=())._read(words) if words else np.zeros(0)
+        return frozenset(numbers[~np.isnan(numbers)].tolist())
 
-    def _are_named(self, texts: list[str], found: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell which texts, read as ``found``, a word of ``missing`` means in another spelling; <5 is not its 5."""
-        if not self.missing:
-            return np.zeros(len(texts), dtype=bool)
-        words = {normalize("NFC", word) for word in self.missing}
-        named = np.array([not text.isascii() and normalize("NFC", text) in words for text in texts])
-        numbers, spelt = self._named
-        if numbers or spelt:
-            same = _among(found, spelt)
-            if self.dates:
-                same |= _among(Reading()._numbers(texts), numbers)
-            named |= same & [not self._is_bound(text) for text in texts]
-        return named
-
-    def _is_bound(self, text: str) -> bool:
-        """Tell whether a text is no exact number but a limit, or where these are read a range."""
-        return bool(LIMIT.match(text) or (self.limits in ("middle", "missing") and ends_of_range(text)))
+    def _read(self, texts: list[str]) -> NDArray[np.float64]:
+        return days_of_texts(texts, self.dates) if self.dates else self._numbers(texts)
 
     def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
         """Return texts as numbers, NaN where one is none: several times faster together than one by one."""
-        if self.limits in ("middle", "missing") and any(ends := [ends_of_range(text) for text in texts]):
+        if self.ranges and any(ends := [ends_of_range(text) for text in texts]):
             sides = zip(*(end or (text, text) for end, text in zip(ends, texts, strict=True)), strict=True)
-            low, high = (replace(self, limits="")._numbers(list(side)) for side in sides)
+            low, high = (replace(self, ranges=False)._numbers(list(side)) for side in sides)
             return np.where(low <= high, (low + high) / 2, np.nan)
-        if self.limits:
-            texts = [LIMIT.sub("", text, count=1) if text[0] in "<>≤≥" else text for text in texts]
         texts = [text.replace("\u2212", "-") for text in texts]  # the minus that is no hyphen
         if self.unit:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
@@ -258,29 +216,21 @@ class Reading:
         numbers = _floats(np.array(texts, dtype=object))
         return np.array([_number(text) for text in texts]) if numbers is None else numbers
 
-    def _dates(self, texts: list[str]) -> NDArray[np.float64]:
-        each = [days_of_texts(texts, way) for way in self.dates.split("+")]
-        return np.asarray(np.fmax.reduce(each), dtype=np.float64)  # no cell is read in two ways
-
 
 PLAIN = Reading()
 """Numbers with a decimal point."""
 
 
 def ends_of_range(text: str) -> tuple[str, str] | None:
-    """Return the texts of the two ends of a range or bound, None if the text is neither.
-
-    What has no lower end begins at 0 unless it is negative, and what has no upper end stays at its bound.
+    """Return the texts of the two ends of a range, or twice that of a bound, None if the text is neither.
 
     >>> [ends_of_range(text) for text in ("30-39 kg", "[30, 40)", "<0.5", "10+ years", "30")]
-    [('30', '39 kg'), ('30', '40'), ('0', '0.5'), ('10 years', '10 years'), None]
+    [('30', '39 kg'), ('30', '40'), ('0.5', '0.5'), ('10 years', '10 years'), None]
     """
     if found := _RANGE.fullmatch(text):
         return found["low"], found["high"].strip()
-    if found := _BELOW.fullmatch(text):
-        return ("0" if found["end"][0] not in "-\u2212" else found["end"]), found["end"]
-    if found := _ABOVE.fullmatch(text):
-        return found["end"], found["end"]
+    if found := _BOUND.fullmatch(text):
+        return (found["end"],) * 2
     if found := _OR_MORE.fullmatch(text):
         return (f"{found['end']}{found['unit']}",) * 2
     return None
@@ -292,10 +242,10 @@ def column_numbers(values: Any, name: str, reading: Reading = PLAIN) -> NDArray[
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         value = np.asarray(values, dtype=object)[row]
-        if np.isinf(numbers[row]) and reading.limits != "missing":
+        if np.isinf(numbers[row]):
             rule, way_out = "hold finite numbers", "Correct it or leave it empty."
         else:
-            rule = f"hold {in_words(reading.dates)}" if reading.dates else "hold numbers"
+            rule = f"hold {DATES[reading.dates]}" if reading.dates else "hold numbers"
             now = f"dates {reading.dates}" if reading.dates else f"decimal {reading.decimal!r}"
             way_out = "Write dates as in training, or empty" if reading.dates else "Correct or empty"
             way_out += " such cells; or let fedkd server schema PUBLIC_FILE write how this column is to be read"

@@ -24,7 +24,6 @@ class Rules:
     decimal: str = ""  # the sign before the decimals; the other one then stands between thousands
     missing: tuple[str, ...] = ()  # further words for an empty cell, in every column, or as age:-999 in one
     date_order: str = ""  # "day-first" or "month-first": how dates are read whose order is not clear
-    ranges_as: str = ""  # as in `Reading`; empty: the number 0.5 of <0.5, and where 30-39 is found the middle of both
     header: str = ""  # this and `encoding` are as for `fedkd_flwr.data.csv_table.csv_table`
     encoding: str = ""
     target: str = ""  # what the label is, as for `read_target`; empty: classes, but many numbers are asked about
@@ -36,7 +35,6 @@ class Rules:
         read_target(self.target)
         check_choice("decimal", self.decimal, ("", ".", ","), error=DataError)
         check_choice("date-order", self.date_order, ("", "day-first", "month-first"), error=DataError)
-        check_choice("ranges-as", self.ranges_as, ("", "number", "middle", "missing"), error=DataError)
 
     def words(self) -> dict[str, str]:
         """Return the rules that are set, as they stand in a command: ``{"id-column": "id", "drop": "a,b"}``."""

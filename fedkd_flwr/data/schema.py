@@ -300,7 +300,11 @@ def _reading(item: dict[str, Any], path: Path) -> Reading:
     words = f"of column {item.get('name')!r} in {path}"
     if unknown := sorted(item.keys() - known):
         raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
-    given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in rules & item.keys() - {"missing"}}
+    texts = rules & item.keys() - {"missing", "ranges"}
+    given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in texts}
+    given["ranges"] = _checked(
+        value := item.get("ranges", False), f"ranges {words}", "true or false", type(value) is bool
+    )
     return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
 
 

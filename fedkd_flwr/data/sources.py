@@ -19,7 +19,7 @@ from fedkd_flwr.data.columns import column_name, column_texts, counted, short_li
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
 from fedkd_flwr.data.public import PublicLabels, Table
 from fedkd_flwr.data.schema import Column, Schema, labels_of
-from fedkd_flwr.data.tables import label_way_out, party_files, read_table, read_tables, truth
+from fedkd_flwr.data.tables import party_files, read_table, read_tables, truth
 from fedkd_flwr.data.target import label_numbers
 from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
@@ -48,7 +48,6 @@ class Source:
     classes: tuple[str, ...]
     label: str = "label"
     shape: tuple[int, ...] | None = None
-    scale: bool = True
     schema: Schema | None = None  # given by the user; otherwise inferred from the public rows
     test_table: Table | None = None
     test_y: NDArray[np.int16] | None = None
@@ -140,9 +139,7 @@ def read_user_table(
     """
     schema = Schema.read(schema_path) if schema_path else None
     label = schema.label if schema is not None else column_name(label or "label")
-    how: dict[str, Any] = (
-        {} if schema is not None else {"label": label, "header": rules.header, "encoding": rules.encoding}
-    )
+    how: dict[str, Any] = {} if schema else {"label": label, "header": rules.header, "encoding": rules.encoding}
     said: list[str] = []
     parties: NDArray[np.object_] | None = None
     if tables:
@@ -158,7 +155,8 @@ def read_user_table(
         parties = _parties_of(frame, partition_column, label, name)
         notes = (ColumnNote(name=partition_column, read_as="left out: it says whose row it is"),)
     if label not in frame.columns:
-        raise DataError(explain("label", f"be a column of {name}", label, label_way_out(label, list(frame.columns))))
+        way_out = f"Its columns are {short_list(list(frame.columns))}."
+        raise DataError(explain("label", f"be a column of {name}", label, way_out))
     looked, labelled, own_rules = None, np.ones(len(frame), dtype=bool), rules.of_column(label, frame.columns)
     if schema is None:
         looked = look_at_table(

@@ -1,4 +1,4 @@
-"""Users' own files: CSV, TSV, Parquet, Excel, NPZ and LIBSVM, read into one table.
+"""Users' own files: CSV, TSV, Parquet, Excel and NPZ, read into one table.
 
 CSV values are read as text and become numbers only where the schema says so. So the types cannot differ between
 parties, and ``007`` is a category of its own where the schema has categories.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
-from fedkd_flwr.data.csv_table import csv_table, encoding_of
+from fedkd_flwr.data.csv_table import csv_table
 from fedkd_flwr.data.given import given_table
-from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, features_of, make_public_set
+from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema, labels_of
 from fedkd_flwr.data.text import TextRows
@@ -32,7 +31,6 @@ from fedkd_flwr.labels.voting import ABSTAIN
 
 __all__ = [
     "UsableRows",
-    "label_way_out",
     "lacking",
     "load_party_table",
     "load_public",
@@ -44,11 +42,8 @@ __all__ = [
     "truth",
 ]
 
-_KINDS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".libsvm": "libsvm"}
-_KINDS |= {".svm": "libsvm", ".xlsx": "excel"}
-_TEXTS = (".txt", ".data", ".dat", ".tab", ".test")  # what they hold says which kind they are
-_LIBSVM_NAME = re.compile(r"f[1-9]\d*")
-_LIBSVM_LINE = re.compile(rb"[+-]?[\d.]+(?:[eE][+-]?\d+)?(?:[ \t]+\d+:\S+)+\s*(?:#.*)?")
+_KINDS = dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat", ".tab", ".test"), "csv")
+_KINDS |= {".parquet": "parquet", ".npz": "npz", ".xlsx": "excel"}
 
 
 def read_table(
@@ -63,12 +58,11 @@ def read_table(
 ) -> pd.DataFrame:
     """Read a file as a table of raw values, one column per name; each accented letter in a name is one character.
 
-    docs/howto/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ), ``pixel-0``, ... (images in
-    NPZ) or ``f1``, ... (LIBSVM). ``schema`` is what the file should fit: it names the label column, the header line and
-    encoding of texts, and how many columns a LIBSVM file has, which may omit the last; without it ``label``, ``header``
-    and ``encoding`` do. With ``lenient`` a line that cannot be read, or has too many or too few values, becomes a row
-    that fits no schema, and its neighbours stay what they are; a cell of a Parquet file becomes a text. What was found
-    out about the file is appended to ``notes``, in whole sentences.
+    docs/howto/your-data.md lists the formats. Columns without a name are ``x0``, ... (NPZ) or ``pixel-0``, ... (images
+    in NPZ). ``schema`` is what the file should fit: it names the label column, the header line and encoding of texts;
+    without it ``label``, ``header`` and ``encoding`` do. With ``lenient`` a line that cannot be read, or has too many
+    or too few values, becomes a row that fits no schema, and its neighbours stay what they are; a cell of a Parquet
+    file becomes a text. What was found out about the file is appended to ``notes``, in whole sentences.
     """
     if (given := given_table(path)) is not None:
         return given
@@ -76,9 +70,8 @@ def read_table(
     wanted: tuple[str, ...] = ()
     if schema is not None:
         label, header, encoding, wanted = schema.label, schema.header, schema.encoding, schema.column_names
-    kind = "text"
+    kind = _kind(path)
     try:
-        kind = _kind(path, wanted)
         if kind == "csv":
             named = (*wanted, label) if schema is not None else ()
             said = [] if notes is None else notes
@@ -91,8 +84,7 @@ def read_table(
         elif kind == "parquet":
             table = formats.read_parquet(path, lenient=lenient).rename(columns=lambda name: column_name(str(name)))
         else:
-            is_npz = kind == "npz"
-            table = formats.table_of_npz(path, label) if is_npz else _of_libsvm(path, label, wanted, lenient=lenient)
+            table = formats.table_of_npz(path, label)
     except UnicodeDecodeError as error:
         raise DataError(explain(f"file {path}", "be text in UTF-8", f"this: {error}", "Save it as UTF-8.")) from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -142,7 +134,7 @@ def read_tables(
         notes += [f"{path.name}: {text}" for text in said]
         if label not in table.columns:
             raise DataError(
-                explain("label", f"be a column of {path}", label, label_way_out(label, list(table.columns)))
+                explain("label", f"be a column of {path}", label, f"Its columns are {short_list(list(table.columns))}.")
             )
     lacks = lacking(read)
     notes += [f"{files[name].name} has no column {short_list(columns)}" for name, columns in lacks.items()]
@@ -170,37 +162,14 @@ def lacking(tables: Mapping[str, pd.DataFrame]) -> dict[str, list[str]]:
     return {party: names for party, names in found.items() if names}
 
 
-def _of_libsvm(path: Path, label: str, wanted: tuple[str, ...], *, lenient: bool) -> pd.DataFrame:
-    known = all(map(_LIBSVM_NAME.fullmatch, wanted))  # columns may have been left out between them
-    number = max((int(name[1:]) for name in wanted), default=0) if known else len(wanted)
-    X, y = (formats.read_libsvm_lines if lenient else formats.read_libsvm)(path, num_features=number)
-    return pd.DataFrame(X, columns=[f"f{i + 1}" for i in range(X.shape[1])]).assign(**{label: y})
-
-
-def label_way_out(label: str, names: Sequence[str]) -> str:
-    """Return what to do where a table has no such label column: in which encoding it has one, or which it has."""
-    if encoding := encoding_of(label, names):
-        said = "the file's names are no UTF-8, and were read as Windows-1252"
-        return f"In {encoding} it has that column ({said}): give encoding={encoding} (server schema: --encoding)."
-    return f"Its columns are {short_list(list(names))}."
-
-
-def _kind(path: Path, wanted: tuple[str, ...]) -> str:
-    """Return what kind of table a file is: its name says so or, of a text, its schema, or its first lines.
-
-    Where there is a schema, what the file holds must not decide it: then one row would decide how all others are read.
-    """
+def _kind(path: Path) -> str:
+    """Return what kind of table a file is: its name says so, because no row of it must decide how others are read."""
     suffix, zipped = _suffix(path), path.suffix.lower() == ".gz"
-    if suffix in _TEXTS:
-        if wanted:
-            return "libsvm" if all(map(_LIBSVM_NAME.fullmatch, wanted)) else "csv"
-        lines = [line for line in formats.content(path)[:100_000].splitlines()[:20] if line.partition(b"#")[0].strip()]
-        return "libsvm" if any(map(_LIBSVM_LINE.fullmatch, lines)) else "csv"
     kind = _KINDS.get(suffix)
-    if kind is None or (zipped and kind in ("parquet", "npz", "excel")):
+    if kind is None or (zipped and kind != "csv"):
         way_out = "Save a sheet as .xlsx or CSV (UTF-8), and name a text of lines and columns .csv or .tsv."
         seen = "".join(path.suffixes) or "no suffix"
-        raise DataError(explain(f"file {path}", f"end in {', '.join((*_KINDS, *_TEXTS))}", seen, way_out))
+        raise DataError(explain(f"file {path}", f"end in {', '.join(_KINDS)}", seen, way_out))
     return kind
 
 
@@ -233,7 +202,7 @@ def load_usable_rows(path: str | os.PathLike[str], public: PublicSet) -> UsableR
     missing or locked file, an unknown suffix or missing pyarrow is an error: nothing that is in it.
     """
     schema = public.schema
-    if _kind(formats.require_file(path), schema.column_names) in ("parquet", "excel"):
+    if _kind(formats.require_file(path)) in ("parquet", "excel"):
         formats.require_library(Path(path))
     try:
         X, y, *numbers = load_party_table(path, schema, public.preprocessor)
@@ -275,7 +244,7 @@ def readable_rows(table: pd.DataFrame, schema: Schema) -> NDArray[np.bool_]:
 
 
 def load_party_table(
-    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows | None
+    path: str | os.PathLike[str], schema: Schema, preprocessor: Preprocessor | TextRows
 ) -> tuple[NDArray[Any], ...]:
     """Read a party's own file as features (n, d), labels (n,), int16, and any numbers (n,) that these are bins of.
 
@@ -287,7 +256,7 @@ def load_party_table(
         raise DataError(explain(f"file {Path(path)}", rule, f"columns {short_list(list(table.columns))}", way_out))
     y = schema.encode_labels(table[schema.label])
     numbers = schema.label_numbers(table[schema.label])
-    return features_of(table, schema, preprocessor), y, *(() if numbers is None else (numbers,))
+    return preprocessor.transform(table), y, *(() if numbers is None else (numbers,))
 
 
 def load_public(
@@ -311,7 +280,7 @@ def truth(table: pd.DataFrame, schema: Schema) -> NDArray[np.int16] | None:
     if schema.label not in table.columns:
         return None
     values = table[schema.label]
-    # NPZ and LIBSVM files cannot leave a label out
+    # an NPZ file cannot leave a label out
     none = {None, "-1"} - {*schema.classes} if schema.label_numbers([]) is None else {None}
     labelled = np.array([text not in none for text in column_texts(values)])
     found = np.full(len(labelled), ABSTAIN, dtype=np.int16)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedkd_flwr.data.columns import column_name
+from fedkd_flwr.data.columns import column_name, short_list
 from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, look, look_at_images
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.tables import label_way_out, read_table
+from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain
 
 __all__ = ["infer_schema", "look_at_file", "look_at_table", "schema_of"]
@@ -79,7 +79,7 @@ def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence
     """Return the schema of what was looked at; ``classes`` replace the values of its label column."""
     if not (classes or found.classes or label in table.columns):
         rule = f"be named, as the public file has no label column {label!r}"
-        way_out = label_way_out(label, [str(name) for name in table.columns])
+        way_out = f"Its columns are {short_list([str(name) for name in table.columns])}."
         way_out += ' Or name the label column with --label, or all classes, e.g. --classes "no,yes".'
         raise DataError(explain("classes", rule, "no classes", way_out))
     named = tuple(name.strip() for name in classes) or found.classes

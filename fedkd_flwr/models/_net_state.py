@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor, nn
 
-__all__ = ["NetEstimator", "check_weights", "load_optimizer", "restored_skorch", "skorch_tensors", "split_weights"]
+__all__ = ["NetEstimator", "check_weights", "load_optimizer", "split_weights"]
 
 
 class NetEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
@@ -81,25 +81,3 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
         _, index, name = key.split(".", 2)
         states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def skorch_tensors(net: Any, *, training_state: bool) -> dict[str, Tensor]:
-    """Return copies of a skorch net's weights and, if all of it are tensors, its optimiser's state."""
-    tensors = {f"model.{name}": value for name, value in net.module_.state_dict().items()}
-    states = net.optimizer_.state_dict()["state"] if training_state else {}
-    kept = {f"optimizer.{i}.{name}": v for i, state in states.items() for name, v in state.items() if v is not None}
-    if all(isinstance(value, Tensor) for value in kept.values()):
-        tensors |= kept
-    # clones, because safetensors refuses tied weights, which share memory
-    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-
-
-def restored_skorch(template: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Return a copy of an unfitted net with what `skorch_tensors` returned; raise ValueError if it does not fit."""
-    weights, rest = split_weights(tensors)
-    with torch.random.fork_rng(devices=[]):
-        net = clone(template).initialize()
-    check_weights(weights, lambda: net.module_)
-    net.module_.load_state_dict(weights)
-    load_optimizer(net.optimizer_, rest)
-    return net

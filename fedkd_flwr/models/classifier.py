@@ -59,9 +59,8 @@ class Classifier(SoftTraining):
     num_classes : int
         Size of the label space, from the public schema; at least 2.
     origin : mapping, optional
-        How a user's factory made the estimator: the arguments of `fedkd_flwr.models.zoo.make_model`. A file of a
-        skorch net names them, because its class cannot be stored. An estimator with an origin gets copies of rows and
-        labels, so that writing into them changes nothing but the copies.
+        How a user's factory made the estimator: the arguments of `fedkd_flwr.models.zoo.make_model`. An estimator with
+        an origin gets copies of rows and labels, so that writing into them changes nothing but the copies.
 
     Examples
     --------
@@ -86,6 +85,9 @@ class Classifier(SoftTraining):
             rule, seen = "be an object with fit(X, y) and predict(X)", f"an object of {type(estimator).__name__}"
             way_out = "Pass an instance of any scikit-learn compatible classifier."
             raise ConfigError(explain("estimator", rule, seen, way_out))
+        if any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__):
+            rule, way_out = "be a torch module, not a skorch net", "Give the module: it is trained in every algorithm."
+            raise ConfigError(explain("model", rule, type(estimator).__name__, way_out))
         self.template = estimator  # what every fit starts from a clone of; do not change it
         self.origin = origin
         # what a run names by import string may write into the rows it gets, which are other parties' too
@@ -123,16 +125,10 @@ class Classifier(SoftTraining):
         return callable(getattr(self.template, "update_steps", None))
 
     @property
-    def is_skorch(self) -> bool:
-        """Whether the estimator is a user's own skorch net."""
-        return any(base.__module__.partition(".")[0] == "skorch" for base in type(self.template).__mro__)
-
-    @property
     def keeps_label_space(self) -> bool:
         """Whether the estimator's outputs stand for labels ``0..num_classes-1``, also for absent ones."""
-        # skorch nets predict the index of an output, whatever labels they were fitted on
         # what takes steps may meet a class later that its first rows lack
-        return self.is_skorch or self.takes_steps or bool(getattr(self.template, "keeps_label_space", False))
+        return self.takes_steps or bool(getattr(self.template, "keeps_label_space", False))
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -152,8 +148,6 @@ class Classifier(SoftTraining):
         # torch nets of a user's own are rebuilt by their factory: reading runs its code
         if getattr(self.template, "is_own", False):
             return (str(self.template.net),)
-        if self.is_skorch and self.origin is not None:
-            return (str(self.origin["spec"]),)
         if callable(getattr(self.template, "get_params", None)):
             parts += [part for part in self.template.get_params(deep=True).values() if hasattr(part, "fit")]
         return tuple(sorted({f"{type(part).__module__}.{type(part).__qualname__}" for part in parts}))

@@ -12,7 +12,6 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -31,7 +30,7 @@ _KIND_OF = {
     _NET.replace(":", "."): "torch",
     TEXT_MODEL.replace(":", "."): "transformer",
 }  # any other estimator is of the kind sklearn
-KINDS = ("sklearn", "skorch", *_KIND_OF.values())
+KINDS = ("sklearn", *_KIND_OF.values())
 PLAIN = frozenset(
     {
         "fedkd_flwr.models.binned.BinnedLinear",
@@ -73,24 +72,13 @@ def dump_payload(classifier: Classifier, *, training_state: bool) -> tuple[dict[
         return params, zlib.compress(bytes(estimator.get_booster().save_raw("json")), 1) if fitted else b""
     from safetensors.torch import save as save_tensors
 
-    from fedkd_flwr.models._net_state import skorch_tensors
-
-    if kind == "skorch" and classifier.origin is None:
-        way_out = 'Name it by import string, model="package.module:factory".'
-        raise ModelBytesError(explain("A skorch net", "be made by a factory that a file can name", "none", way_out))
-    given: Mapping[str, Any] = (classifier.origin or {}) if kind == "skorch" else estimator.get_params()
-    tensors: dict[str, Any] = {}
-    if fitted:
-        read = partial(skorch_tensors, estimator) if kind == "skorch" else estimator.state_tensors
-        tensors = read(training_state=training_state)
-    params = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    tensors = estimator.state_tensors(training_state=training_state) if fitted else {}
+    params = {key: list(value) if isinstance(value, tuple) else value for key, value in estimator.get_params().items()}
     return params, save_tensors(tensors)
 
 
 def kind_of(classifier: Classifier) -> str:
     """Return in which of `KINDS` of formats a classifier is written."""
-    if classifier.is_skorch:
-        return "skorch"
     estimator = classifier.template
     return _KIND_OF.get(f"{type(estimator).__module__}.{type(estimator).__qualname__}", "sklearn")
 
@@ -108,18 +96,11 @@ def read_payload(meta: Mapping[str, Any], payload: bytes, *, trust: bool) -> tup
         if fitted:
             estimator.load_model(bytearray(zlib.decompress(payload)))
         return template, estimator if fitted else None
-    own = str(params.get("spec" if kind == "skorch" else "net", ""))
-    if kind == "skorch" or ":" in own:
+    if ":" in (own := str(params.get("net", ""))):
         _require_trust(own, _RUNS, trust=trust)
     require_extra("text" if kind == "transformer" else "torch")
     from safetensors.torch import load as load_tensors
 
-    if kind == "skorch":
-        from fedkd_flwr.models._net_state import restored_skorch
-        from fedkd_flwr.models.zoo import make_model
-
-        template = make_model(**params).template
-        return template, restored_skorch(template, load_tensors(payload)) if fitted else None
     cls = load_registered(TEXT_MODEL if kind == "transformer" else _NET)
     template = cls(**params)
     check = template.check_settings if kind == "transformer" else template.validate

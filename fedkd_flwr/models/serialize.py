@@ -121,8 +121,7 @@ def loads(data: bytes, *, trust: bool = False) -> Classifier:
     meta, members = _open(data)
     try:
         template, estimator = read_payload(meta, members["payload"], trust=trust or own_files.is_own(meta))
-        origin = meta["params"] if meta["kind"] == "skorch" else None
-        classifier = Classifier(template, num_classes=meta["num_classes"], origin=origin)
+        classifier = Classifier(template, num_classes=meta["num_classes"])
         if meta["classes"] is not None:
             classifier._classes = np.asarray(meta["classes"], dtype=np.int64)
             classifier.num_features = meta["num_features"]

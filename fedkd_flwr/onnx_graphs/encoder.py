@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import canonical, column_texts
 from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
-from fedkd_flwr.data.public import Encoder, raw_matrix
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.onnx_graphs.graph import ML, Graph
@@ -101,8 +101,6 @@ def feed(encoder: Encoder, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
         return {"features": encoder.features(table)}
     if kind == "pixels":
         return {"pixels": np.ascontiguousarray(pixels_of(table, schema))}
-    if encoder.preprocessor is None:
-        raw_matrix(table, schema)  # raises where a value is missing
     inputs: dict[str, NDArray[Any]] = {}
     for column in schema.columns:
         if column.kind == "numeric":

@@ -26,16 +26,14 @@ class Answers(NamedTuple):
     probabilities: str
 
 
-def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: int, num_features: int) -> Answers:
-    """Add an estimator over ``num_classes`` classes of its own to a graph; ``features`` are (n, num_features) float32.
+def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: int) -> Answers:
+    """Add an estimator over ``num_classes`` classes of its own to a graph; ``features`` are (n, d) float32.
 
     Raises `FedkdError` if there is no conversion for it that would answer as it does; the message names it.
     """
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
     if name in _KNOWN:
         return _KNOWN[name](graph, estimator, features, num_classes)
-    if any(base.__module__.partition(".")[0] == "skorch" for base in type(estimator).__mro__):
-        return _skorch(graph, estimator, features, num_features)
     return _by_skl2onnx(graph, estimator, features, num_classes)
 
 
@@ -143,34 +141,6 @@ def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> An
     return _by_skl2onnx(graph, make_pipeline(model.scaler_, model.knn_), features, num_classes)
 
 
-def _rules(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    """RuleFit: each class's score is linear in clipped columns and in rules, of which each is a product of limits."""
-    rows, positive = graph.cast(features, np.float64), []
-    for rules in model.models_:
-        clipped = graph.add(
-            "Max", graph.add("Min", rows, graph.constant(rules["upper"])), graph.constant(rules["lower"])
-        )
-        score = graph.add("MatMul", clipped, graph.constant(rules["linear"][:, None]))
-        score = graph.add("Add", score, graph.constant(rules["intercept"], np.float64))
-        if len(rules["rule"]):
-            values = graph.add("Gather", rows, graph.constant(rules["column"]), axis=1)
-            over = graph.add("Greater", values, graph.constant(rules["threshold"]))
-            holds = graph.add("Xor", over, graph.constant(~rules["above"]))
-            terms = np.zeros((len(rules["rule"]), len(rules["weight"])))
-            terms[np.arange(len(terms)), rules["rule"]] = 1.0
-            met = graph.add("MatMul", graph.cast(holds, np.float64), graph.constant(terms))
-            fulfilled = graph.cast(graph.add("Equal", met, graph.constant(terms.sum(axis=0))), np.float64)
-            score = graph.add("Add", score, graph.add("MatMul", fulfilled, graph.constant(rules["weight"][:, None])))
-        twice = graph.add("Sub", graph.add("Mul", score, graph.constant(2.0)), graph.constant(1.0))
-        positive.append(graph.add("Sigmoid", twice))
-    if num_classes == 2:
-        probabilities = _two_sided(graph, positive[0])
-    else:
-        each = graph.add("Concat", *positive, axis=1)
-        probabilities = graph.add("Div", each, graph.add("ReduceSum", each, graph.constant([1], np.int64), keepdims=1))
-    return Answers(_largest(graph, probabilities), probabilities)
-
-
 def _binned(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
     """BinnedLinear: scores in double precision, linear in which thresholds the features reach."""
     values = graph.add("Gather", features, graph.constant(model.columns, np.int64), axis=1)
@@ -197,14 +167,6 @@ def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
     """Torch nets of the zoo and users' own modules in their place; one output for each class."""
     outputs = _module(graph, net.net_.module_, features, net.n_features_in_)
     return Answers(_largest(graph, outputs), graph.add("Softmax", outputs, axis=1))
-
-
-def _skorch(graph: Graph, net: Any, features: str, num_features: int) -> Answers:
-    """Skorch nets: the module, and what skorch makes of its outputs for each criterion."""
-    outputs = _module(graph, net.module_, features, num_features)
-    if type(net.criterion_).__name__ == "CrossEntropyLoss":
-        outputs = graph.add("Softmax", outputs, axis=1)
-    return Answers(_largest(graph, outputs), outputs)
 
 
 def _module(graph: Graph, module: Any, features: str, num_features: int) -> str:
@@ -274,7 +236,6 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
     "fedkd_flwr.models.binned.BinnedLinear": _binned,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
-    "fedkd_flwr.models.estimators.RuleFit": _rules,
     "xgboost.sklearn.XGBClassifier": _xgboost,
     "fedkd_flwr.models.networks.TorchNet": _net,
     "fedkd_flwr.text.transformers.TextTransformer": _text,

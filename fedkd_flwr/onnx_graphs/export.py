@@ -58,8 +58,7 @@ def to_onnx(model: SavedModel) -> bytes:
         codes = graph.cast(graph.add("Reshape", zero, graph.constant([-1], np.int64)), np.int64)
         answers = Answers(codes, graph.add("Add", zero, graph.constant(1, np.float32)))
     else:
-        sizes = {"num_classes": len(own), "num_features": encoder.num_features}
-        answers = add_estimator(graph, classifier.estimator, features, **sizes)
+        answers = add_estimator(graph, classifier.estimator, features, num_classes=len(own))
     probabilities = graph.cast(answers.probabilities, np.float32)
     if len(own) < classifier.num_classes:
         place = np.zeros((len(own), classifier.num_classes), dtype=np.float32)
@@ -126,7 +125,7 @@ def made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
         if column.kind == "numeric":
             _, mean, deviation = state.get("numeric", {}).get(column.name, (0.0, 0.0, 1.0))
             numbers = mean + deviation * rng.normal(size=count)
-            holes = rng.random(count) < (0.05 if state else 0.0)
+            holes = rng.random(count) < 0.05
             columns[column.name] = np.where(holes, np.nan, numbers)
         else:
             columns[column.name] = rng.choice([*column.categories, "", "something else"], count)

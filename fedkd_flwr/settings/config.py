@@ -69,7 +69,7 @@ class RunConfig(Config):
     data_root: str = setting("", path=True)
     """Absolute path: the folder of the data sets that need files."""
     table: str = setting("", only=_TABLE, path=True, first=True)
-    """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel, NPZ or LIBSVM."""
+    """Absolute path of your data, in simulation: CSV, TSV, Parquet, Excel or NPZ."""
     tables: str = setting("", only=_TABLE | _OWN_PARTIES, path=True, first=True)
     """Your data in place of table: a file for each party, with commas, or their folder. A file's name is its
     party's."""
@@ -89,9 +89,6 @@ class RunConfig(Config):
     known."""
     date_order: Literal["", "day-first", "month-first"] = setting("", only=_TABLE)
     """How dates of table are read in which no day is above 12, such as 03/04/2021. Empty: such a column is an error."""
-    ranges_as: Literal["", "number", "middle", "missing"] = setting("", only=_TABLE)
-    """What <0.5 is in a column of numbers: the number 0.5, the middle (0.25; of 30-39: 34.5), or missing. Empty: the
-    number; the middle where 30-39 is found."""
     target: str = setting("", only=_TABLE)
     """What the label is (docs/howto/numbers.md): classes; grades, as in grades(order=['mild', 'severe']); or a number,
     cut into bins that parties vote on, as in number(bins=10, unit='years') or number(edges=[0, 18, 65]), which noise
@@ -285,8 +282,9 @@ class RunConfig(Config):
         return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-TABLE_RULES: tuple[str, ...] = ("id_column", "drop", "decimal", "missing", "date_order", "ranges_as", "header")
-TABLE_RULES += ("encoding", "target")
+TABLE_RULES: tuple[str, ...] = (
+    *("id_column", "drop", "decimal", "missing", "date_order", "header", "encoding", "target"),
+)
 """Settings that say how a user's table is read."""
 
 

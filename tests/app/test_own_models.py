@@ -65,12 +65,12 @@ def _run(folder, parties=2, **settings):
 
 
 def test_there_is_one_example_of_each_kind():
-    assert [name for name, _, _ in EXAMPLES] == ["my_sklearn", "my_xgboost", "my_torch", "my_skorch", "my_means"]
+    assert [name for name, _, _ in EXAMPLES] == ["my_sklearn", "my_xgboost", "my_torch", "my_means"]
 
 
 @pytest.mark.parametrize(("name", "settings"), [(name, line) for name, _, line in EXAMPLES if name != "my_torch"])
 def test_an_example_of_the_docs_runs_and_its_models_are_saved(tmp_path, name, settings):
-    pytest.importorskip(name.removeprefix("my_") if name in ("my_xgboost", "my_skorch") else "sklearn")
+    pytest.importorskip(name.removeprefix("my_") if name == "my_xgboost" else "sklearn")
     given = read_settings(settings.split())
     few = {"fedkt.teachers-per-student": 2} if given["algorithm"] == "fedkt" else {"num-rounds": 2}
     record = _run(tmp_path, **given, **few, **{"save-party-models": True})

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from federation import SCHEMA, model, party, rows
+from federation import SCHEMA, as_they_are, model, party, rows
 from flwr.serverapp.strategy.strategy_utils import aggregate_bagging
 from tree_parties import MODELS, TEST, members, run, sent
 
@@ -45,7 +45,7 @@ def test_two_rounds_are_steps_of_xgboost_from_the_common_margins():
 def two_classes():
     schema = type(SCHEMA)(columns=SCHEMA.columns, classes=("red", "green"))
     X, y = rows(60, seed=99, classes=(0, 1))
-    return PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=None, y=y)
+    return PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=as_they_are(schema), y=y)
 
 
 def binary_model(*, seed):

@@ -81,7 +81,7 @@ def _run(*words):
 def test_it_says_what_was_found_and_writes_the_schema_beside_the_table(messy):
     done = _run(messy, "--label", "y")
     assert done.exit_code == 0, done.output
-    assert "1 cell is no number: '<0,5' in row 7: read as the limit itself (--ranges-as number)" in done.output
+    assert "1 cell is no number: '<0,5' in row 7: a bound is read as its number" in done.output
     assert f"To drop them all: fedkd server schema {messy} --label y --id-column Patient" in done.output
     schema = Schema.read(messy.parent / "schema.toml")
     assert schema.id_column == "Patient"

@@ -102,7 +102,7 @@ CHANGED_COLUMN = {
 """Files whose column is of another type, and cannot be read in one row at most."""
 
 
-@pytest.mark.parametrize("form", ["csv", "quoted csv", "parquet", "libsvm", "npz"])
+@pytest.mark.parametrize("form", ["csv", "quoted csv", "parquet", "npz"])
 def test_a_row_that_cannot_be_read_costs_no_other_row_in_any_format(script, laboratory, form):
     """A claim for records stands on this; which row is at fault is drawn."""
     folder, public_path = laboratory

@@ -30,14 +30,6 @@ def test_a_missing_or_unknown_category_is_a_bin_of_its_own_and_an_empty_number_t
     assert codes([np.nan, 20, 20, 20], ["m", "", "diverse", "f"]) == [[1, 1], [1, 2], [1, 2], [1, 0]]
 
 
-def test_each_row_is_counted_once_in_each_column_whatever_its_features_are():
-    strange = np.array([[np.nan, 1, 1], [np.inf, np.nan, np.nan], [0, -np.inf, 7]], dtype=np.float32)
-    counts = BINS.counts(strange, np.array([0, 1, 1]), num_classes=2)
-    assert counts.shape == (6, 2)
-    assert counts.dtype == np.int64
-    assert [part.sum(axis=0).tolist() for part in np.split(counts, [3])] == [[1, 2], [1, 2]]
-
-
 def test_counts_are_those_of_a_loop():
     rng = np.random.default_rng(1)
     table = pd.DataFrame({"age": rng.integers(0, 99, 200), "sex": rng.choice(["f", "m", "x"], 200)})
@@ -107,12 +99,3 @@ def test_images_and_texts_are_refused_by_name():
     for schema, named in ((images, "images of shape"), (texts, "texts: .*note")):
         with pytest.raises(DataError, match=rf"noisy sums must be .* got {named}.*another source"):
             bin_rows(schema)
-
-
-def test_bins_are_read_from_a_schema_and_written_there_as_they_are():
-    assert Schema.from_toml(SCHEMA.to_toml()) == SCHEMA
-    for bins in ((3, 3), (2, 1), (1,), (0, np.inf)):
-        with pytest.raises(DataError, match="bins of column 'age' must be two ascending numbers"):
-            Column(name="age", kind="numeric", bins=bins)
-    with pytest.raises(DataError, match=r"bins of column 'age' .* must be a list of numbers"):
-        Schema.from_toml(SCHEMA.to_toml().replace("[0, 18, 30, 99]", '[0, "18"]'))

@@ -29,13 +29,6 @@ def test_copied_test_rows_are_those_that_stand_among_the_private_ones_with_the_s
     assert copied(pd.concat([once, reordered])).num_copied_test_rows() == 0
 
 
-def test_explicit_rows_are_taken_as_given():
-    rows = {"public": np.array([5, 3]), "test": np.array([0])}
-    pool = load_pool("wine", seed=0, rows=rows)
-    assert pool.rows.tolist() == [row for row in range(178) if row not in (0, 3, 5)]
-    assert load_pool("wine", seed=0, rows={**rows, "private": np.array([9])}).rows.tolist() == [9]
-
-
 EMBEDDED = {
     "digits": (1797, 64, 0.93),
     "breast-cancer": (569, 30, 0.9),

@@ -23,6 +23,9 @@ from fedkd_flwr.data.reading import PLAIN, Reading
         ("iso", "1970-01-02 01:00:00-01", 1 + 2 / 24),
         ("iso", "1970-01-02 01:00:00+1", "bad"),
         ("iso", "1970-02-30", "bad"),
+        ("iso", "1970-02", 31.0),
+        ("iso", "1970-13", "bad"),
+        ("iso", 3, "bad"),
         ("iso", date(1969, 12, 31), -1.0),
         ("iso", datetime(1970, 1, 1, 6, tzinfo=UTC), 0.25),
         ("iso", datetime(1970, 1, 1, 6, tzinfo=timezone(timedelta(hours=6))), 0.0),
@@ -37,7 +40,6 @@ from fedkd_flwr.data.reading import PLAIN, Reading
         ("named", "Fri, 2 Jan 1970 12:00", 1.5),
         ("named", "January 2nd, 1970", 1.0),
         ("named", "2. Jänner 1970", 1.0),
-        ("named", "2. Ja\u0308nner 1970", 1.0),
         ("named", "2 de enero de 1970", 1.0),
         ("named", "2JAN1970", 1.0),
         ("named", "31 Feb 1970", "bad"),
@@ -45,19 +47,14 @@ from fedkd_flwr.data.reading import PLAIN, Reading
         ("named", "January 1970", "bad"),
         ("compact", "19700102", 1.0),
         ("compact", 19700102, 1.0),
-        ("compact", 3, 3.0),  # days already
         ("compact", "19700102.0", 1.0),
         ("compact", "19700102T120000Z", 1.5),
         ("compact", "19701302", "bad"),
         ("iso", 20210312, "bad"),  # no 20 million days; in a CSV file it is no such date either
         ("day-first", np.float64(20210312), "bad"),
-        ("iso", 3, 3.0),
-        ("iso+day-first", "1970-01-02", 1.0),
-        ("iso+day-first", "2.1.1970", 1.0),
-        ("iso+day-first", "13/25/1970", "bad"),
-        ("month", "02/1970", 31.0),
-        ("month", "13/1970", "bad"),
         ("duration", "-1 days +12:00:00", -0.5),
+        ("duration", "1 day 12:00", 1.5),
+        ("duration", "36:00", 1.5),
         ("duration", "1 fortnight", "bad"),
         ("time", "13:45", 13.75),
         ("time", "24:30", "bad"),
@@ -89,13 +86,13 @@ def test_a_date_is_the_same_in_every_spelling(moments):
     )
 
 
-@pytest.mark.parametrize("dates", [*DATES, "iso+day-first"])
+@pytest.mark.parametrize("dates", [*DATES])
 def test_what_is_spelt_is_read_as_the_same_day_or_minute(dates):
     numbers = np.array([0.0, 0.25, 0.99]) if dates == "time" else np.array([18.0, 366.0, 19_803.75])
     reading = Reading(dates=dates)
     found, bad = reading.parse(np.array(reading.spell(numbers), dtype=object))
     assert not bad.any()
-    assert (np.abs(found - numbers) < {"month": 31, "time": 1 / 60, "duration": 1 / 1440}.get(dates, 1)).all()
+    assert (np.abs(found - numbers) < {"time": 1 / 60, "duration": 1 / 1440}.get(dates, 1)).all()
 
 
 def test_durations_are_days_and_hours_where_the_column_holds_times():

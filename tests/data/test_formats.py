@@ -1,4 +1,4 @@
-"""NPZ, LIBSVM, Parquet and Excel: what is read, and that damaged and hostile files are errors of this package."""
+"""NPZ, Parquet and Excel: what is read, and that damaged and hostile files are errors of this package."""
 
 import datetime
 import gzip
@@ -11,27 +11,11 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.formats import read_libsvm, require_readable
-from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.formats import require_readable
+from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
-
-
-def test_libsvm_columns_count_from_one_and_missing_ones_are_zero(write):
-    path = write("t.libsvm", "+1 1:0.5\n-1 3:2\n")
-    schema = Schema(
-        columns=tuple(Column(name=f"f{i}", kind="numeric") for i in (1, 3, 4)), classes=("-1", "1"), label="y"
-    )
-    table = read_table(path, schema)
-    assert list(table.columns) == ["f1", "f2", "f3", "f4", "y"]
-    assert table[["f1", "f3", "f4"]].to_numpy().tolist() == [[0.5, 0, 0], [0, 2, 0]]
-    assert read_libsvm(path)[0].shape == (2, 3)
-
-
-def test_npz_gives_matrix_columns_and_labels(tmp_path):
-    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array(["a", "b"]))
-    assert read_table(tmp_path / "t.npz").to_dict("list") == {"x0": [1, 0], "x1": [0, 1], "label": ["a", "b"]}
 
 
 def _mutants(data, rng, count):
@@ -54,7 +38,7 @@ def _mutants(data, rng, count):
         yield bytes(spoilt)
 
 
-@pytest.mark.parametrize("name", ["t.csv.gz", "t.parquet", "t.npz", "t.libsvm", "schema.toml"])
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.parquet", "t.npz", "schema.toml"])
 def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
     path, rng = tmp_path / name, np.random.default_rng(3)
     table = pd.DataFrame({"a": np.arange(30.0), "b": ["x", "y", "z"] * 10})
@@ -62,8 +46,6 @@ def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
         infer_schema(table, classes=("0", "1")).write(path)
     elif name == "t.npz":
         np.savez_compressed(path, X=np.arange(60.0).reshape(30, 2), y=np.arange(30) % 2)
-    elif name == "t.libsvm":
-        path.write_text("".join(f"{i % 2} 1:{i} 2:{i}\n" for i in range(30)))
     else:
         table.to_parquet(path) if name == "t.parquet" else table.to_csv(path, index=False)
     refused = 0
@@ -136,7 +118,6 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
 
 
 DAMAGED = {
-    "t.svm": [("a,b\n1,2\n", "must hold LIBSVM lines"), ("0 0:1\n1 1:4\n", "Indexes count from 1")],
     "t.xls": [("PK", r"must end in \.csv, \.tsv")],
     "t": [("1,2", r"must end in .* got no suffix")],
     "t.parquet": [("PAR1", "must be a Parquet file")],
@@ -173,10 +154,7 @@ def test_arrays_that_are_no_table_are_refused_and_objects_never_unpickled(tmp_pa
         read_table(tmp_path / "t.npz")
 
 
-def test_a_file_that_holds_more_or_nothing_or_is_not_there_is_refused(tmp_path, write):
-    schema = Schema(columns=tuple(Column(name=f"f{i}", kind="numeric") for i in (1, 2)), classes=("-1", "1"))
-    with pytest.raises(DataError, match="of at most 2 features"):
-        read_table(write("t.txt", "1 3:1\n"), schema)
+def test_a_file_that_holds_nothing_or_is_not_there_is_refused(tmp_path):
     with pytest.raises(DataError, match="must hold a header line and rows, got an empty sheet") as caught:
         read_table(_workbook(tmp_path / "none.xlsx", []))
     assert caught.value.code is Code.NO_ROWS

@@ -102,25 +102,6 @@ def test_an_empty_row_of_a_tab_separated_file_keeps_its_place_beside_a_bad_one(t
     assert found[0] == found[1]
 
 
-def test_one_byte_does_not_say_how_a_file_with_carriage_returns_is_encoded(tmp_path):
-    path, public = tmp_path / "own.csv", _public(classes=("hépatite", "grippe"))
-
-    def write(row):
-        path.write_bytes(b"\r".join([b"a,label", "0,hépatite".encode(), row, "2,hépatite".encode()]))
-
-    _check(path, public, write, b"1,grippe", b"1,\xe9")
-
-
-@pytest.mark.parametrize("first", ["", "sep=,\r"])
-def test_a_line_feed_in_a_file_with_carriage_returns_moves_no_row(tmp_path, first):
-    path = tmp_path / "own.csv"
-
-    def write(row):
-        path.write_bytes("\r".join([f"{first}a,label", "0,red", row, "2,green"]).encode())
-
-    _check(path, _public(), write, "1,green", "1,gre\nen")
-
-
 @pytest.mark.parametrize("order", ["le", "be"])
 def test_half_a_character_of_utf_16_changes_no_other_row(tmp_path, order):
     path = tmp_path / "own.csv"
@@ -139,23 +120,6 @@ def test_one_value_in_a_column_without_a_name_does_not_make_the_column(tmp_path)
     public = make_public_set(pd.DataFrame({"a": [1, 2], "column-3": [1, 2]}), schema)
     path = tmp_path / "own.csv"
     _check(path, public, lambda row: path.write_text(f"a,label,\n0,red,\n{row}\n2,red,\n"), "1,red,5", "1,red,")
-
-
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize(
-    "hostile", [b"1 1:2\r0 1:x", b"1 1:x\r\r", b"\x1f\x8b 1:2", b"\x1f\x8b\x08", b"1 1:2\x0b1:x", b"\x00", b"1 0:1"]
-)
-def test_a_line_of_a_libsvm_file_moves_and_changes_no_other(tmp_path, hostile, place):
-    path = tmp_path / "own.libsvm"
-    public = make_public_set(
-        pd.DataFrame({"f1": [1, 2]}), Schema(columns=(Column(name="f1", kind="numeric"),), classes=("0", "1"))
-    )
-    lines = [b"0 1:1", b"1 1:2", b"0 1:3"]
-
-    def write(row):
-        path.write_bytes(b"\n".join([*lines[:place], row, *lines[place + 1 :], b""]))
-
-    _check(path, public, write, b"1 1:7", hostile, place)
 
 
 @pytest.mark.parametrize("code", [0xFFFFFFFF, 0x110000, 0xD800])
@@ -195,7 +159,6 @@ def _arrow(kind):
     return {
         "a bool that is missing": ({}, pa.array([True, True, False]), pa.array([True, None, False])),
         "a date beyond Python's in UTC": (dates, *zoned),
-        "a number of days that is missing": (dates, pa.array([1, 2, 3]), pa.array([1, None, 3])),
         "no date, where a number means none": (
             sentinel,
             pa.array([99999999, 20200101, 20200102]),
@@ -223,7 +186,6 @@ def _arrow(kind):
         "no text in a dictionary",
         "a bool that is missing",
         "a date beyond Python's in UTC",
-        "a number of days that is missing",
         "no date, where a number means none",
         "bytes that are no text, for a number",
         "a list with a missing value",

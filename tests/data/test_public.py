@@ -7,24 +7,13 @@ import pandas as pd
 import pytest
 
 from fedkd_flwr.data import public as public_module
-from fedkd_flwr.data.public import Encoder, PublicLabels, fingerprint, make_public_set, raw_matrix
+from fedkd_flwr.data.public import Encoder, fingerprint, make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public, read_table
 from fedkd_flwr.errors import Code, ConfigError, DataError, ModelBytesError
 
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
-
-
-def test_unscaled_sets_keep_raw_numbers_and_refuse_categories(people, schema):
-    numeric = Schema(columns=(Column(name="age", kind="numeric"),), classes=("0", "1"))
-    public = make_public_set(people, numeric, scale=False)
-    assert public.X[:, 0].tolist() == [20, 40, 60]
-    assert public.features(people.iloc[1:])[:, 0].tolist() == [40, 60]
-    with pytest.raises(DataError, match="columns of an unscaled set must all be numeric, got 'job'"):
-        raw_matrix(people, schema)
-    with pytest.raises(DataError, match="column 'age' must be finite in every row, got nan in row 1"):
-        raw_matrix(people.assign(age=np.nan), numeric)
 
 
 def test_fingerprint_notices_every_change_but_the_label(people, schema, monkeypatch):
@@ -49,7 +38,7 @@ def test_fingerprint_is_pinned_so_that_releases_agree(people, schema):
 
 def test_what_a_cell_was_read_as_is_no_word_for_no_value_a_second_time():
     """The public rows are parsed once; a party's rows must have the same features by the same rules."""
-    limit = Column(name="crp", kind="numeric", reading=Reading(limits="number", missing=("5",)))
+    limit = Column(name="crp", kind="numeric", reading=Reading(ranges=True, missing=("5",)))
     day = Column(name="day", kind="numeric", reading=Reading(dates="iso", missing=("0",)))
     schema = Schema(columns=(limit, day), classes=("no", "yes"))
     table = pd.DataFrame({"crp": ["<5", "5", "7", "9"], "day": ["1970-01-01", "0", "1970-01-03", "1970-01-04"]})
@@ -92,11 +81,6 @@ def test_labels_that_are_not_there_are_refused(tmp_path, column, name, message):
         load_public(path, labels=name)
 
 
-def test_public_labels_are_checked():
-    with pytest.raises(DataError, match=r"labels of the public rows must lie within 0..1, got 0 to 2"):
-        PublicLabels(y=np.array([0, 2], dtype=np.int16), num_classes=2)
-
-
 def test_fingerprint_is_the_same_for_every_file_format_column_order_and_spelling_of_zero(tmp_path, people, schema):
     table = pd.DataFrame({"x0": [0.1, -0.0, np.nan], "x1": [1.0, 2.0, 3.0]})
     columns = Column(name="x0", kind="numeric"), Column(name="x1", kind="categorical", categories=("1", "2", "3"))
@@ -129,10 +113,6 @@ def test_a_party_that_lacks_a_column_reads_the_others_by_the_same_public_rows(pe
     assert public.X.tolist() == whole.X[:, kept].tolist() == [[1, 0], [0, 1], [1, 0]]
     assert public.features(people[["job"]]).tolist() == public.X.tolist()
     assert whole.without([]) == (whole, slice(None))
-    plain = Schema(columns=tuple(Column(name=name, kind="numeric") for name in "abc"), classes=("no", "yes"))
-    unscaled = make_public_set(pd.DataFrame({"a": [0, 1], "b": [5, 6], "c": [7, 8]}), plain, scale=False)
-    public, _ = unscaled.without({"b"})
-    assert public.X.tolist() == public.features(pd.DataFrame({"c": [7, 8], "a": [0, 1]})).tolist() == [[0, 7], [1, 8]]
 
 
 def test_what_no_party_can_lack_is_refused(people, schema):

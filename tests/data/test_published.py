@@ -40,13 +40,6 @@ def test_public_rows_come_from_train_or_half_the_official_test_file(tiny_mnist):
     assert from_train.public.shape == (1, 28, 28)
 
 
-def test_labels_that_do_not_match_the_images_in_number_are_refused(tiny_mnist):
-    file = tiny_mnist / "MNIST" / "raw" / "t10k-labels-idx1-ubyte"
-    file.write_bytes(struct.pack(">HBBI", 0, 8, 1, 19) + bytes(19))
-    with pytest.raises(DataError, match="labels of 'mnist' must number 20, as the images, got 19"):
-        load_pool("mnist", seed=0, data_root=tiny_mnist)
-
-
 def test_hospitals_of_heart_are_parties_and_what_one_never_measured_is_missing(tmp_path):
     names = "age,sex,cp,trestbps,chol,fbs,restecg,thalach,exang,oldpeak,slope,ca,thal,target\n"
     (tmp_path / "heart").mkdir()
@@ -109,15 +102,6 @@ def test_private_rows_are_six_letters_and_public_rows_digits_with_labels_of_thei
     assert (pool.public.labels.num_classes, pool.public.labels.of_schema) == (10, False)
 
 
-def test_rows_are_drawn_or_named_in_each_of_their_own_files(root):
-    pool = load_pool("mnist-emnist", seed=1, data_root=root, num_public=7, num_private=5, num_test=3)
-    assert (pool.public.num_rows, len(pool.public.labels.y), len(pool.y), len(pool.y_test)) == (7, 7, 5, 3)
-    other = load_pool("mnist-emnist", seed=2, data_root=root, num_public=7)
-    assert other.public.fingerprint != pool.public.fingerprint
-    rows = {"public": np.array([59, 3]), "test": np.array([0]), "private": np.array([1, 2])}
-    assert load_pool("mnist-emnist", seed=1, data_root=root, rows=rows).public.labels.y.tolist() == [9, 3]
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -176,6 +160,7 @@ def test_published_sets_have_the_published_sizes_and_first_look_accuracy(data_ro
         assert sum(column.kind == "numeric" for column in pool.public.schema.columns) == 6
     if name == "a9a":
         assert set(np.unique(pool.X)) == {0.0, 1.0}
+        assert 0.10 < pool.X.mean() < 0.13  # 14 of 123 columns at most
     if name == "wine-type":
         assert "quality" in pool.public.schema.column_names
         assert len(load_pool(name, seed=0, data_root=data_root).X) == 2660  # half of 5,320 different rows

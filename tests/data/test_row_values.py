@@ -35,11 +35,6 @@ def test_spelling_types_and_further_columns_make_no_new_row():
     assert _same(_table()[["label", "town", "age"]], turned)
 
 
-@pytest.mark.parametrize("changes", [{"age": [1.0, 2.51]}, {"town": ["x", "x"]}, {"label": ["no", "no"]}])
-def test_another_value_is_another_row(changes):
-    assert not _same(_table(**changes))
-
-
 def test_the_values_of_a_row_are_these_in_every_release():
     """Ledgers hold hashes of them: float32 for a number, BLAKE2b of 4 bytes for a category, of 8 for a text."""
 

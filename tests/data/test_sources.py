@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.sources import read_user_table
@@ -19,13 +18,6 @@ def user_file(tmp_path):
     frame = pd.DataFrame({"job": job, "age": rng.integers(20, 60, 80), "rich": np.where(job == "smith", "yes", "no")})
     frame.to_csv(tmp_path / "people.csv", index=False)
     return tmp_path / "people.csv"
-
-
-def test_a_users_labelled_file_becomes_a_federation(user_file):
-    pool = load_pool("table", seed=0, table=str(user_file), label="rich")
-    assert (pool.X.shape, pool.public.X.shape, pool.X_test.shape) == ((40, 4), (20, 4), (20, 4))
-    assert pool.public.schema.classes == ("no", "yes")
-    assert DecisionTreeClassifier().fit(pool.X, pool.y).score(pool.X_test, pool.y_test) == 1.0
 
 
 def test_a_users_schema_is_used(user_file):

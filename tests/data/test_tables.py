@@ -11,50 +11,6 @@ from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import ABSTAIN
 
-
-@pytest.mark.parametrize("name", ["t.txt", "t.data", "t.dat", "t.data.gz"])
-@pytest.mark.parametrize(
-    ("text", "columns"),
-    [
-        ("age,crp,outcome\n20,1,ill\n21,3,well\n", ["age", "crp", "outcome"]),
-        ("age\tcrp\n20\t1\n21\t3\n", ["age", "crp"]),
-        ("time,level\n12:30,1\n13:40,2\n", ["time", "level"]),
-        ("# made by hand\n1 1:0.5\n-1 2:3 # last\n", ["f1", "f2", "label"]),
-        ("1\n-1 1:3\n", ["f1", "label"]),
-    ],
-)
-def test_what_a_text_holds_says_of_which_kind_it_is(write, name, text, columns):
-    assert [*read_table(write(name, text)).columns] == columns
-
-
-def test_the_schema_says_of_which_kind_a_text_is_and_no_row_of_it(write):
-    schema = Schema(columns=(Column(name="f2", kind="numeric"),), classes=("0", "1"))
-    assert read_table(write("t.txt", "1 2:5\n0 1:3\n"), schema)["f2"].tolist() == [5, 0]
-    found = read_table(write("t.txt", "age,outcome\n0 1:3 2:5\n0 1:3\n"), schema, lenient=True)
-    assert found["f2"].tolist() == [0, 5, 0]
-    other = Schema(columns=(Column(name="age", kind="numeric"),), classes=("0", "1"))
-    assert read_table(write("t.data", "age,label\n3,1\n"), other)["age"].tolist() == ["3"]
-
-
-def test_party_libsvm_file_may_end_before_the_last_feature(write):
-    public = read_table(write("u.libsvm", "1 1:1 2:5 3:1\n-1 1:2 2:6 3:3\n"))
-    schema = infer_schema(public)
-    X, y = load_party_table(write("p.libsvm", "-1 1:1.5\n"), schema, make_public_set(public, schema).preprocessor)
-    assert schema.classes == ("-1", "1")
-    np.testing.assert_allclose(X, [[0, -11, -2]])
-    assert y.tolist() == [0]
-
-
-def test_party_images_come_from_npz(tmp_path):
-    schema = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
-    images = np.array([[[0, 255], [51, 0]]], dtype=np.uint8)
-    np.savez(tmp_path / "p.npz", X=images, y=[1])
-    public = make_public_set(images.reshape(1, 4), schema)
-    X, y = load_party_table(tmp_path / "p.npz", schema, public.preprocessor)
-    np.testing.assert_allclose(X, [[0, 1, 0.2, 0]], rtol=1e-6)
-    assert y.tolist() == [1]
-
-
 # ---------------------------------------------------------------------------------------------- rows that can be used
 
 
@@ -91,14 +47,6 @@ def test_a_file_that_is_no_table_has_no_row_that_can_be_used(tmp_path, text):
     assert found.fault is not None
     assert not (found.y >= 0).any()
     assert found.X.shape == (found.num_rows, 1)
-
-
-def test_a_libsvm_line_that_cannot_be_read_costs_a_party_no_other_row(tmp_path):
-    schema = Schema(columns=(Column(name="f1", kind="numeric"), Column(name="f2", kind="numeric")), classes=("0", "1"))
-    public = make_public_set(pd.DataFrame({"f1": range(5), "f2": range(5)}), schema)
-    (tmp_path / "own.libsvm").write_bytes(b"1 1:2 2:3\n# said\n0 1:x\n\n1 1:5 # aside\n0 7:1\n")
-    spoilt = load_usable_rows(tmp_path / "own.libsvm", public)
-    assert spoilt.y.tolist() == [1, -1, 1, -1]
 
 
 def test_a_file_of_nothing_but_bad_rows_takes_no_longer_than_another(tmp_path):

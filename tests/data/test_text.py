@@ -4,12 +4,11 @@ import pytest
 import tiny_text
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from fedkd_flwr.data.datasets import load_pool
 from fedkd_flwr.data.look import look
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set
 from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import load_party_table, load_public, read_table
+from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
 from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import ConfigError, DataError
@@ -107,18 +106,6 @@ def test_csv_and_parquet_give_one_fingerprint_one_text_and_one_set_of_features(t
     assert X.tolist() == reader.X.tolist() == [['Said "never", then left\nno no sleep\nat all'], ["sleep well"]]
     assert y.tolist() == [0, 1]
     assert load_party_table(path, public.schema, public.preprocessor)[0].tolist() == direct.X.tolist()
-
-
-def test_a_simulated_pool_is_read_both_ways(tmp_path):
-    tiny_text.table(80).to_csv(tmp_path / "reviews.csv", index=False)
-    pool = load_pool("table", seed=1, table=str(tmp_path / "reviews.csv"), label="liked")
-    assert pool.public.schema.text_columns == ("review",)  # prose is found
-    assert pool.X.shape == (40, pool.public.num_features)
-    read = pool.as_read_by(Reader())
-    frame = read_table(tmp_path / "reviews.csv")
-    assert read.X[:, 0].tolist() == frame["review"].iloc[pool.rows].tolist()
-    assert [len(read.X_test), len(read.public.X)] == [20, 20]
-    assert pool.as_read_by(object()) is pool
 
 
 # ------------------------------------------------------------------------------------------------------- schema

@@ -11,14 +11,6 @@ def _texts(*values):
     return np.array([[value] for value in values], dtype=object)
 
 
-@pytest.mark.parametrize("rows", [_texts("a", ""), np.array([["a"], [""]]), np.array([["a"], [""]], dtype="T")])
-def test_texts_come_back_as_str_objects(rows):
-    texts = check_text_rows("X", rows)
-    assert texts.dtype == object
-    assert texts.tolist() == [["a"], [""]]
-    assert {type(text) for text in texts[:, 0]} == {str}
-
-
 @pytest.mark.parametrize(
     ("value", "kind"), [(None, "NoneType"), (3, "int"), (float("nan"), "float"), (b"a", "bytes"), (["a"], "list")]
 )

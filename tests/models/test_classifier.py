@@ -10,7 +10,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError
 from fedkd_flwr.labels import ABSTAIN
-from fedkd_flwr.metrics import measure
 from fedkd_flwr.models import Classifier, make_model
 
 ROWS = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
@@ -63,28 +62,12 @@ def test_one_class_gives_a_constant_without_calling_the_estimator():
     assert model.predict_proba(ROWS).tolist() == [[0, 0, 1]] * 4
 
 
-def test_a_fit_forgets_the_fit_before():
-    model = tree().fit(ROWS, np.array([0, 1, 2, 3])).fit(ROWS, np.array([2, 2, 2, 2]))
-    assert model.is_constant
-    model.fit(ROWS, np.array([3, 3, 0, 0]))
-    assert not model.is_constant
-    assert model.predict(ROWS).tolist() == [3, 3, 0, 0]
-
-
 def test_a_fit_that_raises_leaves_the_classifier_as_it_was():
     model = tree().fit(ROWS, np.array([0, 1, 2, 3]))
     model.template.set_params(max_depth=-1)
     with pytest.raises(ValueError, match="max_depth"):
         model.fit(ROWS, np.array([3, 3, 0, 0]))
     assert model.predict(ROWS).tolist() == [0, 1, 2, 3]
-
-
-def test_labels_are_those_of_the_bare_estimator(digits):
-    X, y, X_test, _ = digits
-    bare = RandomForestClassifier(20, random_state=3).fit(X, y)
-    ours = Classifier(RandomForestClassifier(20, random_state=3), num_classes=10).fit(X, y)
-    assert np.array_equal(bare.predict(X_test), ours.predict(X_test))
-    assert np.array_equal(bare.predict_proba(X_test), ours.predict_proba(X_test))
 
 
 def test_without_predict_proba_the_label_has_probability_one():
@@ -204,13 +187,6 @@ def test_public_rows_without_a_label_are_not_learnt_from(kind):
 
 
 # --------------------------------------------------------------------------------------------- how good a model is
-
-
-def test_metrics_are_those_of_its_labels_and_probabilities():
-    X, y = np.tile(ROWS, (5, 1)), np.tile([0, 1, 2, 1], 5)
-    model = make_model("random-forest", num_classes=4, num_features=1, seed=0).fit(X, y)
-    assert model.metrics(X, y) == measure(y, model.predict(X), model.predict_proba(X), num_classes=4)
-    assert model.metrics(X, y).accuracy == model.accuracy(X, y)
 
 
 class Broken(DecisionTreeClassifier):

@@ -3,8 +3,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fedkd_flwr.errors import DataError  # noqa: E402  # after the skip
-from fedkd_flwr.models import make_model  # noqa: E402
+from fedkd_flwr.errors import ConfigError, DataError  # noqa: E402  # after the skip
+from fedkd_flwr.models import Classifier, make_model  # noqa: E402
 from fedkd_flwr.models.networks import TorchNet  # noqa: E402
 
 
@@ -34,12 +34,6 @@ def test_bfloat16_computes_layers_so_and_keeps_weights_losses_and_answers_in_flo
     assert abs((exact.predict(X_test) == y_test).mean() - (mixed_.predict(X_test) == y_test).mean()) < 0.02
     rounded = mixed_.logits(X_test)
     assert (rounded != torch.from_numpy(rounded).bfloat16().float().numpy()).any()  # answered in float32
-
-
-def test_full_batch_steps_are_mixed_too(digits):
-    X, y, X_test, _ = digits
-    exact, mixed_ = (mlp(precision=p).initialize().full_batch_steps(X, y, steps=3) for p in ("float32", "bfloat16"))
-    assert 0 < np.abs(exact.logits(X_test) - mixed_.logits(X_test)).max() < 0.1
 
 
 def mlp(seed=0, **params):
@@ -111,26 +105,8 @@ def test_labelling_in_batches_is_labelling_at_once(digits, monkeypatch):
     assert np.allclose(whole, model.predict_proba(X_test), atol=1e-6)
 
 
-def test_users_own_skorch_net_keeps_the_label_space(digits):
-    X, y, X_test, _ = digits
-    model = make_model(f"{__name__}:my_skorch_net", num_classes=10, num_features=64, seed=1)
-    some = (y == 2) | (y == 7)
-    torch.manual_seed(0)
-    model.fit(X[some], y[some])
-    assert set(model.predict(X_test)) == {2, 7}
-    assert model.continues
-    model.update(X[some], y[some], X, y)
-    assert model.predict_proba(X_test).shape == (len(X_test), 10)
-
-
-def my_skorch_net(num_classes, num_features):
+def test_a_net_wrapped_by_skorch_is_refused_with_the_way_out():
     from skorch import NeuralNetClassifier
 
-    return NeuralNetClassifier(
-        torch.nn.Linear(num_features, num_classes),
-        criterion=torch.nn.CrossEntropyLoss,
-        train_split=None,
-        verbose=0,
-        lr=0.5,
-        max_epochs=20,
-    )
+    with pytest.raises(ConfigError, match=r"be a torch module, not a skorch net, got .*Give the module"):
+        Classifier(NeuralNetClassifier(torch.nn.Linear(2, 2)), num_classes=2)

@@ -36,17 +36,6 @@ def test_a_model_moved_to_other_shares_is_the_model_that_was_taught_with_them(ev
     assert np.abs(even.predict_proba(X) - rare.predict_proba(X)).max() > 0.2
 
 
-def test_labels_and_metrics_are_those_of_the_moved_probabilities(even):
-    X, y = _two_bells([900, 100], seed=3)
-    home = Answering(even, np.array([0.9, 0.1]))
-    assert np.array_equal(home.predict(X), home.predict_proba(X).argmax(axis=1))
-    found = home.metrics(X, y)
-    assert found.accuracy == np.mean(home.predict(X) == y)
-    assert found.accuracy > even.metrics(X, y).accuracy + 0.1
-    assert found.log_loss < even.metrics(X, y).log_loss
-    assert found.roc_auc == pytest.approx(even.metrics(X, y).roc_auc)  # the order of two classes' rows stays
-
-
 def _without_shares(model):
     model.shares = {}
 
@@ -69,12 +58,6 @@ def test_a_model_that_cannot_move_answers_as_it_was_taught(estimator, change):
     assert np.array_equal(answers.predict(X), model.predict(X))
     assert np.array_equal(answers.predict_proba(X), model.predict_proba(X))
     assert answers.metrics(X, y) == model.metrics(X, y)
-
-
-def test_without_shares_that_are_asked_for_a_model_answers_as_it_was_taught(even):
-    X, _ = _two_bells([5, 5])
-    assert not Answering(even, None).moves
-    assert np.array_equal(Answering(even, None).predict_proba(X), even.predict_proba(X))
 
 
 def test_shares_are_those_of_own_rows_of_public_ones_and_of_both_together():

@@ -37,16 +37,6 @@ def test_public_labels_of_the_schema_teach_the_last_layer_too(digits):
     assert (model.predict(digits[2]) == digits[3]).mean() > 0.7
 
 
-def test_as_many_public_classes_as_private_ones_are_still_other_classes(digits):
-    keep = digits[1][:200] < LETTERS
-    X, y = digits[0][:200][keep], digits[1][:200][keep]
-    model = _net(1)
-    pretrain(model, X, y, num_classes=LETTERS, same_classes=False, epochs=1, seed=7, name="six")
-    fresh = _net(1).initialize().arrays()
-    assert not np.any(model.arrays()[-1])
-    assert not np.array_equal(model.arrays()[0], fresh[0])
-
-
 def test_batch_normalisation_s_averages_come_with_the_body():
     X = np.random.default_rng(0).random((64, 784)).astype(np.float32)
     y = np.arange(64) % 10

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fedkd_flwr.models import make_model  # noqa: E402  # after the skip
-from fedkd_flwr.models._steps import LOSSES, JointLoss, epochs_of, mixed  # noqa: E402
+from fedkd_flwr.models._steps import LOSSES, JointLoss, mixed  # noqa: E402
 from fedkd_flwr.models.training import LOSS_NAMES  # noqa: E402
 
 
@@ -28,16 +28,6 @@ def test_each_loss_is_the_named_formula(digits):
         joint = JointLoss(LOSSES[name](), 0.3)(torch.cat((logits, logits)), (torch.from_numpy(y), targets))
         own = -np.log(p[np.arange(400), y]).mean()
         assert np.isclose(float(joint), own + 0.3 * value, rtol=1e-4)
-
-
-def test_an_epoch_shows_every_row_once():
-    rows = torch.arange(10.0).reshape(10, 1)
-    batches = list(epochs_of(rows, torch.zeros(10), epochs=3, batch_size=4))
-    assert [len(y) for _, y in batches] == [4, 4, 2] * 3
-    for epoch in range(3):
-        seen = torch.cat([X for X, _ in batches[3 * epoch : 3 * epoch + 3]]).ravel()
-        assert sorted(seen.tolist()) == list(range(10))
-    assert len(list(epochs_of(rows, torch.zeros(10), epochs=3, batch_size=4, max_steps=4))) == 4
 
 
 def test_public_rows_are_all_used_before_one_returns():

@@ -27,13 +27,6 @@ def test_a_known_row_is_answered_by_a_forest_that_was_not_taught_it():
     assert 0.35 < (said[:120] == by_lot).mean() < 0.65
 
 
-@pytest.mark.filterwarnings("error")
-def test_three_rows_of_a_class_are_enough():
-    X, y = _rows()
-    rows = np.sort(np.concatenate([np.flatnonzero(y == 1)[:3], np.flatnonzero(y == 0)[:40]]))
-    assert labels_from_known(X, rows, y[rows], seed=1).shape == (200,)
-
-
 def test_a_few_rows_tell_of_all_others_and_the_seed_decides_how():
     X, y = _rows()
     said, again = (labels_from_known(X, np.arange(50), y[:50], seed=1) for _ in range(2))

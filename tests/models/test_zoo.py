@@ -61,14 +61,6 @@ def test_every_name_learns_digits_repeats_itself_and_fills_all_columns(name, dig
     assert np.allclose(probs.sum(axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(("cnn", "transformer"))])
-def test_every_name_takes_two_rows_of_two_classes(name):
-    X = np.array([[0.0, 1.0], [1.0, 0.0]], dtype=np.float32)
-    params = {"epochs": 2} if name == "mlp" else {}
-    model = make_model(name, num_classes=5, num_features=2, seed=0, params=params).fit(X, np.array([4, 1]))
-    assert set(model.predict(X)) <= set(range(5))
-
-
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
 @pytest.mark.parametrize("name", ["cnn-fedkt", "cnn-privatekt", "cnn-fedmd", "cnn-fedmd-7"])
 def test_cnns_take_both_image_sizes_without_being_told(name, shape):
@@ -94,30 +86,6 @@ def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------ rare classes
-
-
-@pytest.mark.parametrize(
-    ("name", "params", "weights"),
-    [
-        ("decision-tree", {"max_depth": 4}, {"class_weight": "balanced"}),
-        ("random-forest", {"max_depth": 4, "n_estimators": 20}, {"class_weight": "balanced"}),
-        ("extra-trees", {"max_depth": 4, "n_estimators": 20}, {"class_weight": "balanced_subsample"}),
-        ("logistic-regression", {}, {"class_weight": "balanced"}),
-        ("hist-gradient-boosting", {"max_iter": 5}, {"class_weight": "balanced"}),
-        ("xgboost", {"n_estimators": 10, "max_depth": 2}, {"scale_pos_weight": 50}),
-    ],
-)
-def test_weights_that_a_run_may_ask_of_a_silo_find_rows_of_a_rare_class(name, params, weights):
-    if name == "xgboost":
-        pytest.importorskip("xgboost")
-    rng = np.random.default_rng(0)
-    y = (rng.random(1500) < 0.02).astype(int)
-    X = (rng.normal(size=(1500, 3)) + 1.2 * y[:, None]).astype(np.float32)
-    recalls = []
-    for more in ({}, weights):
-        made = make_model(name, num_classes=2, num_features=3, seed=1, params=params | more, of_run=True)
-        recalls.append(made.fit(X[:1000], y[:1000]).metrics(X[1000:], y[1000:]).recall[1])
-    assert recalls[1] >= recalls[0] + 0.2
 
 
 # ----------------------------------------------------------------------------------------- what a run may name

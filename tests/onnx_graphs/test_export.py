@@ -20,17 +20,11 @@ from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
 
-def test_two_classes_one_class_and_raw_numbers(tmp_path):
+def test_two_classes_and_one_class():
     tree = DecisionTreeClassifier(random_state=0)
     for y in (np.where(np.arange(90) % 2, 3, 1), np.full(90, 2)):
         saved = saved_model(Classifier(tree, num_classes=4), y=y)
         assert check_onnx(saved, to_onnx(saved), raw_table(100, 6)).labels == 0
-    numbers = Schema(columns=tuple(c for c in SCHEMA.columns if c.kind == "numeric"), classes=CLASSES)
-    table = raw_table(90).fillna(1)[list(numbers.column_names)]
-    public = make_public_set(table, numbers, scale=False)
-    model = Classifier(tree, num_classes=4).fit(public.X, np.arange(90) % 3)
-    saved = SavedModel(classifier=model, encoder=Encoder.of(public))
-    assert check_onnx(saved, to_onnx(saved), table).labels == 0
 
 
 def test_a_model_on_text_columns_takes_features():

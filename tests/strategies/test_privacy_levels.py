@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import dp_accounting as dp
 import numpy as np
 import pytest
-from federation import SCHEMA, accuracies, handler, held_by_server, model, parties, party, public_set, rows
+from federation import SCHEMA, accuracies, as_they_are, handler, held_by_server, model, parties, party, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
@@ -238,7 +238,7 @@ def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(ca
     """From two-class schema to claim: the server's plan, the parties' own charge, and what is printed."""
     schema = Schema(columns=SCHEMA.columns, classes=("red", "green"))
     X, y = rows(60, seed=99, classes=(0, 1))
-    public = PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=None, y=y)
+    public = PublicSet(X=X, fingerprint="ab" * 32, schema=schema, preprocessor=as_they_are(schema), y=y)
     two = partial(make_model, "decision-tree", num_classes=2, num_features=2)
     members = [party(f"p{i}", *rows(20, i, (0, 1)), public=public, model=two, tests={}) for i in range(3)]
     kind, config, settings, _ = LEVELS[case]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from federation import SCHEMA, codes, fedct_grid, handler, parties, party, public_set, quick_fedct, rows
+from federation import SCHEMA, as_they_are, codes, fedct_grid, handler, parties, party, public_set, quick_fedct, rows
 from flwr.app import Message
 from flwr.app.error import Error
 from flwr.common.constant import ErrorCode
@@ -174,7 +174,7 @@ class _Desk:
 
     def __init__(self):
         X = np.zeros((4, 2), dtype=np.float32)
-        public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=None)
+        public = PublicSet(X=X, fingerprint="ab" * 32, schema=SCHEMA, preprocessor=as_they_are(SCHEMA))
         self.strategy = FedCT(config=FedCTConfig(consensus="majority"), public=public)
         self.reception = self.strategy.roster.reception
         self.party_of = self.reception.party_of
