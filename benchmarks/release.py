@@ -89,7 +89,7 @@ def check_installed(wheel: Path, scratch: Path) -> None:
     few = ("dataset=digits", "model=decision-tree", "num-rounds=1", "num-public=100")
     candidate = ("--candidate", "fedct:majority", "--seeds", "1", "--parties", "2")
     chosen = json.loads(run(fedkd, "choose", "--json", *candidate, *few, cwd=here))
-    if "fedct:majority" not in chosen["ranking"]:
+    if "fedct:majority" not in [one["candidate"] for one in chosen["candidates"]]:
         raise SystemExit(f"fedkd choose: {chosen}")
 
 
