@@ -106,8 +106,8 @@ class NoisyProducts:
     Examples
     --------
     >>> mechanism = NoisyProducts(sigma=0.001, vectors=2)
-    >>> (mechanism.privatize(np.array([3 * LENGTH**2, 0, LENGTH**2])) / (2 * LENGTH**2)).round(1).tolist()
-    [3.0, 0.0, 1.0]
+    >>> (mechanism.privatize(np.array([3 * LENGTH**2, 0, LENGTH**2])) / (2 * LENGTH**2)).round().astype(int).tolist()
+    [3, 0, 1]
     """
 
     sigma: float  # standard deviation of the noise on a square, in squared `LENGTH`: within 1e-3..1e9
