@@ -78,7 +78,7 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     if central is not None:
         caption += " Centralised is one model trained on all private rows pooled."
     what = {"accuracy": "share that is right", "r2": "share of the variance explained"}.get(figure)
-    words = f"{name}: {what or 'mean recall of the classes'}, on {results.ROWS[rows]}"
+    words = f"{name}: {what or 'mean recall of the classes'}, on {rows} test rows"
     lines = {"server's model": (server, GREEN, "--"), "centralised": (central, PINK, ":")}
     named = len(both) <= _NAMED_PARTIES
     with Canvas(1.7 + 0.235 * len(both) if named else 4.2) as canvas:
