@@ -13,7 +13,7 @@ LIMITS = {
     "__init__": 30,
     "algorithms": 2_172,
     "api": 996,
-    "app": 3_054,
+    "app": 3_052,
     "audit": 825,
     "baselines": 2_026,
     "checks": 183,

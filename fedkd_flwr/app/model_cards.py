@@ -121,10 +121,8 @@ def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo:
     found = record.server if known is None else known.solo if kind == "alone" else known.federated
     figures = [("n", [str(m.n) for m in found.values()])]
     figures += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
-    lead, who = (
-        next((one for one in ("common", "own") if one in found), ""),
-        "This model" if party else "The server's model",
-    )
+    lead = next((one for one in ("common", "own") if one in found), "")
+    who = "This model" if party else "The server's model"
     text = (
         environment(_cell)
         .get_template("card.md")

@@ -61,6 +61,30 @@ def test_what_whole_federations_lose_on_drawn_rows():
     assert f"By majority FedKT (XGBoost) has {majority} at 0.5, by density ratios {ratios}." in page
 
 
+def test_what_noisy_sums_of_two_rounds_cost():
+    found, page = _record("noisy-sums"), _page("howto/draw-public-rows.md")
+    made = [run for run in found["runs"] if run["data"] == "adult" and run["what"] == "model"]
+    runs = [run for run in made if run["epsilon"] == 1.0]
+    assert len(runs) == 5
+    keys = ("sums alone, balanced", "sums alone, two rounds, balanced")
+    once, twice = (_short(fmean(run[key] for run in runs)) for key in keys)
+    assert f"On Adult balanced accuracy falls: {once} to {twice} at epsilon 1." in page
+    rounds = zip(*found["cost"].values(), strict=True)
+    first, second = (f"{fmean(one['bytes up'] for one in each) / 1000:.0f} KB" for each in rounds)
+    assert f"a party sends {first}, then {second}, in two seconds each" in page
+    assert all(one["seconds"] < 2.6 for each in found["cost"].values() for one in each)
+
+
+def test_what_an_attack_finds_in_answers_to_drawn_rows():
+    members, page = _record("tree-leaks")["members"], _page("howto/draw-public-rows.md")
+    answers = ("probabilities, drawn rows", "labels", "probabilities")
+    seeds = [members[f"adult, FedKT: {each}"].values() for each in answers]
+    assert all(len(runs) == 5 for runs in seeds)
+    drawn, labels, real = (_short(fmean(run["auc"][0] for run in runs), 2) for runs in seeds)
+    said = f"in FedKT's with AUC {drawn}, in its labels of real rows with {labels}"
+    assert f"{said}, in its probabilities of real rows with {real}" in page
+
+
 def test_how_long_many_parties_and_fast_forests_take():
     page = _page("evidence/speed.md")
     few, many = (
