@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.labels.ratios import RATIO_BITS
 from fedkd_flwr.labels.voting import ABSTAIN, Labels, check_labels
 from fedkd_flwr.wire.label_codec import (
     DEFLATED,
@@ -48,7 +48,7 @@ Base = tuple[NDArray[np.uint8], Labels]
 class RatioAnswer(NamedTuple):
     """What a payload says."""
 
-    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: Below ``2^bits``, with the bits of `ratio_bits`
+    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: of `RATIO_BITS` bits
     labels: Labels  # (num_public,), int16
     # (num_classes,), int64, or None: The sender's rows of each class; None where the payload does not bring them
     class_counts: NDArray[np.int64] | None
@@ -105,12 +105,12 @@ def encode_ratios(
 ) -> NDArray[np.uint8]:
     """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
 
-    ``codes``, (num_public, num_classes) uint8, are below ``2^bits``, with the bits of `ratio_bits`; ``labels``,
+    ``codes``, (num_public, num_classes) uint8, have `RATIO_BITS` bits; ``labels``,
     (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
     one row. Of ``base``, which the receiver holds, rows that did not change are said to be so. Raises `DataError` for
     anything else.
     """
-    shape, bits = (public.num_public, public.num_classes), ratio_bits(public.num_classes)
+    shape, bits = (public.num_public, public.num_classes), RATIO_BITS
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
         rule = f"be uint8 below {2**bits} of shape {shape}"
         raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
@@ -143,8 +143,8 @@ def decode_ratios(
     bits, (flags, _, size, content) = unseal_answer(
         payload, _MAGIC, known_flags=DEFLATED | _DELTA | _COUNTS, public=public, server_round=server_round
     )
-    if bits != ratio_bits(classes):
-        raise reject("bad-payload", "bits of a code", f"be {ratio_bits(classes)}", bits)
+    if bits != RATIO_BITS:
+        raise reject("bad-payload", "bits of a code", f"be {RATIO_BITS}", bits)
     known = None
     if flags & _DELTA:
         named, content, known = content[:16], content[16:], base
