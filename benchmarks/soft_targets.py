@@ -161,8 +161,8 @@ def main() -> None:
     for seed, deal, (name, algorithm, model) in itertools.islice(cases, part, None, parts):
         key = f"{name}, {algorithm}, {model}, {deal}"
         for send, settings in SENDS.items():
-            if (send, deal) == ("default", "iid") or (options.uneven and send == "labels"):
-                continue  # it is the majority there
+            if options.uneven and send == "labels":
+                continue
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
             of_model = {"model": model if options.uneven else f"{model}{MODELS[model]}"}
