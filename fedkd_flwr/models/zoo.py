@@ -20,9 +20,8 @@ from sklearn.pipeline import make_pipeline
 from fedkd_flwr.checks import check_whole, read_word, split_words
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
-from fedkd_flwr.models.by_values import ByValues
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import NumberScaler, require_extra
+from fedkd_flwr.models.estimators import ByValues, NumberScaler, require_extra
 from fedkd_flwr.registry import TEXT_MODEL
 
 __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "pick_model"]
@@ -179,7 +178,7 @@ def make_model(
         Whether a run names them at a silo: then those of a zoo's model must be among those listed for runs.
     values : sequence of float
         What classes stand for that are bins of a number. Then trees, forests and boosting of the zoo are regressors,
-        and what a factory returns may be one (`fedkd_flwr.models.by_values`).
+        and what a factory returns may be one (`fedkd_flwr.models.estimators.ByValues`).
 
     Raises
     ------

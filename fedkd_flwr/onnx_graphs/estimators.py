@@ -234,7 +234,7 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.ensemble._forest.RandomForestClassifier": _forest,
     "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
     "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
-    "fedkd_flwr.models.binned.BinnedLinear": _binned,
+    "fedkd_flwr.models.estimators.BinnedLinear": _binned,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
     "xgboost.sklearn.XGBClassifier": _xgboost,
     "fedkd_flwr.models.networks.TorchNet": _net,

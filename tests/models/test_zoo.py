@@ -77,7 +77,7 @@ def test_unknown_parameter_names_the_accepted_ones(name):
 
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
-    [("xgboost", "xgboost", "xgboost"), ("mlp", "skorch", "torch"), ("rulefit", "imodels", "rulefit")],
+    [("xgboost", "xgboost", "xgboost"), ("mlp", "safetensors", "torch"), ("rulefit", "imodels", "rulefit")],
 )
 def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)

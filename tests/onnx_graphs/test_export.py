@@ -15,7 +15,7 @@ from fedkd_flwr.data.public import Encoder, make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import Classifier, make_model
-from fedkd_flwr.models.binned import BinnedLinear
+from fedkd_flwr.models.estimators import BinnedLinear
 from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
