@@ -186,9 +186,8 @@ class Schema:
             elif column.bins:
                 lines.append(f"bins = {_toml(list(column.bins))}")
             lines += [
-                f"{rule.name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
-                for rule in fields(Reading)
-                if (value := getattr(column.reading, rule.name)) != rule.default
+                f"{name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
+                for name, value in column.reading.rules.items()
             ]
         return "\n".join(lines) + "\n"
 

@@ -12,11 +12,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import Encoder, make_public_set
+from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import Classifier, make_model
 from fedkd_flwr.models.estimators import BinnedLinear
-from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
+from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, onnx_inputs, to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
 
@@ -104,3 +105,21 @@ def test_a_model_of_noisy_sums_is_saved_read_and_exported(tmp_path):
     saved = load(save(model, public, tmp_path / "model.fedkd"))
     assert set(saved.predict(pd.DataFrame({"age": ["25", "70"], "sex": ["f", ""]}))) <= set(schema.classes)
     assert check_onnx(saved, to_onnx(saved)).labels == 0
+
+
+def test_the_rules_by_which_cells_become_what_the_graph_takes_are_said():
+    """The graph takes numbers: whoever feeds it without this package must know what a date or '<0.5' becomes."""
+    columns = (
+        Column(name="admission", kind="numeric", reading=Reading(dates="day-first")),
+        Column(name="seen", kind="numeric", reading=Reading(dates="time")),
+        Column(name="lactate", kind="numeric", reading=Reading(ranges=True)),
+        Column(name="crp", kind="numeric", reading=Reading(unit="mg/l", thousands="'")),
+        Column(name="age", kind="numeric"),
+        Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
+    )
+    assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
+        "admission": "dates='day-first'",
+        "seen": "dates='time'",
+        "lactate": "ranges=True",
+        "crp": "thousands=\"'\", unit='mg/l'",
+    }
