@@ -187,17 +187,11 @@ class Reading:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
             if self.unit[-1] == "s" and self.unit[:-1].isalpha():  # 1 year beside 2 years
                 texts = [text.removesuffix(self.unit[:-1]).strip() for text in texts]
-        if self.thousands == " ":
-            grouped = re.compile(r"[+-]?\d{1,3}( \d{3})+(?!\d).*")
-            plain = [_SPACES.sub(" ", text) for text in texts]
-            texts = [text.replace(" ", "") if grouped.fullmatch(text) else text for text in plain]
-        elif self.thousands:
+        if self.thousands:
             sign = re.escape(self.thousands)
             grouped = re.compile(rf"[+-]?\d{{1,3}}({sign}\d{{3}})+(?![\d{sign}]).*")
-            texts = [
-                text.replace(self.thousands, "") if self.thousands in text and grouped.fullmatch(text) else text
-                for text in texts
-            ]
+            plain = [_SPACES.sub(" ", text) for text in texts] if self.thousands == " " else texts
+            texts = [text.replace(self.thousands, "") if grouped.fullmatch(text) else text for text in plain]
         if self.decimal == ",":
             texts = [text.replace(",", ".") if "." not in text else "no number" for text in texts]
         numbers = _floats(np.array(texts, dtype=object))

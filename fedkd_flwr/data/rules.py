@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fedkd_flwr.checks import check_choice
@@ -11,7 +11,7 @@ from fedkd_flwr.data.choices import read_target
 from fedkd_flwr.data.columns import column_name
 from fedkd_flwr.errors import DataError
 
-__all__ = ["NO_RULES", "Rules", "mark", "spelt"]
+__all__ = ["NO_RULES", "Rules", "spelt"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +59,6 @@ class Rules:
 NO_RULES = Rules()
 
 
-def mark(key: str, value: str) -> str:
-    """Return a rule as a note holds it until it is known how commands spell it: see `spelt`."""
-    return f"\0{key}={value}\0".replace("\n", " ")
-
-
-def spelt(note: str, spell: Callable[[str, str], str]) -> str:
-    """Return a note with each rule in it as a command spells it, given its key and value."""
-    return re.sub("\0([^=\0]*)=([^\0]*)\0", lambda found: spell(found[1], found[2]), note)
+def spelt(key: str, value: str) -> str:
+    """Return one rule as it stands in a command: ``'drop=patient id'``."""
+    return shlex.quote(f"{key}={value}")

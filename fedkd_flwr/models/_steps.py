@@ -18,79 +18,61 @@ from fedkd_flwr.errors import Code, ConfigError, explain
 __all__ = [
     "LOSSES",
     "Batch",
-    "JointLoss",
     "as_targets",
     "check_loss",
     "epochs_of",
     "halves",
+    "joint_loss",
     "mixed",
     "proximal_loss",
     "shifted_loss",
 ]
 
 
-class SquaredProbabilities(nn.Module):
-    """Mean squared difference between probabilities, over rows and classes."""
-
-    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Compare logits, after softmax, with probabilities."""
-        return nn.functional.mse_loss(logits.softmax(dim=1), targets)
+Loss = Callable[[Tensor, Any], Tensor]
+"""A function of logits and what is wanted of them."""
 
 
-class JointLoss(nn.Module):
-    """Cross-entropy on the first rows, with labels, plus a weighted distance on the others, with targets.
+def joint_loss(distance: Loss, weight: float) -> Loss:
+    """Return cross-entropy on the first rows, with labels, plus a weighted distance on the others, with targets.
 
     Source: the joint objective of distributed distillation (Bistritz, Mann and Bambos 2020).
     """
 
-    def __init__(self, distance: nn.Module, weight: float) -> None:
-        super().__init__()
-        self.distance = distance
-        self.weight = weight
-
-    def forward(self, logits: Tensor, targets: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the loss of both together."""
+    def loss(logits: Tensor, targets: tuple[Tensor, Tensor]) -> Tensor:
         labels, public = targets
         own = nn.functional.cross_entropy(logits[: len(labels)], labels)
-        total: Tensor = own + self.weight * self.distance(logits[len(labels) :], public)
-        return total
+        return own + weight * distance(logits[len(labels) :], public)
+
+    return loss
 
 
-class WithTerm(nn.Module):
-    """Cross-entropy plus what a function of the weights returns."""
-
-    def __init__(self, term: Callable[[], Tensor]) -> None:
-        super().__init__()
-        self.term = term
-
-    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of logits and labels, with the term."""
-        total: Tensor = nn.functional.cross_entropy(logits, labels) + self.term()
-        return total
-
-
-def proximal_loss(weights: Iterable[Tensor], mu: float) -> WithTerm:
+def proximal_loss(weights: Iterable[Tensor], mu: float) -> Loss:
     """Return cross-entropy plus (mu / 2) ||w - w_t||^2, where w_t are the weights now.
 
     Source: Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, equation (2). The norm is
     squared, so that the gradient is mu (w - w_t); the sample in Flower's own documentation leaves the square out.
     """
     pairs = [(weight, weight.detach().clone()) for weight in weights]
-    return WithTerm(lambda: mu / 2 * torch.stack([(weight - start).square().sum() for weight, start in pairs]).sum())
+    return _with_term(lambda: mu / 2 * torch.stack([(weight - start).square().sum() for weight, start in pairs]).sum())
 
 
-def shifted_loss(pairs: Sequence[tuple[Tensor, Tensor]]) -> WithTerm:
+def shifted_loss(pairs: Sequence[tuple[Tensor, Tensor]]) -> Loss:
     """Return cross-entropy plus the inner product of weights and shifts: each shift is added to a weight's gradient.
 
     Source: Karimireddy et al., "SCAFFOLD", ICML 2020, Algorithm 1, whose local step follows g - c_i + c.
     """
-    return WithTerm(lambda: torch.stack([(weight * shift).sum() for weight, shift in pairs]).sum())
+    return _with_term(lambda: torch.stack([(weight * shift).sum() for weight, shift in pairs]).sum())
 
 
-LOSSES: dict[str, Callable[[], nn.Module]] = {
-    "cross-entropy": nn.CrossEntropyLoss,  # targets are labels or probabilities
-    "l1-logits": nn.L1Loss,  # mean over rows and classes, as FedMD's published code compares logits
-    "mse-probs": SquaredProbabilities,
+def _with_term(term: Callable[[], Tensor]) -> Loss:
+    return lambda logits, labels: nn.functional.cross_entropy(logits, labels) + term()
+
+
+LOSSES: dict[str, Loss] = {
+    "cross-entropy": nn.functional.cross_entropy,  # targets are labels or probabilities
+    "l1-logits": nn.functional.l1_loss,  # mean over rows and classes, as FedMD's published code compares logits
+    "mse-probs": lambda logits, probs: nn.functional.mse_loss(logits.softmax(dim=1), probs),
 }
 
 

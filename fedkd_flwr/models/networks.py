@@ -22,11 +22,12 @@ from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optim
 from fedkd_flwr.models._steps import (
     LOSSES,
     Batch,
-    JointLoss,
+    Loss,
     as_targets,
     check_loss,
     epochs_of,
     halves,
+    joint_loss,
     mixed,
     proximal_loss,
     shifted_loss,
@@ -138,7 +139,7 @@ class TorchNet(NetEstimator):
 
         With ``mu`` or ``shifts`` the loss is `proximal_loss` around the present weights, or `shifted_loss`.
         """
-        criterion = LOSSES[loss]()
+        criterion = LOSSES[loss]
         if mu:
             criterion = proximal_loss(self.module_.parameters(), mu)
         if shifts is not None:
@@ -163,18 +164,18 @@ class TorchNet(NetEstimator):
         weight: float,
         loss: str,
     ) -> Self:
-        """Take ``steps`` minibatch steps with a `JointLoss`, half of each batch own and half public rows."""
+        """Take ``steps`` minibatch steps with `joint_loss`, half of each batch own and half public rows."""
         sizes = [max(1, self.batch_size - self.batch_size // 2), max(1, self.batch_size // 2)]
         batches = mixed([self._to_batch(X, y), self._to_batch(X_public, targets)], sizes, steps)
         joined = ((torch.cat((own[0], public[0])), (own[1], public[1])) for own, public in batches)
-        self._train(joined, JointLoss(LOSSES[loss](), weight))
+        self._train(joined, joint_loss(LOSSES[loss], weight))
         return self
 
     def full_batch_steps(self, X: NDArray[Any], targets: NDArray[Any], *, steps: int) -> Self:
         """Take ``steps`` steps along the gradient over all rows, summed over parts of them."""
         rows, wanted = self._to_batch(X, targets)
         self._start_training()
-        optimizer, criterion = self.optimizer_, nn.CrossEntropyLoss()
+        optimizer, criterion = self.optimizer_, LOSSES["cross-entropy"]
         total = torch.zeros(())
         with self._own_generator(self.device_):
             for _ in range(steps):
@@ -183,7 +184,7 @@ class TorchNet(NetEstimator):
                 for start in range(0, len(rows), GRADIENT_ROWS):
                     part = slice(start, start + GRADIENT_ROWS)
                     loss = criterion(self._outputs(rows[part]), wanted[part]) * (len(rows[part]) / len(rows))
-                    loss.backward()
+                    loss.backward()  # type: ignore[no-untyped-call]  # torch
                     total += loss.detach()
                 optimizer.step()
         check_loss(total, self.lr, "Lower lr, or scale the columns.")
@@ -297,15 +298,15 @@ class TorchNet(NetEstimator):
             outputs: Tensor = self.module_(rows)
         return outputs.float()
 
-    def _train(self, batches: Iterator[tuple[Tensor, Any]], criterion: nn.Module | None = None) -> int:
+    def _train(self, batches: Iterator[tuple[Tensor, Any]], criterion: Loss = LOSSES["cross-entropy"]) -> int:
         """Take a step on each batch; return how many these were."""
-        criterion, loss, steps = criterion or nn.CrossEntropyLoss(), torch.zeros(()), 0
+        loss, steps = torch.zeros(()), 0
         self._start_training()
         with self._own_generator(self.device_):
             for rows, wanted in batches:
                 self.optimizer_.zero_grad()
                 loss = criterion(self._outputs(rows), wanted)
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]  # torch
                 self.optimizer_.step()
                 steps += 1
         check_loss(loss.detach(), self.lr, "Lower lr, or scale the columns.")

@@ -19,7 +19,7 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError, ModelBytesError
-from fedkd_flwr.models import Classifier, own_files
+from fedkd_flwr.models import Classifier, serialize
 from fedkd_flwr.stores.saved_model import load, save
 
 __all__ = ["fedkd", "home"]
@@ -128,7 +128,7 @@ def test_a_users_own_type_is_found_in_the_current_folder_as_it_was_for_the_simul
 @pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
 def test_another_users_tree_is_read_with_trust_only(fedkd, home, monkeypatch, words):
     monkeypatch.chdir(home)
-    monkeypatch.setattr(own_files, "SECRET", home / "another user's")
+    monkeypatch.setattr(serialize, "SECRET", home / "another user's")
     done = fedkd(*words)
     assert done.stdout == ""
     assert isinstance(done.exception, ModelBytesError)

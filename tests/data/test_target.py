@@ -4,13 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedkd_flwr.data.look import look
+from fedkd_flwr.data.look import look, look_at_file
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.sources import read_user_table
 from fedkd_flwr.data.tables import load_public, load_usable_rows
-from fedkd_flwr.data.write_schema import look_at_file
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.labels.target import Target, bins_at
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedkd_flwr.errors import Code, ConfigError, ModelBytesError
-from fedkd_flwr.models import make_model, own_files
+from fedkd_flwr.models import make_model, serialize
 from fedkd_flwr.models.serialize import dumps, loads
 
 torch = pytest.importorskip("torch")
@@ -140,7 +140,7 @@ def test_a_file_continues_a_net_exactly_for_those_who_wrote_or_trust_it(factory,
     model.fit(ROWS, LABELS)
     data = dumps(model)
     with monkeypatch.context() as patch:
-        patch.setattr(own_files, "SECRET", tmp_path / "another user's")
+        patch.setattr(serialize, "SECRET", tmp_path / "another user's")
         with pytest.raises(ModelBytesError, match=rf"with {__name__}:{factory.__name__} must be .* runs that code"):
             loads(data)
         again = loads(data, trust=True)

@@ -22,7 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import MissingExtraError, ModelBytesError
-from fedkd_flwr.models import Classifier, make_model, own_files, serialize
+from fedkd_flwr.models import Classifier, make_model, serialize
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_parts_that_skops_trusts_and_compiled_code_reads_are_found_wherever_they
 def test_another_users_own_type_is_refused_by_name_until_trusted(monkeypatch, tmp_path):
     data = serialize.dumps(Classifier(Own(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3])))
     assert serialize.loads(data).predict(ROWS).tolist() == [3] * 4
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "another user's")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "another user's")
     with pytest.raises(
         ModelBytesError, match=r"with models\.model_files\.Own must be .* Reading it runs that code\. If you"
     ):

@@ -1,5 +1,7 @@
+import json
 import pickle
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError
-from fedkd_flwr.models import NAMES, Classifier, make_model, own_files, serialize
+from fedkd_flwr.models import NAMES, Classifier, make_model, serialize
 
 
 def rows_for(name, digits):
@@ -93,7 +95,7 @@ def test_estimators_outside_the_zoo_are_kept_too(estimator, digits):
 
 
 def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "home" / "secret")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "home" / "secret")
     data = serialize.dumps(fitted_tree())
     assert serialize.loads(data).is_fitted
     assert stat.S_IMODE((tmp_path / "home" / "secret").stat().st_mode) == 0o600
@@ -111,7 +113,7 @@ def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
 
 def test_a_home_that_cannot_be_written_costs_only_the_word_for_the_file(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "file" / "secret")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "file" / "secret")
     data = serialize.dumps(fitted_tree())
     with pytest.raises(ModelBytesError, match="must be written by a run of this user"):
         serialize.loads(data)
@@ -208,3 +210,28 @@ def test_what_is_too_large_or_cannot_be_written_is_refused(monkeypatch, tmp_path
     monkeypatch.setattr(serialize, "MAX_BYTES", 100)
     with pytest.raises(ModelBytesError, match="be at most 100 bytes"):
         serialize.load(tmp_path / "model")
+
+
+# ---------------------------------------------------------------------------------- whose files these are
+
+
+def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
+    with ThreadPoolExecutor(8) as pool:
+        marks = set(pool.map(lambda _: serialize._marked({"a": 1})["own"], range(8)))
+    assert len(marks) == 1
+
+
+def test_keys_that_are_numbers_are_the_same_keys_in_the_file():
+    assert serialize._is_own(json.loads(json.dumps(serialize._marked({"weights": {2: 1.0, 10: 2.0}}))))
+
+
+def test_a_changed_description_is_nobody_s(monkeypatch, tmp_path):
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
+    meta = serialize._marked({"sha256": "ab", "kind": "sklearn"})
+    assert serialize._is_own(meta)
+    assert serialize._marked(meta) == meta
+    assert not serialize._is_own({**meta, "sha256": "ac"})
+    assert not serialize._is_own({**meta, "more": 1})
+    (tmp_path / "secret").write_bytes(b"")
+    assert not serialize._is_own(meta)

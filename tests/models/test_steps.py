@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fedkd_flwr.models import make_model  # noqa: E402  # after the skip
-from fedkd_flwr.models._steps import LOSSES, JointLoss, mixed  # noqa: E402
+from fedkd_flwr.models._steps import LOSSES, joint_loss, mixed  # noqa: E402
 from fedkd_flwr.models.training import LOSS_NAMES  # noqa: E402
 
 
@@ -24,8 +24,8 @@ def test_each_loss_is_the_named_formula(digits):
     logits, targets = torch.from_numpy(model.logits(X)), torch.from_numpy(probs)
     assert tuple(LOSSES) == LOSS_NAMES
     for name, value in expected.items():
-        assert np.isclose(float(LOSSES[name]()(logits, targets)), value, rtol=1e-4)
-        joint = JointLoss(LOSSES[name](), 0.3)(torch.cat((logits, logits)), (torch.from_numpy(y), targets))
+        assert np.isclose(float(LOSSES[name](logits, targets)), value, rtol=1e-4)
+        joint = joint_loss(LOSSES[name], 0.3)(torch.cat((logits, logits)), (torch.from_numpy(y), targets))
         own = -np.log(p[np.arange(400), y]).mean()
         assert np.isclose(float(joint), own + 0.3 * value, rtol=1e-4)
 
