@@ -27,10 +27,9 @@ from fedkd_flwr.data.columns import (
     sorted_texts,
 )
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.rules import NO_RULES, Rules
+from fedkd_flwr.data.rules import NO_RULES, Rules, ask_about_numbers, look_at_target
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.data.target import ask_about_numbers, look_at_target
 from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.labels.target import Target
 

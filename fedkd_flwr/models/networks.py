@@ -18,19 +18,22 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.models._architectures import NETS, check_params, own_module, row_shape
-from fedkd_flwr.models._net_state import NetEstimator, check_weights, load_optimizer, split_weights
-from fedkd_flwr.models._steps import (
+from fedkd_flwr.models._net_parts import (
     LOSSES,
     Batch,
     Loss,
+    NetEstimator,
     as_targets,
     check_loss,
+    check_weights,
     epochs_of,
     halves,
     joint_loss,
+    load_optimizer,
     mixed,
     proximal_loss,
     shifted_loss,
+    split_weights,
 )
 
 __all__ = ["TorchNet"]

@@ -5,7 +5,6 @@
 | numeric column | its name, float64; NaN where a value is missing |
 | categorical column | its name, text; anything that is no category counts as missing |
 | images | ``pixels``, uint8 of shape (n, pixels), from 0 to 255 |
-| a text column among them | ``features`` alone, float32 of shape (n, features): `SavedModel.features` makes them |
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from fedkd_flwr.data.preprocessor import Preprocessor, pixels_of
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import FedkdError, explain, import_extra
 from fedkd_flwr.onnx_graphs.estimators import Answers, add_estimator
 from fedkd_flwr.onnx_graphs.graph import ML, Graph
@@ -49,16 +47,15 @@ def to_onnx(model: SavedModel) -> bytes:
 
     The outputs are ``label``, text of shape (n,), and
     ``probabilities``, float32 of shape (n, classes), in the order of ``model.classes``. The metadata names classes,
-    schema and inputs. Raises `FedkdError` by name if there is no graph that answers as the model does (models of raw
-    text; users' own estimators that skl2onnx does not know), or a column is called as an output.
+    schema and inputs. Raises `FedkdError` by name if there is no graph that answers as the model does (models of
+    texts; users' own estimators that skl2onnx does not know), or a column is called as an output.
     """
     classifier, encoder = model.classifier, model.encoder
-    if isinstance(encoder.preprocessor, TextRows):
-        name = type(classifier.template).__name__
-        way_out = "Use fedkd predict, or fedkd_flwr.load(path).predict(table)."
-        seen = "one that reads raw text"
-        raise FedkdError(explain(f"A model of {name}", "read numbers or categories to become ONNX", seen, way_out))
-    columns = encoder.schema.column_names if _input_kind(encoder) == "columns" else ()
+    if encoder.schema.text_columns:
+        name, rule = type(classifier.template).__name__, "read numbers, categories or images to become ONNX"
+        seen, way_out = f"the text {encoder.schema.text_columns[0]}", "Use fedkd predict, or fedkd_flwr.load(path)."
+        raise FedkdError(explain(f"A model of {name}", rule, seen, way_out))
+    columns = encoder.schema.column_names if encoder.schema.shape is None else ()
     if clash := [name for name in columns if name in OUTPUTS]:
         rule = f"differ from a graph's outputs, {' and '.join(OUTPUTS)}"
         way_out = "Use fedkd predict, or name this column otherwise in the table and learn again."
@@ -85,7 +82,7 @@ def to_onnx(model: SavedModel) -> bytes:
     }
     facts = {
         "classes": json.dumps(model.classes, ensure_ascii=False),
-        "inputs": _input_kind(encoder),
+        "inputs": "columns" if encoder.schema.shape is None else "pixels",
         "schema": encoder.schema.to_toml(),
         "public-set-fingerprint": encoder.fingerprint,
     }
@@ -103,12 +100,8 @@ def check_onnx(model: SavedModel, data: bytes, table: pd.DataFrame | None = None
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    if table is None and _input_kind(model.encoder) == "features":
-        X = np.random.default_rng(0).normal(size=(256, model.encoder.num_features)).astype(np.float32)
-        inputs = {"features": X}
-    else:
-        table = _made_up_rows(model) if table is None else table
-        X, inputs = model.encoder.features(table), onnx_inputs(model, table)
+    table = _made_up_rows(model) if table is None else table
+    X, inputs = model.encoder.features(table), onnx_inputs(model, table)
     labels, probabilities = session.run(list(OUTPUTS), inputs)
     own = np.array(model.classes)[model.classifier.predict(X)]
     known = model.classifier.predict_proba(X)
@@ -143,19 +136,9 @@ def _made_up_rows(model: SavedModel, count: int = 256) -> pd.DataFrame:
 # ---------------------------------------------------------------------------------- raw columns to features
 
 
-def _input_kind(encoder: Encoder) -> str:
-    """Return what the graph of a model takes: ``columns``, ``pixels`` or, with text columns, ``features``."""
-    if encoder.schema.text_columns:
-        return "features"
-    return "pixels" if encoder.schema.shape is not None else "columns"
-
-
 def _add_encoder(graph: Graph, encoder: Encoder) -> str:
     """Declare the graph's inputs and return the name of the features, (n, num_features) float32."""
-    kind = _input_kind(encoder)
-    if kind == "features":
-        return graph.input("features", np.float32, encoder.num_features)
-    if kind == "pixels":
+    if encoder.schema.shape is not None:
         pixels = graph.cast(graph.input("pixels", np.uint8, encoder.num_features), np.float32)
         return graph.add("Div", pixels, graph.constant(255, np.float32))
     parts = []
@@ -211,10 +194,8 @@ def expected_cells(schema: Schema) -> dict[str, str]:
 
 def onnx_inputs(model: SavedModel, table: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Return raw rows as the inputs of a model's graph: what ``InferenceSession.run(None, inputs)`` takes."""
-    encoder, schema, kind = model.encoder, model.encoder.schema, _input_kind(model.encoder)
-    if kind == "features":
-        return {"features": encoder.features(table)}
-    if kind == "pixels":
+    schema = model.encoder.schema
+    if schema.shape is not None:
         return {"pixels": np.ascontiguousarray(pixels_of(table, schema))}
     inputs: dict[str, NDArray[Any]] = {}
     for column in schema.columns:

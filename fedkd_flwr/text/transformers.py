@@ -17,8 +17,16 @@ from torch import Tensor, nn
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, explain
-from fedkd_flwr.models._net_state import NetEstimator, load_optimizer, split_weights
-from fedkd_flwr.models._steps import Batch, as_targets, check_loss, epochs_of, halves
+from fedkd_flwr.models._net_parts import (
+    Batch,
+    NetEstimator,
+    as_targets,
+    check_loss,
+    epochs_of,
+    halves,
+    load_optimizer,
+    split_weights,
+)
 from fedkd_flwr.text.net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
