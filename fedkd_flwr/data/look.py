@@ -130,16 +130,8 @@ def look(
     _refuse_problems(seen, changes, command)
     for one in seen:
         _say_missing_words(one, table[one.name], rules_of[one.name])
-    notes += [
-        ColumnNote(
-            name=one.name,
-            read_as=one.read_as,
-            repaired=one.repaired,
-            missing=one.missing,
-            note="; ".join(one.notes),
-        )
-        for one in seen
-    ]
+    same = ("name", "read_as", "repaired", "missing")
+    notes += [ColumnNote(note="; ".join(one.notes), **{key: getattr(one, key) for key in same}) for one in seen]
     order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, droppable=True)
     return Look(

@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,16 +54,6 @@ def test_a_file_that_is_no_table_has_no_row_that_can_be_used(tmp_path, text):
     assert found.fault is not None
     assert not (found.y >= 0).any()
     assert found.X.shape == (found.num_rows, 1)
-
-
-def test_a_file_of_nothing_but_bad_rows_takes_no_longer_than_another(tmp_path):
-    """Read row by row it took minutes, in which no reply left."""
-    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
-    public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
-    (tmp_path / "own.csv").write_text("a,label\n" + "".join(f'"{i},5",red\n' for i in range(20_000)))
-    began = time.process_time()
-    assert (load_usable_rows(tmp_path / "own.csv", public).y == -1).all()
-    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -21,7 +21,7 @@ from sklearn.preprocessing import QuantileTransformer, RobustScaler, StandardSca
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.errors import MissingExtraError, ModelBytesError
+from fedkd_flwr.errors import ModelBytesError
 from fedkd_flwr.models import Classifier, make_model, serialize
 
 
@@ -107,14 +107,6 @@ def test_a_net_larger_than_its_weights_is_refused_before_it_is_built(digits):
     huge = {**params, "hidden": [2**19, 2**19, 2**19]}  # a terabyte and more
     with pytest.raises(ModelBytesError, match="other names or shapes"):
         serialize.loads(forge(data, params=huge))
-
-
-def test_missing_library_is_named_on_loading(monkeypatch):
-    model = make_model("xgboost", num_classes=4, num_features=1, seed=0, params={"n_estimators": 2})
-    data = serialize.dumps(model.fit(ROWS, np.array([0, 1, 3, 3])))
-    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
-    with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[xgboost\]"):
-        serialize.loads(data)
 
 
 def test_a_process_that_writes_a_forest_imports_no_torch():

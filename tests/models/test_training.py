@@ -237,12 +237,10 @@ NONSENSE = [
         ("digest", {"targets": PROBS, "epochs": 1, "loss": "mse-probs", **options}, error, message)
         for options, error, message in (
             ({"epochs": 0}, ConfigError, "epochs must be a whole number >= 1, got 0"),
-            ({"batch_size": 0}, ConfigError, "batch_size must be a whole number >= 1, got 0"),
             ({"loss": "kl"}, ConfigError, "loss must be one of cross-entropy, l1-logits, mse-probs, got 'kl'"),
             ({"targets": PROBS[:9]}, DataError, r"targets must have shape \(400, 10\), rows by classes, got \(9, 10\)"),
             ({"targets": -PROBS}, DataError, r"targets must be >= 0, got .* at row 0 \(400 such.*Are they logits"),
             ({"targets": 2 * PROBS}, DataError, r"targets must sum to 1 in each row"),
-            ({"targets": PROBS + np.inf, "loss": "l1-logits"}, DataError, "targets must be finite"),
             ({"targets": PROBS * 1e300, "loss": "l1-logits"}, DataError, r"targets must be within \+-3\.4e\+38"),
         )
     ),
@@ -252,9 +250,7 @@ NONSENSE = [
     ),
     *(("prox", {"mu": mu}, ConfigError, "mu must be finite and >= 0") for mu in (-1, np.nan, np.inf, True, "1")),
     ("full", {"steps": -3}, ConfigError, "steps must be a whole number >= 1, got -3"),
-    ("full", {"targets": np.full(400, 10)}, DataError, r"targets must lie within 0\.\.9, got 10 at row 0"),
     ("full", {"X": PROBS[:0], "targets": np.zeros(0, int)}, DataError, "X must hold at least one row"),
-    ("prox", {"y": np.full(400, -1)}, DataError, r"y must lie within 0\.\.9, got -1"),
     ("joint", MSE | {"X_public": PROBS[:, :5]}, DataError, "X_public must have 64 columns"),
 ]
 

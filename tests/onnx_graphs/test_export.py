@@ -61,7 +61,7 @@ def test_a_model_of_a_text_column_is_refused_by_name():
     schema = Schema(columns=(Column(name="said", kind="text"),), classes=("a", "b"))
     public = make_public_set(pd.DataFrame({"said": ["good", "bad"]}), schema)
     model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1]))
-    with pytest.raises(FedkdError, match="DecisionTreeClassifier must read numbers, .* got the text said"):
+    with pytest.raises(FedkdError, match=r"DecisionTreeClassifier must read numbers, .* got the text said"):
         to_onnx(SavedModel(classifier=model, encoder=Encoder.of(public)))
 
 
