@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Message
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.api.result import FederationResult
@@ -20,15 +20,13 @@ from fedkd_flwr.app.find_run import LOG, new_run_id
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.app.progress import Progress
-from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import name_of
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
+from fedkd_flwr.simulation import run as simulation
 from fedkd_flwr.simulation.grid import InProcessGrid
-from fedkd_flwr.simulation.rows import check_simulation, count_parties, forget_rows, party_name
-from fedkd_flwr.simulation.watch import DEFAULT_PARTIES, check_job
+from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["chosen", "run"]
@@ -45,15 +43,12 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     """
     with _one_at_a_time, disk_not_awaited(), captured_log() as said, _shown(progress) as show:
         show("loading the data")
-        config = checked(values)
+        config = _checked(values)
         run_id, count = new_run_id(), config.num_parties
         folder = output_root(config.output_dir) / "runs" / run_id
-        nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
-        make_grid = partial(_Grid, app, nodes, show=show)
-        scalars = with_drawn_rows(config, config.as_scalars(), make_grid, show)
+        make_grid = partial(_Grid, app, [{"partition-id": i, "num-partitions": count} for i in range(count)], show=show)
         try:
-            grid = make_grid(scalars, run_id=int(run_id))
-            record = federate(grid, Context(int(run_id), 0, {}, RecordDict(), scalars), page=False)
+            record = simulation.run(config, make_grid, run_id=run_id, say=show)
         finally:
             if folder.is_dir():
                 write_atomic(folder / LOG, "".join(f"{line}\n" for line in said).encode(errors="replace"))
@@ -63,25 +58,22 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     return FederationResult(record=record, model_bytes=models, values=dict(classes))
 
 
-def checked(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
-    """Return the settings of a run with its parties counted, after the checks that `fedkd simulate` makes."""
-    forget_rows()
+def _checked(values: Mapping[str, Any], **more: int) -> RunConfig:
+    """Return the settings of a run with its models by name, after the checks that `fedkd simulate` makes."""
     by_party = values.get("model") if isinstance(values.get("model"), Mapping) else None
     named = {key: _spec(value) if key in _MODELS else value for key, value in values.items() if value is not by_party}
-    config = check_job(named, parties)
-    config = config.model_copy(update={"num_parties": count_parties(config)})
-    if by_party is not None:
-        names = [party_name(i, config) for i in range(config.num_parties)]
-        config = check_job({**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)})
-    check_simulation(config, config.num_parties)
-    return config
+    config = simulation.checked(named, **more)
+    if by_party is None:
+        return config
+    names = [party_name(i, config) for i in range(config.num_parties)]
+    return simulation.checked({**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)})
 
 
 def chosen(values: Mapping[str, Any], *, progress: bool = True, **how: Any) -> Comparison:
     """Run candidates as `fedkd_flwr.app.choose.choose` does, in this process; ``how`` is told to it."""
     with _one_at_a_time, _shown(progress) as show:
         show("loading the data")
-        config = checked(values, parties=5)
+        config = _checked(values, parties=5)
         given = {**values, "model": config.model, "num-parties": config.num_parties}
         return choose(given, progress=show, **how)
 
