@@ -88,7 +88,11 @@ def simulate(
         ended: list[tuple[RunRecord, Path]] = []
         for number in range(1, seeds + 1):
             which = f"run {number} of {seeds}, " if seeds > 1 else ""
-            show = (lambda _: None) if verbose or quiet else lambda text, which=which: line.show(which + text)
+
+            def show(text: str, which: str = which) -> None:
+                if not (verbose or quiet):
+                    line.show(which + text)
+
             show("loading the data")
             with printed_to(os.devnull):
                 config = checked(given)
@@ -119,8 +123,8 @@ def own_stderr() -> Iterator[TextIO]:
 class Interrupts:
     """Turns the signals that end a command into a question, or into a stop where nobody can be asked."""
 
-    def __init__(self, line: ProgressLine) -> None:
-        self.line = line
+    def __init__(self, line: ProgressLine, *, asks: bool = True) -> None:
+        self.line, self.asks = line, asks
         self.agreed = self.terminated = False
 
     def __enter__(self) -> Self:
@@ -137,7 +141,7 @@ class Interrupts:
     def interrupted(self, number: int, _: object) -> None:
         """Raise `KeyboardInterrupt` unless the user, asked after Ctrl-C, says no; a second Ctrl-C means yes."""
         self.terminated |= number != signal.SIGINT
-        if number == signal.SIGINT and sys.stdin.isatty() and not self.agreed:
+        if number == signal.SIGINT and self.asks and sys.stdin.isatty() and not self.agreed:
             self.agreed = True  # also where a second one interrupts the question
             self.line.clear()
             self.line.stream.write("\nStop the run? The rounds done stay in the record. [y/N] ")
