@@ -7,7 +7,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from flwr.app import Message
@@ -19,11 +18,10 @@ from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.find_run import LOG, new_run_id
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.app.progress import Progress
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import name_of
-from fedkd_flwr.settings.config import RunConfig, parse_run_config
+from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.simulation import run as simulation
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
@@ -46,7 +44,11 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
         config = _checked(values)
         run_id, count = new_run_id(), config.num_parties
         folder = output_root(config.output_dir) / "runs" / run_id
-        make_grid = partial(_Grid, app, [{"partition-id": i, "num-partitions": count} for i in range(count)], show=show)
+        nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
+
+        def make_grid(values: dict[str, Any], *, run_id: int) -> InProcessGrid:
+            return _Grid(app, nodes, values, run_id=run_id, progress=simulation.progress_of(values, show))
+
         try:
             record = simulation.run(config, make_grid, run_id=run_id, say=show)
         finally:
@@ -91,25 +93,11 @@ def _mixed(model: Mapping[str, Any], names: list[str]) -> str:
 
 
 class _Grid(InProcessGrid):
-    """A grid that computes on one thread, as each party's process does, and says how far it is."""
-
-    def __init__(self, handler: Any, nodes: Any, values: dict[str, Any], *, show: Callable[[str], None], **more: Any):
-        super().__init__(handler, nodes, values, **more)
-        self.show, self.progress, self.asked = show, Progress(parse_run_config(values).rounds), 0
-
-    def push_messages(self, messages: Any) -> Any:
-        messages = list(messages)
-        self.asked, self.done = len(messages), 0
-        return super().push_messages(messages)
+    """A grid that computes on one thread, as each party's process does."""
 
     def _answered(self, message: Message) -> Message | None:
         with threadpool_limits(1):
-            reply = super()._answered(message)
-        self.done += 1
-        about = message.metadata
-        number = int(about.group_id) if about.group_id.isdigit() else 0
-        self.show(self.progress.text(about.message_type, number, self.done, self.asked))
-        return reply
+            return super()._answered(message)
 
 
 @contextlib.contextmanager

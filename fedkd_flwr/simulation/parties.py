@@ -112,8 +112,8 @@ class ProcessGrid(InProcessGrid):
     another process takes its place.
 
     ``starter``: what `party_starter` returned. ``processes``: how many there are at most; 0: one for each core.
-    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress(kind, server_round,
-    answered, asked)`` is called after each answer, from several threads; ``kind`` is Flower's message type.
+    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress`` is called from several
+    threads.
     """
 
     def __init__(
@@ -128,12 +128,12 @@ class ProcessGrid(InProcessGrid):
         progress: Callable[[str, int, int, int], None] = lambda *_: None,
     ) -> None:
         nodes = [{"partition-id": i, "num-partitions": num_parties} for i in range(num_parties)]
-        super().__init__(_not_here, nodes, run_config, run_id=run_id)
-        self.start, self.progress = partial(_Process, starter, log), progress
+        super().__init__(_not_here, nodes, run_config, run_id=run_id, progress=progress)
+        self.start = partial(_Process, starter, log)
         self._pool = ThreadPoolExecutor(min(processes or cpu_count(), num_parties))
         self._lock = threading.Lock()
         self._asked: list[Future[None]] = []
-        self._number = self._done = 0
+        self._number = 0
         self._over = False  # whether the time of what was asked is over
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
@@ -205,10 +205,6 @@ class ProcessGrid(InProcessGrid):
             self._done += 1
         if not self._over:
             self._say(message, asked)
-
-    def _say(self, message: Message, asked: int) -> None:
-        group = message.metadata.group_id
-        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, asked)
 
 
 def _not_here(message: Message, context: Context) -> Message:

@@ -25,7 +25,7 @@ from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.parties import ProcessGrid, write_to
 from fedkd_flwr.simulation.rows import check_simulation, count_parties, forget_rows, simulated_pool
 
-__all__ = ["checked", "in_processes", "printed_to", "run", "with_drawn_rows"]
+__all__ = ["checked", "in_processes", "printed_to", "progress_of", "run", "with_drawn_rows"]
 
 _DEFAULT_PARTIES = 10
 
@@ -77,6 +77,12 @@ def _federated(make_grid: Callable[..., Any], values: dict[str, Any], run_id: st
         grid.close()
 
 
+def progress_of(values: Mapping[str, Any], show: Callable[[str], None]) -> Callable[[str, int, int, int], None]:
+    """Return the ``progress`` of a run's grid, which shows a line on how far the run is."""
+    progress = Progress(parse_run_config(values).rounds)
+    return lambda *at: show(progress.text(*at))
+
+
 def in_processes(
     config: RunConfig,
     starter: BaseContext,
@@ -90,13 +96,13 @@ def in_processes(
     Return its record, also where it failed or was stopped, and its folder. What is logged and printed meanwhile goes
     into a file there; with ``verbose`` to stderr. ``show`` gets a line that says how far it is.
     """
-    run_id, progress = new_run_id(), Progress(config.rounds)
+    run_id = new_run_id()
     folder = output_root(config.output_dir) / "runs" / run_id
     log = "" if verbose else str(folder / LOG)
 
     def make_grid(values: dict[str, Any], *, run_id: int) -> ProcessGrid:
-        told = {} if values.get("algorithm") != config.algorithm else {"progress": lambda *at: show(progress.text(*at))}
-        return ProcessGrid(starter, config.num_parties, values, run_id=run_id, log=log, processes=processes, **told)
+        more: dict[str, Any] = {"processes": processes, "log": log, "progress": progress_of(values, show)}
+        return ProcessGrid(starter, config.num_parties, values, run_id=run_id, **more)
 
     with disk_not_awaited():
         try:

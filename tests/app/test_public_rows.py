@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app.choose import choose
@@ -21,6 +20,7 @@ from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.run import with_drawn_rows
 from fedkd_flwr.stores.saved_model import load
 
 SCHEMA = Schema(
