@@ -14,7 +14,7 @@ from fedkd_flwr.app.find_run import OUTPUT
 from fedkd_flwr.app.progress import ProgressLine
 from fedkd_flwr.cli import INTERRUPTED, TERMINATED
 from fedkd_flwr.cli.options import AsJson, print_json
-from fedkd_flwr.cli.simulate import Interrupts, own_stderr
+from fedkd_flwr.cli.simulate import Interrupts
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError, explain
 
 from .runs import Bench, published_runs, write_results
@@ -79,7 +79,7 @@ def bench(
         way_out = f"Run: {_PROGRAM} {shlex.join(words)} (docs/howto/your-data.md names the files), or set FEDKD_DATA."
         rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], ROOT))}"
         raise DataError(explain("--data-root", rule, "nothing", way_out))
-    with own_stderr() as terminal, Interrupts(line := ProgressLine(terminal)) as interrupts:
+    with Interrupts(line := ProgressLine()) as interrupts:
         work.run(jobs, line.show)
         line.clear()
     results, asked = [], {job.key for job in jobs}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -84,22 +82,19 @@ def simulate(
     given = read_settings(settings or [], num_parties=parties, name=name)
     if resume:
         given = resumed_settings(resume, given.get("output-dir", "")) | given
-    with own_stderr() as terminal, Interrupts(line := ProgressLine(terminal)) as interrupts:
-        ended: list[tuple[RunRecord, Path]] = []
-        for number in range(1, seeds + 1):
-            which = f"run {number} of {seeds}, " if seeds > 1 else ""
+    ended: list[tuple[RunRecord, Path]] = []
 
-            def show(text: str, which: str = which) -> None:
-                if not (verbose or quiet):
-                    line.show(which + text)
+    def show(text: str) -> None:
+        if not (verbose or quiet):
+            line.show((f"run {len(ended) + 1} of {seeds}, " if seeds > 1 else "") + text)
 
+    with Interrupts(line := ProgressLine()) as interrupts:
+        while len(ended) < seeds and (not ended or ended[-1][0].status == "completed"):
             show("loading the data")
             with printed_to(os.devnull):
                 config = checked(given)
             ended.append(in_processes(config, starter, show, processes=processes, verbose=verbose))
             given["seed"] = config.seed + 1
-            if ended[-1][0].status != "completed":
-                break
         line.clear()
     lines = [_line(record, folder) for record, folder in ended]
     print_json({"runs": lines}) if as_json else _print(ended, lines, name)
@@ -108,16 +103,8 @@ def simulate(
         _complain(record, lines[-1])
     if open_ and lines[-1]["report"]:
         open_page(lines[-1]["report"])
-    if interrupts.terminated:
-        return TERMINATED
-    return 0 if record.status == "completed" else INTERRUPTED if record.status == "stopped" else 1
-
-
-@contextmanager
-def own_stderr() -> Iterator[TextIO]:
-    """Yield stderr as a stream of its own: while a run goes on, what is printed goes into its log."""
-    with os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace") as stream:
-        yield stream
+    codes = {"completed": 0, "stopped": INTERRUPTED}
+    return TERMINATED if interrupts.terminated else codes.get(record.status, 1)
 
 
 class Interrupts:
