@@ -43,6 +43,8 @@ class Link:
 
 def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
     """Return the node config and the link that options of ``flower-supernode`` name; others are passed over."""
+    from flwr.common.config import parse_config_args
+
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--superlink", default="")
     parser.add_argument("--insecure", action="store_true")
@@ -52,25 +54,14 @@ def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link |
         given, _ = parser.parse_known_args(list(words))
     except argparse.ArgumentError as error:
         raise ConfigError(explain("options of flower-supernode", "be such options", str(error))) from error
-    link = Link(
-        address=given.superlink,
-        insecure=given.insecure,
-        root_certificates=given.root_certificates,
-    )
-    return _node_config(given.node_config), link if given.superlink else None
-
-
-def _node_config(text: str) -> dict[str, Any]:
-    """Return a node config as Flower reads it: ``key="value"`` words, or the path of a TOML file."""
-    from flwr.common.config import parse_config_args
-
     try:
-        return dict(parse_config_args([text])) if text else {}
+        values = dict(parse_config_args([given.node_config])) if given.node_config else {}
     except Exception as error:  # a file that is not there, or no TOML
         way_out = 'Write --node-config \'party="st-mary" data-path="/srv/own.csv" public-path="/srv/public.csv"\'.'
-        raise ConfigError(
-            explain("--node-config", "be key=value words, or a TOML file", str(error), way_out)
-        ) from error
+        message = explain("--node-config", "be key=value words, or a TOML file", str(error), way_out)
+        raise ConfigError(message) from error
+    link = Link(address=given.superlink, insecure=given.insecure, root_certificates=given.root_certificates)
+    return values, link if given.superlink else None
 
 
 def check_link(link: Link) -> Iterator[Finding]:
@@ -98,7 +89,7 @@ def check_link(link: Link) -> Iterator[Finding]:
                 yield ready("address", f"{link.address} answers")
             yield certificate if context is None else _lasting(connection.sock)
             connection.request("GET", "/")
-            said = connection.getresponse().getheader("Date")
+            said = connection.getresponse().getheader("Date") or ""
             yield _clock(datetime.now(UTC), said)
     except ssl.SSLCertVerificationError as error:
         yield _refused(link, error)
@@ -106,7 +97,8 @@ def check_link(link: Link) -> Iterator[Finding]:
         way_out = "Check host and port with the server's operator; a SuperLink without TLS is reached with --insecure."
         yield fault("address", f"{link.address} answers, but not with TLS: {error.reason or error}", way_out)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        what = f"{link.address} cannot be reached: {_why(error)}{through if proxy else ''}"
+        why = _WHY.get(type(error)) or str(error) or type(error).__name__
+        what = f"{link.address} cannot be reached: {why}{through if proxy else ''}"
         way_out = (
             "Ask the server's operator for HOST:PORT and whether the SuperLink runs there (with TLS, unless "
             "--insecure), and let outgoing TCP connections to it through your firewall."
@@ -122,15 +114,11 @@ def _connection(host: str, port: str, context: ssl.SSLContext | None) -> http.cl
     return http.client.HTTPSConnection(host, int(port), timeout=_TIMEOUT_S, context=context)
 
 
-def _why(error: Exception) -> str:
-    match error:
-        case socket.gaierror():
-            return "nobody knows this host"
-        case ConnectionRefusedError():
-            return "nothing listens there"
-        case TimeoutError():
-            return f"no answer in {_TIMEOUT_S:g} s"
-    return str(error) or type(error).__name__
+_WHY: dict[type[Exception], str] = {
+    socket.gaierror: "nobody knows this host",
+    ConnectionRefusedError: "nothing listens there",
+    TimeoutError: f"no answer in {_TIMEOUT_S:g} s",
+}
 
 
 def _lasting(sock: Any) -> Finding:
@@ -159,10 +147,10 @@ def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
     return fault("certificate", what, way_out)
 
 
-def _clock(here: datetime, said: str | None) -> Finding:
+def _clock(here: datetime, said: str) -> Finding:
     """Compare this machine's clock with the date in the server's answer."""
     try:
-        ahead = (here - parsedate_to_datetime(said or "")).total_seconds()  # the answer's date is cut to whole seconds
+        ahead = (here - parsedate_to_datetime(said)).total_seconds()  # the answer's date is cut to whole seconds
     except ValueError:
         return ready("clock", "the server's answer has no date: nothing to compare this clock with")
     what = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"

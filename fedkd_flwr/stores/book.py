@@ -26,7 +26,8 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -86,41 +87,31 @@ class Book:
     rows: list[tuple[int, str]] = field(default_factory=list)  # the entries: number of the kind, and the rest as JSON
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    # ---------------------------------------------------------------------------------------- what it holds
-
     def entries(self, run_id: str | None = None, server_round: int | None = None) -> list[Entry]:
         """Return the entries, oldest first: all, those of a run, or that of a request."""
         asked = [one for one in (run_id, server_round) if one is not None]
         start = canonical(asked).decode()[:-1] + ("," if asked else "")
-        return self._built([row for row in self.rows if row[1].startswith(start)])
+        return self._built(row for row in self.rows if row[1].startswith(start))
 
     def first_of_kinds(self) -> tuple[list[Entry], list[int]]:
         """Return the first entry of each kind, oldest first, and how many there are of each."""
-        counts: dict[int, int] = {}
-        first = []
-        for row in self.rows:
-            if row[0] not in counts:
-                first.append(row)
-            counts[row[0]] = counts.get(row[0], 0) + 1
-        return self._built(first), list(counts.values())
+        counts = Counter(kind for kind, _ in self.rows)
+        first = dict(reversed(self.rows))  # by kind: what came later is written over
+        return self._built((kind, first[kind]) for kind in counts), list(counts.values())
 
-    def _built(self, rows: list[tuple[int, str]]) -> list[Entry]:
-        kinds = {}
-        for number in {kind for kind, _ in rows}:
-            kinds[number] = json.loads(self.kinds[number])
-            kinds[number]["events"] = tuple((event, count) for event, count in kinds[number]["events"])
+    def _built(self, rows: Iterable[tuple[int, str]]) -> list[Entry]:
+        kinds = {number: json.loads(shared) for number, shared in self.kinds.items()}
+        for shared in kinds.values():
+            shared["events"] = tuple((event, count) for event, count in shared["events"])
         return [Entry(**kinds[kind], **dict(zip(_OWN, json.loads(said), strict=True))) for kind, said in rows]
 
     def reply(self, entry: Entry) -> StoredReply | None:
         """Return the reply of an entry; None where it is not there as it was charged."""
         asked = "SELECT data FROM replies WHERE run = ? AND round = ?"
-        found = self._open.execute(asked, (_run(entry), entry.server_round)).fetchall()
-        for (data,) in found:
+        for (data,) in self._open.execute(asked, (_run(entry), entry.server_round)).fetchall():
             with contextlib.suppress(ValueError, TypeError):  # the latter where it is no bytes
                 return StoredReply.from_bytes(data, entry.reply_digest)
         return None
-
-    # ---------------------------------------------------------------------------------------- what is written
 
     def put(self, name: str, data: bytes) -> None:
         """Replace a part."""
@@ -258,21 +249,19 @@ def _read(path: Path, db: sqlite3.Connection, party: str) -> Book:
 
 def _checked(book: Book, party: str) -> Book:
     """Compare a book with its owner, and with what lies outside its file."""
-    source, head = f"ledger {book.path}", head_of(book.path.parent)
-    if party and book.head.party != party:
-        raise lost(source, f"belong to party {party}", f"party {book.head.party}")
-    if head is None and book.head.entries:
+    source, head, held = f"ledger {book.path}", head_of(book.path.parent), book.head
+    if party and held.party != party:
+        raise lost(source, f"belong to party {party}", f"party {held.party}")
+    if head is None and held.entries:
         raise lost(f"head {book.path.with_name(HEAD)}", "be there", "no such file, and a ledger with charges")
-    if head is not None and head.entries > book.head.entries:
-        seen = f"{book.head.entries} entries: an older copy" if book.db else "no such file"
+    if head is not None and head.entries > held.entries:
+        seen = f"{held.entries} entries: an older copy" if book.db else "no such file"
         raise lost(source, f"hold the {head.entries} entries that {HEAD} counts", seen)
-    known = book.head.link if head is not None and head.entries == book.head.entries else None
-    if head is not None and head.link != (_chain(book, head.entries) if known is None else known):
+    if head is not None and head.link != (held.link if head.entries == held.entries else _chain(book, head.entries)):
         raise lost(source, f"agree with {HEAD} after {head.entries} entries", "another chain")
     folder = book.path.parent
     log = folder.parents[1] / "egress" / folder.name / "log.jsonl"
-    reply = last_charged(log)
-    if reply and not any(reply in said for _, said in reversed(book.rows)):
+    if (reply := last_charged(log)) and not any(reply in said for _, said in reversed(book.rows)):
         rule = f"hold the charge of the last reply that {log} names, {reply[:16]}"
         raise lost(source, rule, "none: an older copy")
     return book

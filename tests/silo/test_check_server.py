@@ -6,9 +6,9 @@ import pytest
 from fedkd_flwr.data.public import short_fingerprint
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
-from fedkd_flwr.silo import check_server as module
+from fedkd_flwr.silo import doctor as module
 from fedkd_flwr.silo.check import Level, exit_code
-from fedkd_flwr.silo.check_server import check_server
+from fedkd_flwr.silo.doctor import check_server
 
 
 @pytest.fixture

@@ -54,13 +54,13 @@ def doctor(
     line = ProgressLine()
     line.show("importing")
     if options or own & set(values):
-        from fedkd_flwr.silo.check_silo import check_silo
+        from fedkd_flwr.silo.doctor import check_silo
 
         options += ["--superlink", superlink] if superlink else []
         from_options, link = read_supernode_options(options)
         findings = check_silo({**from_options, **values}, link=link, show=line.show)
     else:
-        from fedkd_flwr.silo.check_server import check_server
+        from fedkd_flwr.silo.doctor import check_server
 
         findings = check_server(without_file(read_settings(settings)), superlink=superlink or None, show=line.show)
     line.clear()

@@ -98,7 +98,7 @@ def _ready(supernode: list[str]) -> bool:
     """Print what is found out about this silo; tell whether its node may start."""
     from fedkd_flwr.silo.check import as_text
     from fedkd_flwr.silo.check_link import read_supernode_options
-    from fedkd_flwr.silo.check_silo import check_silo, may_start
+    from fedkd_flwr.silo.doctor import check_silo, may_start
 
     values, link = read_supernode_options(supernode)
     if "partition-id" in values and "data-path" not in values:  # it plays a party of a simulation

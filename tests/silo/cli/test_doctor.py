@@ -20,7 +20,7 @@ def files(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     # which takes most of a look's time, and is tested by itself
-    monkeypatch.setattr("fedkd_flwr.silo.check_silo.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
+    monkeypatch.setattr("fedkd_flwr.silo.doctor.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
     return tmp_path
 
 

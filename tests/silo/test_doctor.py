@@ -13,7 +13,7 @@ from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.silo import check as common
 from fedkd_flwr.silo.check import Level, as_json, as_text, exit_code
-from fedkd_flwr.silo.check_silo import check_silo, may_start
+from fedkd_flwr.silo.doctor import check_silo, may_start
 from fedkd_flwr.stores.party_state import StoredReply
 
 
@@ -29,7 +29,7 @@ def silo(tmp_path):
 def _no_forest(request, monkeypatch):
     """The shift takes most of a look's time: it is computed where a test is about it."""
     if "elsewhere" not in request.node.name:
-        monkeypatch.setattr("fedkd_flwr.silo.check_silo.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
+        monkeypatch.setattr("fedkd_flwr.silo.doctor.find_shift", lambda *rows, rng: Shift(auc=0.5, fit=1.0))
 
 
 def _edit(silo, change):
