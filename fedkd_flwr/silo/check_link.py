@@ -5,7 +5,6 @@ Nothing changes at the server: no node is registered, and none comes online.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import socket
@@ -19,11 +18,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
 from fedkd_flwr.app.submit import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
+from fedkd_flwr.silo.check import Finding, Level, fault, finding_of, ready, warning
 
-__all__ = ["Link", "certificate_fault", "check_link", "read_supernode_options"]
+__all__ = ["Link", "certificate_fault", "check_link"]
 
 _TIMEOUT_S = 8.0
 _EXPIRES_SOON_DAYS = 14
@@ -32,41 +35,42 @@ _AHEAD_S, _BEHIND_S = 5.0, 300.0
 _EXPIRED, _NOT_YET_VALID = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Link:
     """How a node, or an operator, reaches its SuperLink."""
 
     address: str  # ``host:port``
     insecure: bool = False  # without TLS
     root_certificates: Path | None = None  # the CA's certificate; by default those of the system
+    key: Path | None = None  # the node's private key, where the SuperLink knows nodes by theirs
 
+    def __post_init__(self) -> None:
+        if self.insecure and self.root_certificates:
+            way_out = "Leave --insecure out: with it, everything goes unencrypted."
+            raise ConfigError(explain("--root-certificates", "be left out with --insecure", "both", way_out))
 
-def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
-    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over."""
-    from flwr.common.config import parse_config_args
-
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--superlink", default="")
-    parser.add_argument("--insecure", action="store_true")
-    parser.add_argument("--root-certificates", type=Path)
-    parser.add_argument("--node-config", default="")
-    try:
-        given, _ = parser.parse_known_args(list(words))
-    except argparse.ArgumentError as error:
-        raise ConfigError(explain("options of flower-supernode", "be such options", str(error))) from error
-    try:
-        values = dict(parse_config_args([given.node_config])) if given.node_config else {}
-    except Exception as error:  # a file that is not there, or no TOML
-        way_out = 'Write --node-config \'party="st-mary" data-path="/srv/own.csv" public-path="/srv/public.csv"\'.'
-        message = explain("--node-config", "be key=value words, or a TOML file", str(error), way_out)
-        raise ConfigError(message) from error
-    link = Link(address=given.superlink, insecure=given.insecure, root_certificates=given.root_certificates)
-    return values, link if given.superlink else None
+    def keys(self) -> tuple[EllipticCurvePrivateKey, EllipticCurvePublicKey] | None:
+        """Return both halves of the node's key, None without one; raises `ConfigError` where it cannot be read."""
+        if self.key is None:
+            return None
+        try:
+            key = load_ssh_private_key(self.key.read_bytes(), None)
+            if not isinstance(key, EllipticCurvePrivateKey):
+                raise ValueError("a key of another kind")
+        except (OSError, ValueError, UnsupportedAlgorithm) as error:
+            way_out = "Make one: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
+            message = explain(f"key {self.key}", "be a node's private key, by ssh-keygen", str(error), way_out)
+            raise ConfigError(message) from error
+        return key, key.public_key()
 
 
 def check_link(link: Link) -> Iterator[Finding]:
-    """Yield what is found out about a SuperLink's address, its certificate, and the clocks."""
+    """Yield what is found out about a node's key, a SuperLink's address, its certificate, and the clocks."""
     context = None
+    try:
+        link.keys()
+    except ConfigError as error:
+        yield finding_of("key", error)
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
         certificate = warning("certificate", what, "For more than a trial, use TLS: docs/howto/certificates.md.")
