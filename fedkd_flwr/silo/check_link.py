@@ -18,13 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from fedkd_flwr.app.submit import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.silo.check import Finding, Level, fault, finding_of, ready, warning
+from fedkd_flwr.silo.letters import read_key
 
 __all__ = ["Link", "certificate_fault", "check_link"]
 
@@ -51,17 +50,8 @@ class Link:
 
     def keys(self) -> tuple[EllipticCurvePrivateKey, EllipticCurvePublicKey] | None:
         """Return both halves of the node's key, None without one; raises `ConfigError` where it cannot be read."""
-        if self.key is None:
-            return None
-        try:
-            key = load_ssh_private_key(self.key.read_bytes(), None)
-            if not isinstance(key, EllipticCurvePrivateKey):
-                raise ValueError("a key of another kind")
-        except (OSError, ValueError, UnsupportedAlgorithm) as error:
-            way_out = "Make one: ssh-keygen -t ecdsa -b 384 -N '' -f NAME"
-            message = explain(f"key {self.key}", "be a node's private key, by ssh-keygen", str(error), way_out)
-            raise ConfigError(message) from error
-        return key, key.public_key()
+        key = read_key(self.key, EllipticCurvePrivateKey) if self.key else None
+        return (key, key.public_key()) if key else None
 
 
 def check_link(link: Link) -> Iterator[Finding]:

@@ -7,10 +7,9 @@
 | ``replies`` | the replies to each run's last rounds, byte for byte; their entries hold their digests |
 | ``parts`` | ``head``, and what the head holds the digests of: ``rows`` and ``draw`` |
 
-SQLite makes a change whole or not at all, but it believes a changed byte. So the entries are a chain of SHA-256, whose
-length and end the head holds; the head is sealed by a digest of its own. All but the replies is checked whenever the
-file is opened. Entries are found by reading them, not by an index: what a damaged index does not find would be charged
-again. A reply that is not found is lost, and its charge stays.
+SQLite makes a change whole or not at all, but it believes a changed byte. So the head holds the number of entries and
+their digest, and is sealed by a digest of its own. All but the replies is checked whenever the file is opened. Entries
+are found by reading them: what a damaged index does not find would be charged again. A lost reply's charge stays.
 
 The file has a rollback journal (``synchronous=EXTRA``) and no write-ahead log. A changed byte in such a log ends it
 earlier without an error (in 200 of 200 tries the last charge was gone), and reading one writes files.
@@ -44,7 +43,7 @@ __all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "l
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
-_VERSION = 4
+_VERSION = 5
 _OWN = ("run_id", "server_round", "when", "reply_digest")  # fields of an entry that it shares with no other
 _TABLES = (
     "CREATE TABLE parts (name TEXT NOT NULL, data BLOB NOT NULL)",
@@ -63,7 +62,7 @@ class Head:
 
     party: str  # whose
     key: str = ""  # names the key that rows are hashed with, "" before the first charge
-    # entries, link: How many there are, and the end of their chain
+    # entries, link: How many there are, and the digest of all
     entries: int = 0
     link: str = ""
     sets: list[list[str]] = field(default_factory=list)  # digest and form of each data set that was charged
@@ -130,7 +129,6 @@ class Book:
             self._open.execute("INSERT INTO kinds VALUES (?, ?)", (kind, shared))
         self.rows.append((kind, said))
         self.head.entries = len(self.rows)
-        self.head.link = _link(self.head.link or _first(self.head), _hash(shared), said)
         self._open.execute("INSERT INTO entries VALUES (?, ?, ?)", (len(self.rows), kind, said))
         if reply is not None:
             self._open.execute("INSERT INTO replies VALUES (?, ?, ?)", (_run(entry), entry.server_round, reply))
@@ -190,6 +188,7 @@ def changed(folder: Path, *, party: str, timeout_s: float) -> Iterator[Book]:
                 for table in _TABLES:
                     db.execute(table)
             yield book
+            book.head.link = _digest(book, book.head.entries)
             if (after := sealed(asdict(book.head))) != before or begun:
                 book._write("head", after)
             db.execute("COMMIT")  # this is the charge
@@ -240,7 +239,7 @@ def _read(path: Path, db: sqlite3.Connection, party: str) -> Book:
         wrong = [name for name, digest in head.parts.items() if digest_of(book.parts[name]) != digest]
         book.kinds = dict(db.execute("SELECT number, said FROM kinds ORDER BY number").fetchall())
         book.rows = db.execute("SELECT kind, said FROM entries ORDER BY number").fetchall()
-        if wrong or len(book.rows) != head.entries or _chain(book, head.entries) != head.link:
+        if wrong or len(book.rows) != head.entries or _digest(book, head.entries) != head.link:
             raise ValueError(f"other {wrong[0] if wrong else 'entries'} than its head says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise lost(f"ledger {path}", "be whole", f"this: {error!r}") from error
@@ -257,8 +256,8 @@ def _checked(book: Book, party: str) -> Book:
     if head is not None and head.entries > held.entries:
         seen = f"{held.entries} entries: an older copy" if book.db else "no such file"
         raise lost(source, f"hold the {head.entries} entries that {HEAD} counts", seen)
-    if head is not None and head.link != (held.link if head.entries == held.entries else _chain(book, head.entries)):
-        raise lost(source, f"agree with {HEAD} after {head.entries} entries", "another chain")
+    if head is not None and head.link != (held.link if head.entries == held.entries else _digest(book, head.entries)):
+        raise lost(source, f"agree with {HEAD} after {head.entries} entries", "another past")
     folder = book.path.parent
     log = folder.parents[1] / "egress" / folder.name / "log.jsonl"
     if (reply := last_charged(log)) and not any(reply in said for _, said in reversed(book.rows)):
@@ -267,27 +266,12 @@ def _checked(book: Book, party: str) -> Book:
     return book
 
 
-def _chain(book: Book, entries: int) -> str:
-    """Return the end of the chain after so many entries, "" for none."""
-    if not entries:
-        return ""
-    kinds = {number: _hash(said) for number, said in book.kinds.items()}
-    link = _first(book.head)
+def _digest(book: Book, entries: int) -> str:
+    """Return the digest of so many entries, in their order and with their kinds; "" for none."""
+    made = sha256(canonical([_VERSION, book.head.party, book.head.key]))
     for kind, said in book.rows[:entries]:
-        link = _link(link, kinds[kind], said)
-    return link
-
-
-def _first(head: Head) -> str:
-    return _hash(canonical([_VERSION, head.party, head.key]).decode())
-
-
-def _link(before: str, kind: str, said: str) -> str:
-    return sha256(f"{before}{kind}{said}".encode()).hexdigest()
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+        made.update(f"\n{book.kinds[kind]}\n{said}".encode())  # JSON: there is no line break in either
+    return made.hexdigest() if entries else ""
 
 
 def _run(entry: Entry) -> str:

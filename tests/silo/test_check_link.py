@@ -96,7 +96,7 @@ def test_a_key_that_is_none_and_a_certificate_that_nothing_would_look_at_are_nam
     assert Link("host:1", key=make_key(tmp_path / "key").with_suffix("")).keys()
     link = Link("127.0.0.1:1", insecure=True, key=tls["key"])
     key = next(check_link.check_link(link))
-    assert (key.subject, key.level, "by ssh-keygen" in key.what) == ("key", Level.FAULT, True)
+    assert (key.subject, key.level, "ssh-keygen -t ecdsa" in key.what) == ("key", Level.FAULT, True)
     with pytest.raises(ConfigError, match="--root-certificates must be left out with --insecure"):
         Link("host:1", insecure=True, root_certificates=tls["ca"])
 
