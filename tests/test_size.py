@@ -33,10 +33,10 @@ LIMITS = {
     "report": 4_031,
     "seeds": 30,
     "settings": 702,
-    "silo": 3_549,
+    "silo": 3_353,
     "simulation": 1_140,
-    "stores": 2_168,
-    "strategies": 3_527,
+    "stores": 1_998,
+    "strategies": 3_526,
     "text": 411,
     "wire": 1_042,
 }
