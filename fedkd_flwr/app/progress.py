@@ -29,6 +29,8 @@ class Progress:
         'round 1 of 5: 0 of 10 parties have answered'
         >>> progress.text("train", 2, 5, 10)
         'round 2 of 5: 5 of 10 parties have answered, at most 23 s left'
+        >>> progress.text("query", 0, 1, 2), progress.text("evaluate", 4, 1, 2)
+        ('starting the parties: 1 of 2 are ready', 'final result: 1 of 2 parties have learnt from it')
         """
         if kind == "query":
             return f"starting the parties: {answered} of {asked} are ready"
