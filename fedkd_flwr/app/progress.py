@@ -67,10 +67,13 @@ class ProgressLine:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", closefd=False)
         self.terminal = self.stream.isatty()
+        self.held = False  # while somebody is asked, nothing else is shown
         self._head, self._width = "", 0
 
     def show(self, text: str) -> None:
         """Show a line."""
+        if self.held:
+            return
         if self.terminal:
             text = text[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + text.ljust(self._width))
