@@ -101,7 +101,7 @@ def simulate(
     if record.status != "completed":
         _complain(record, lines[-1])
     if open_ and lines[-1]["report"]:
-        open_page(lines[-1]["report"])
+        open_page(Path(lines[-1]["report"]).as_uri())
     codes = {"completed": 0, "stopped": INTERRUPTED}
     return TERMINATED if interrupts.terminated else codes.get(record.status, 1)
 
