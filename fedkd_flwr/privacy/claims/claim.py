@@ -151,20 +151,10 @@ def noisy_max_at_server(
 ) -> tuple[PrivacyClaim, ...]:
     """Claim for noisy max at the server (FedKT L1, PATE): one party, against everyone who sees the result.
 
-    Returns the publishable claim and, with ``counts``, where it is smaller, a second one for the operator only.
-
-    Parameters
-    ----------
-    plan : NoisyVotes
-        All that is asked, over all rounds, by a mechanism with ``votes`` as many as one party casts (FedKT's s).
-    delta : float
-        Within [0, 1).
-    num_parties : int, optional
-        For the warning that delta is not below 1 / parties.
-    counts : ndarray of shape (num_queries, num_classes), optional
-        The true votes as the mechanism sees them, for `data_dependent_epsilon`.
-    seeded : bool
-        Whether any of the noise came from a seed: then nothing is claimed.
+    ``plan`` is all that is asked, over all rounds, by a mechanism with ``votes`` as many as one party casts (FedKT's
+    s); ``num_parties`` is for the warning that delta is not below 1 / parties; where any noise is ``seeded`` nothing is
+    claimed. With ``counts``, (num_queries, num_classes), the true votes as the mechanism sees them, a second claim for
+    the operator only follows the publishable one, where it is smaller: `data_dependent_epsilon`.
     """
     trusted = "everyone but the server, which sees the votes as they were cast and is trusted to add the noise"
     who: dict[str, Any] = {**_AT_SERVER, "protects_from": trusted, "num_units": num_parties, "seeded": seeded}
@@ -192,16 +182,9 @@ def noisy_max_at_party(
     partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. The claim
     covers every party's records alike; somebody with records at two parties is covered by the sum of both claims.
 
-    Parameters
-    ----------
-    plan : NoisyVotes
-        What is asked of each partition, by a mechanism with ``votes = 1``.
-    teachers : int
-        Teachers per partition (FedKT's t): the votes that all change where the whole party changes.
-    partitions : int
-        FedKT's s.
-    delta, num_parties
-        As in `noisy_max_at_server`.
+    ``plan`` is what is asked of each of the ``partitions`` (FedKT's s), by a mechanism with ``votes = 1``; of the
+    ``teachers`` (FedKT's t) in each all votes change where the whole party changes. The rest is as in
+    `noisy_max_at_server`.
     """
     check_whole("teachers", teachers, 1)
     check_whole("partitions", partitions, 1)
