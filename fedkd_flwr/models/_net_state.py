@@ -35,7 +35,8 @@ class NetEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # skl
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each class for each row, float32."""
-        return torch.from_numpy(self.logits(X)).softmax(dim=1).numpy()
+        probs: NDArray[Any] = torch.from_numpy(self.logits(X)).softmax(dim=1).numpy()
+        return probs
 
     @contextmanager
     def _own_generator(self, device: torch.device) -> Iterator[None]:
