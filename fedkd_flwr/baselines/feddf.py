@@ -1,17 +1,9 @@
 """FedDF: FedAvg's mean, to which the server distils the parties' nets on the public rows.
 
-Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole round t:
-
-    server   weights w_t                                                            -> a group of parties
-    party    epochs on its rows                                                     -> its weights and number of rows
-    server   mean by rows (Flower's FedAvg); then epochs on the public rows towards
-             softmax(mean of the parties' logits)                                   -> w_t+1
-
-Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
-the server, which has no labels, takes 20 passes with the net's own optimiser, started afresh. All nets have one
-architecture.
-
-The server needs the parties' weights, which leave without noise, and there is no claim.
+Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1: after each round the mean by rows (Flower's
+FedAvg) learns softmax(mean of the parties' logits). Departures: the paper stops by a labelled validation set and
+anneals the learning rate; here the server, which has no labels, takes 20 passes with the net's own optimiser, started
+afresh, and all nets have one architecture.
 """
 
 from __future__ import annotations
@@ -27,9 +19,8 @@ from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, Weigh
 from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedDF", "FedDFClient", "FedDFExchange", "aggregate"]
+__all__ = ["FedDFClient", "FedDFExchange", "aggregate"]
 
 _SERVER_EPOCHS = 20
 """Of the server over all public rows in each round."""
@@ -75,13 +66,6 @@ class FedDFExchange(FlowerMean):
         student.set_arrays(self.model.arrays())
         student.digest(X, probs, epochs=_SERVER_EPOCHS, loss="cross-entropy")
         return self.take_up(student.arrays())
-
-
-class FedDF(ExchangeStrategy):
-    """FedDF. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = FedDFExchange
-    exchange: FedDFExchange
 
 
 class FedDFClient(WeightClient):

@@ -1,15 +1,8 @@
 """PFNM: one round of weights, whose hidden units the server matches before it averages them.
 
-Yurochkin et al., ICML 2019 (arXiv 1905.12022). The whole round:
-
-    server   nothing                                                              -> every party
-    party    epochs on its rows, from first weights of its own  -> weights of its net, and its rows of each class
-    server   units matched by a beta-Bernoulli process and the Hungarian algorithm -> a wider net -> every party
-
-Fully connected nets alone: the zoo's ``mlp``; all others are refused by name, because a unit of theirs is more than a
-row of weights. The server's net has as many hidden units as the matching finds, at least those of one party. The
-arithmetic is `fedkd_flwr.baselines.pfnm`.
-
+Yurochkin et al., ICML 2019 (arXiv 1905.12022): parties train from first weights of their own; the server matches units
+by a beta-Bernoulli process and the Hungarian algorithm, and gives everybody the net of as many hidden units as that
+finds. Fully connected nets alone: the zoo's ``mlp``, because a unit of others is more than a row of weights.
 Weights and class counts leave the parties without noise, and there is no claim.
 """
 
@@ -32,10 +25,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["PFNM", "PFNMClient", "PFNMExchange", "aggregate", "match_units"]
+__all__ = ["PFNMClient", "PFNMExchange", "aggregate", "match_units"]
 
 _PRIOR = 1.0  # 1 / sigma_0^2: the variance of the weights of the server's units around zero
 _GAMMA = 1.0  # gamma_0
@@ -221,13 +213,6 @@ class PFNMExchange(WeightExchange):
     @staticmethod
     def _widths(arrays: Sequence[NDArray[Any]]) -> list[int]:
         return [len(bias) for bias in arrays[1:-1:2]]
-
-
-class PFNM(ExchangeStrategy):
-    """PFNM. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = PFNMExchange
-    exchange: PFNMExchange
 
 
 class PFNMClient(WeightClient):

@@ -1,13 +1,7 @@
 """Pooled forest: one round, after which everybody has the trees of all parties' forests.
 
-    server   nothing                                         -> every party
-    party    a forest grown on its rows                      -> its trees
-    server   all trees; what they say is the mean over trees -> every party
-
 Each tree counts alike, whatever the number of rows behind it. Forests of scikit-learn alone: ``random-forest`` and
 ``extra-trees``. A party with one class sends as many trees that say this class.
-
-Trees leave without noise, and there is no claim.
 """
 
 from __future__ import annotations
@@ -20,9 +14,8 @@ from fedkd_flwr.baselines.trees import Trees, of_forest, together
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["PooledForest", "PooledForestClient", "PooledForestExchange"]
+__all__ = ["PooledForestClient", "PooledForestExchange"]
 
 
 class PooledForestExchange(TreeExchange):
@@ -34,13 +27,6 @@ class PooledForestExchange(TreeExchange):
     def combine(self, parts: Sequence[Trees]) -> Trees:
         """Return the trees of all parties."""
         return together(parts)
-
-
-class PooledForest(ExchangeStrategy):
-    """Pooled forest. Takes ``test`` besides, as `TreeExchange`."""
-
-    exchange_type = PooledForestExchange
-    exchange: PooledForestExchange
 
 
 class PooledForestClient(TreeClient):

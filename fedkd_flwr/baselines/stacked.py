@@ -1,15 +1,8 @@
 """Stacked: a logistic regression on what the parties' models say, taught by public rows whose labels the server has.
 
-The aggregator of FENS (Allouah et al., NeurIPS 2024), with answers on public rows in the place of the models that FENS
-sends. The whole round:
-
-    party    a model of its rows                    -> each class's probability in each public row -> the server
-    server   logistic regression from their logarithms to the labels of 200 public rows, or half of them;
-             what it says of all public rows, and a model taught by that                           -> every party
-    party    learns that beside its own rows
-
-Departures. FENS sends models, and teaches a small net by the parties' own labels in many rounds; here the server needs
-labels, and answers alone leave. What parties do, send and may claim is that of DD.
+The aggregator of FENS (Allouah et al., NeurIPS 2024). FENS sends models, and teaches a small net by the parties' own
+labels in many rounds; here the server needs the labels of 200 public rows, or half of them, and answers on public rows
+alone leave. Parties learn what the regression says beside their own rows; what they do, send and may claim is DD's.
 """
 
 from __future__ import annotations
@@ -32,10 +25,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.taught import teach
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import checked_test
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import PartyScores, ScoreExchange
 
-__all__ = ["Stacked", "StackedClient", "StackedExchange", "aggregate"]
+__all__ = ["StackedClient", "StackedExchange", "aggregate"]
 
 _LEAST = 1e-3  # of a probability: a model that is sure and wrong must not outweigh all others
 
@@ -98,13 +90,6 @@ class StackedExchange(ScoreExchange):
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = self.model.metrics(*self.test)
         return arrays
-
-
-class Stacked(ExchangeStrategy):
-    """Stacked. Takes besides what `StackedExchange` takes."""
-
-    exchange_type = StackedExchange
-    exchange: StackedExchange
 
 
 class StackedClient(DDClient):

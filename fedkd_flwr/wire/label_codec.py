@@ -6,14 +6,7 @@
 
 Numbers are little-endian. A body holds whole numbers in as few bits as their kind needs. Where both ends hold an
 earlier answer, it may hold the differences to that (flag 2), or the places and values of those that are not 0 (flag 4);
-the shortest of the three is sent.
-
-Of label arrays the own number is how many there are. Labels take ``ceil(log2 C)`` bits, ``ceil(log2(C + 1))`` where
-abstention is possible (flag 8, code C).
-
-A vote rule may name a module that turns labels and what it needs beside them into bytes together
-(`ConsensusRule.codec`), by functions ``encode`` and ``decode`` like those of `fedkd_flwr.wire.ratio_codec`. Without one
-labels are packed, and the other arrays travel as they are.
+the shortest of the three is sent. Of label arrays the own number is how many there are; they may abstain (flag 8).
 """
 
 from __future__ import annotations
