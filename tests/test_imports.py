@@ -100,8 +100,8 @@ MAY_IMPORT = {
     "record": {"errors", "files", "metrics", "processes"},
     "onnx_graphs": {"errors", "data", "models", "stores"},
     "wire": {"checks", "errors", "labels"},
-    "strategies": {*BELOW, "wire"},
-    "clients": {*BELOW, "wire"},
+    "strategies": {*BELOW, "registry", "wire"},
+    "clients": {*BELOW, "registry", "wire"},
     "report": {"errors", "files", "metrics", "privacy", "processes", "record"},
 }
 

@@ -134,7 +134,7 @@ def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> 
     name = title.lower()
     side = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
     usual = {"default_rounds": 10, "samples": True, "train_pooled": epochs_on_pooled}
-    ways = {"strategy": f"{side}Exchange", "client": f"{side}Client", "sends": "weights"}
+    ways = {"strategy": side, "client": f"{side}Client", "sends": "weights"}
     return Card(name=name, title=title, paper=paper, config=config, **{**ways, **usual, **more})
 
 
