@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.app.live_run import new_record
 from fedkd_flwr.app.model_cards import owners_word
 from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
@@ -188,6 +189,15 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
     measured, learnt = own[usable[own]], usable[train]
     root = output_root(node.state_dir, "state-dir")
     state, rows = PartyState(root, run_id=run_id, party=name), _private_rows(node.data_path, public.schema, digest)
+    record = replace(
+        new_record(config, run_id),
+        status="completed",
+        simulation=False,
+        num_public=public.num_rows,
+        num_classes=public.num_classes,
+        classes=list(public.schema.classes),
+        fingerprint=public.fingerprint,
+    )
     told: dict[str, Any] = {
         "X": held.X[train[learnt]],
         "y": held.y[train[learnt]],
@@ -203,14 +213,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "keep_model": True,
         "rows_at_least": node.rows_at_least,
         "node_secret": partial(node_secret, root),
-        "show": owners_word(
-            config,
-            run_id=run_id,
-            party=name,
-            model_name=read_word("model", spec)[0],
-            public=public,
-            y=held.y[usable],
-        ),
+        "show": owners_word(record, party=name, model_name=read_word("model", spec)[0], y=held.y[usable]),
     }
     if held.fault is not None:
         told |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ class Checkpoints:
                 raise ConfigError(explain("num-rounds", rule, num_rounds, way_out))
             exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
             exchange.roster.earlier = Participations.load(self.resume_from)
-            self._settled = Participations.from_dict(meta["asked"])
+            self._settled = Participations.model_validate(meta["asked"])
             if party := exchange.roster.earlier.below(self._settled):  # else rounds were forgotten in every claim
                 raise ValueError(f"fewer rounds of {party} in participations.json")
             kept = _with_arrays(meta["kept"], arrays)
@@ -202,7 +202,7 @@ class Checkpoints:
             "settings": _settings(exchange),
             "kept": kept,
             "parties": exchange.roster.remembered(),
-            "asked": (asked or exchange.roster.asked).as_dict(),
+            "asked": (asked or exchange.roster.asked).model_dump(mode="json"),
             "record": exchange.record.to_json(),
         }
         save_checkpoint(self.folder, arrays, meta)
@@ -213,9 +213,9 @@ class Checkpoints:
         """Write down that noisy votes are about to leave: also in the folder that this run continues from."""
         if self.lineage is None:
             return
-        self.lineage = replace(self.lineage, released=True)
+        self.lineage = self.lineage.model_copy(update={"released": True})
         for folder in self._folders:
-            replace(Lineage.load(folder), released=True).save(folder)
+            Lineage.load(folder).model_copy(update={"released": True}).save(folder)
 
     # ---------------------------------------------------------------- what travels
 
@@ -280,7 +280,7 @@ def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done:
 
 def finish(folder: Path) -> None:
     """Write down that a run has its result."""
-    replace(Lineage.load(folder), finished=True).save(folder)
+    Lineage.load(folder).model_copy(update={"finished": True}).save(folder)
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:
