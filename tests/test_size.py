@@ -26,7 +26,7 @@ LIMITS = {
     "metrics": 340,
     "models": 3_441,
     "onnx_graphs": 630,
-    "privacy": 3_807,
+    "privacy": 3_754,
     "processes": 430,
     "record": 910,
     "registry": 78,
@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 3_353,
     "simulation": 781,
     "stores": 1_998,
-    "strategies": 3_390,
+    "strategies": 3_386,
     "text": 411,
     "wire": 980,
 }
