@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
-from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.formatting import count, is_number, share
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Spread",
     "baseline",
     "class_name",
-    "consensus_rows",
     "figure_used",
     "figures",
     "figures_shown",
@@ -189,28 +188,6 @@ def fixed_answer(record: RunRecord, rows: str) -> float | None:
         if supports:
             return statistics.fmean(1 / sum(map(bool, support)) for support in supports)
     return None
-
-
-def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | None:
-    """Return on how many public rows a round's consensus accuracy was measured, as a number and in words.
-
-    None where that is not known. The record holds how many rows have a label; where the true class of some of them may
-    not be known, it is "at most" so many. Known rows are left out, whichever rule they chose; where the vote labels
-    some rows only, the record does not say how many of these are known ones.
-    """
-    known = sum(number for number in record.settings("known-rows") if isinstance(number, int))
-    if is_number(done.labelled_share):
-        rows = round(done.labelled_share * record.num_public)  # type: ignore[operator]
-    elif drawn := [rows for rows in record.settings("transfer-rows") if isinstance(rows, int)]:
-        rows = min(drawn[0], record.num_public or drawn[0])
-    elif record.sends == "weights" and record.num_public:
-        rows = record.num_public
-    else:
-        return None
-    sure = record.simulation and (not known or rows == record.num_public)
-    rows = min(rows, record.num_public - known) if known and record.num_public else rows
-    words = f"{rows:,} row{'' if rows == 1 else 's'}"
-    return rows, words if sure else f"at most {words}"
 
 
 def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:

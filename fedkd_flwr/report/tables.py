@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.rounding import bound_text, least_text
-from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RunRecord
 from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
@@ -139,7 +139,7 @@ def rounds(record: RunRecord) -> Table:
     """Return one row per round: who answered, the figures of the vote, bytes and time."""
     known = traffic.known_rounds(record)
     means = [results.spread(r.accuracy.values()) for r in record.rounds]
-    sized = traffic.traffic(record).up is not None
+    sized = traffic.traffic(record)[0] is not None
     found: _Columns = [
         ("round", [str(r.server_round) for r in record.rounds]),
         ("answered", [f"{len(r.answered) if r in known else 'not known'} of {r.asked}" for r in record.rounds]),
@@ -148,7 +148,7 @@ def rounds(record: RunRecord) -> Table:
         ("rows labelled", [share(r.labelled_share) for r in record.rounds]),
         ("noise replaced", [share(None if r.kept_share is None else 1 - r.kept_share) for r in record.rounds]),
         ("labels changed", [share(r.changed_share) for r in record.rounds]),
-        ("consensus right", [_consensus_right(record, r) for r in record.rounds]),
+        ("consensus right", [share(r.consensus_accuracy) for r in record.rounds]),
         ("parties' mean accuracy", [share(mean.mean if mean else None) for mean in means]),
         ("accuracy of the server's model", [share(r.server_accuracy) for r in record.rounds]),
         ("up, all parties", [size(r.bytes_up) if r in known and sized else "–" for r in record.rounds]),
@@ -156,13 +156,6 @@ def rounds(record: RunRecord) -> Table:
         ("time", [time_span(r.seconds) for r in record.rounds]),
     ]
     return _table("Each round", found)
-
-
-def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
-    """Return the share of the labelled rows on which the consensus is right, and how many rows that are."""
-    found = results.consensus_rows(record, done)
-    of = f" of {found[1]}" if found and is_number(done.consensus_accuracy) else ""
-    return share(done.consensus_accuracy) + of
 
 
 def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:
