@@ -143,7 +143,7 @@ def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo:
             ],
             measured=[ROWS[one] for one in found],
             figures=[(name, cells) for name, cells in figures if set(cells) != {"–"}],
-            warnings=[text for _, text in warnings_of(record, found[lead], who, lead)] if lead else [],
+            warnings=[text for _, text in warnings_of(record, [found[lead]], who, lead)] if lead else [],
             listed=_listed,
             no_claim=no_claim(record),
             claims=[claim_meaning(claim) for claim in ordered(record.publishable().claims)],

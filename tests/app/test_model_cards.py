@@ -86,10 +86,10 @@ def test_a_useless_model_s_card_says_so_before_its_figures(file):
     never = measure(y, np.ones(500, int), np.tile([0.4, 0.6], (500, 1)), num_classes=2)
     record = _record(server={"common": never})
     text = _card(file, record)
-    warning = "The server's model is useless: it gives class 'high' to all 500 common test rows and finds none of class"
-    assert text.index(f"- WARNING: {warning} 'low' (468 rows).") < text.index("| accuracy |")
+    warning = "The server's model, on common test rows: useless, class 'high' is given to all rows."
+    assert text.index(f"- WARNING: {warning}") < text.index("| accuracy |")
     record.party("ann").federated["own"] = never
-    assert "- WARNING: This model is useless: it gives class 'high' to all 500 own" in _card(file, record, party="ann")
+    assert "- WARNING: This model, on each party's own test rows: useless, class 'high'" in _card(file, record, party="ann")
 
 
 def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone(file):
