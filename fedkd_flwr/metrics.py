@@ -57,9 +57,9 @@ class Metrics:
     log_loss: Annotated[float, Field(ge=0.0, le=50.0)] | None = None  # in nats, 0 or more
     brier: Annotated[float, Field(ge=0.0, le=2.0)] | None = None  # 0 to 1 with two classes, 0 to 2 with more
     calibration_error: _Share | None = None  # expected calibration error, 0 to 1
-    rmse: _Positive | None = None  # of a label with an order: root of the mean squared error of the numbers, in their unit
+    rmse: _Positive | None = None  # of numbers and grades: root of the mean squared error, in their unit
     mae: _Positive | None = None  # their mean absolute error
-    r2: Annotated[float, Field(ge=-1e300, le=1.0)] | None = None  # share of the numbers' variance that is explained, at most 1
+    r2: Annotated[float, Field(ge=-1e300, le=1.0)] | None = None  # share of their variance that is explained
     precision: list[_Share | None] = field(default_factory=list)  # by class
     recall: list[_Share | None] = field(default_factory=list)  # by class
     f1: list[_Share | None] = field(default_factory=list)  # by class
@@ -68,7 +68,7 @@ class Metrics:
     confusion: list[list[_Count] | None] = field(default_factory=list)
     # of two classes: (k, rows of class 0, rows of class 1) whose probability of class 1 is in [k/50, (k+1)/50)
     score_counts: list[_Scored] = field(default_factory=list)
-    pairs: list[tuple[_Finite, _Finite, _Some]] = field(default_factory=list)  # (true number, predicted, rows) on a grid
+    pairs: list[tuple[_Finite, _Finite, _Some]] = field(default_factory=list)  # (true, predicted, rows) on a grid
     no_probabilities: bool = False  # the model gives no finite probabilities, so that what needs them is not known
 
     def as_dict(self) -> dict[str, Any]:

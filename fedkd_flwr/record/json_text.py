@@ -78,13 +78,15 @@ def check_digest(data: Mapping[str, Any], path: str | Path) -> None:
         raise DataError(explain("run record", "be what its digest was made of", seen, way_out))
 
 
-_reader = cache(TypeAdapter)
+@cache
+def _reader(cls: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(cls)
 
 
 def built(cls: type[_Record], data: dict[str, Any], where: str) -> _Record:
     """Return a dataclass made of plain values; raises `DataError` where a field is missing or of another type."""
     try:
-        made: _Record = _reader(cls).validate_json(json.dumps(data))
+        made: _Record = _reader(cls).validate_json(json.dumps(data))  # type: ignore[arg-type]  # a type has a hash
     except ValidationError as error:
         first = error.errors()[0]
         place = ": ".join([where, ".".join(map(str, first["loc"]))])

@@ -96,7 +96,7 @@ def _draw(axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequen
     hollow = {"facecolors": "white", "edgecolors": INK, "linewidths": 1.2 if named else 0.7}
     axes.scatter(alone, places, s=area, zorder=3, label="alone (SOLO)", **hollow)
     axes.scatter(after, places, s=area, zorder=2, label="with the federation", color=BLUE)
-    shown = list(zip(places, names, strict=True)) if named else []
+    shown: list[tuple[float, str]] = list(zip(places, names, strict=True)) if named else []
     lowest = 0.0
     if len(names) >= _AVERAGED:
         lowest = -1.3 * step

@@ -61,8 +61,8 @@ def warnings_of(record: RunRecord, models: Sequence[Metrics], who: str, rows: st
     said = Counter(c for m in fixed for c in _missed(m))  # by the sentence above
     if often := sorted(c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]):
         names = [_class(record, c) for c in often[:_MANY_CLASSES]]
-        of = [f"{missing[c]} of {tested[c]} models" if len(models) > 1 else _rows(models[0], c) for c in often]
-        named = ", ".join(f"{name} ({how})" for name, how in zip(names, of, strict=False))
+        how = [f"{missing[c]} of {tested[c]} models" if len(models) > 1 else _rows(models[0], c) for c in often]
+        named = ", ".join(f"{name} ({of})" for name, of in zip(names, how, strict=False))
         more = f" and {len(often) - _MANY_CLASSES} more" if len(often) > _MANY_CLASSES else ""
         yield " ".join([who, "missed", *names]), f"{subject}: no row is found of {named}{more}."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]

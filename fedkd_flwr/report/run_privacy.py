@@ -86,7 +86,7 @@ def headline(record: RunRecord) -> tuple[str, str]:
 
 
 def no_claim(record: RunRecord) -> str:
-    """Return what a run without privacy claims does: also the class counts and more that some rules of the vote ask for.
+    """Return what a run without privacy claims does: and what some rules of the vote ask for besides.
 
     >>> no_claim(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
     'labels are shared as they are (no noise)'

@@ -89,7 +89,8 @@ def test_a_useless_model_s_card_says_so_before_its_figures(file):
     warning = "The server's model, on common test rows: useless, class 'high' is given to all rows."
     assert text.index(f"- WARNING: {warning}") < text.index("| accuracy |")
     record.party("ann").federated["own"] = never
-    assert "- WARNING: This model, on each party's own test rows: useless, class 'high'" in _card(file, record, party="ann")
+    card = _card(file, record, party="ann")
+    assert "- WARNING: This model, on each party's own test rows: useless, class 'high' is given" in card
 
 
 def test_what_no_claim_covers_stands_in_the_part_for_the_operator_alone(file):

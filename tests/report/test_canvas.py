@@ -6,7 +6,6 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-from pages import texts
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import accuracy_plot, rounds_plot

@@ -59,8 +59,8 @@ PARTIES = "Models with the federation, on common test rows"
         (None, [ALL] * 3, [NOTHING] * 3, []),  # models alone are judged only where there are no others
         (
             None, (), [NOTHING, ALL, ALL],
-            ["Models alone, on common test rows: 1 of 3 models useless, class 'legit' is given to all rows. An accuracy "
-             "of 0.995 comes from that alone."],
+            ["Models alone, on common test rows: 1 of 3 models useless, class 'legit' is given to all rows. An "
+             "accuracy of 0.995 comes from that alone."],
         ),
         (NOTHING.shared(["accuracy"]), [NOTHING.shared(["accuracy"])], (), []),  # what a silo did not share
         (None, [NOTHING.shared(["recall", "precision"], min_support=20)], (), []),
