@@ -32,13 +32,6 @@ def gaps(found):
     return [row for row in found.table.itertuples() if row.verdict == row.verdict]
 
 
-def test_an_audited_run_is_not_compared_with_one_whose_models_learnt_all_rows(run):
-    audited, plain = run(1, 0.8, 0.6), run(1, 0.9, 0.9, number=1)
-    audited.audit = object()
-    with pytest.raises(DataError, match="differ in whether they were audited, so that models learnt half of the rows"):
-        compare([audited, plain])
-
-
 def test_runs_that_differ_only_in_their_seed_are_one_group(run):
     found = compare([run(1, 0.8, 0.6), run(2, 0.8, 0.8, name="x"), run(1, 0.9, 0.9, model="mlp")])
     assert {letter: [one.seed for one in group] for letter, group in found.groups.items()} == {"A": [1, 2], "B": [1]}
@@ -108,36 +101,35 @@ def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(r
 
 
 @pytest.mark.parametrize(
-    ("changed", "why"),
+    ("change", "why"),
     [
-        ({"dataset": "adult"}, "differ in the data set: digits and adult"),
-        ({"num-test": 50}, "differ in num-test: 0 and 50"),
-        ({"test-table": "t.csv"}, "differ in test-table: None and t.csv"),
+        (lambda one: one.config.update(dataset="adult"), "differ in the data set: digits and adult"),
+        (lambda one: one.config.update({"num-test": 50}), "differ in num-test: 0 and 50"),
+        (lambda one: one.config.update({"test-table": "t.csv"}), "differ in test-table: None and t.csv"),
+        (lambda one: setattr(one, "audit", object()), "differ in whether they were audited, so that models learnt half"),
+        (lambda one: [p.federated["common"].support.reverse() for p in one.parties], "have seed 1, and yet other test"),
+        (lambda one: setattr(one, "fingerprint", "00" * 32), "had other public rows: the data were changed"),
     ],
 )
-def test_other_data_and_other_test_rows_are_refused(run, changed, why):
-    runs = [run(1, 0.8, 0.6), run(1, 0.8, 0.6, **changed)]
+def test_other_data_and_other_test_rows_are_refused(run, change, why):
+    runs = [run(1, 0.8, 0.6), run(1, 0.8, 0.6, model="mlp")]
+    compare(runs)
+    change(runs[1])
     with pytest.raises(DataError, match=f"cannot be compared: .*{why}"):
         compare(runs)
 
 
-def test_rows_of_one_seed_that_differ_are_noticed_whatever_the_settings_say(run):
-    other = run(1, 0.8, 0.6, model="mlp")
-    for party in other.parties:
-        party.federated = {"common": Metrics(n=100, accuracy=0.8, support=[50, 50])}
-    with pytest.raises(DataError, match="have seed 1, and yet other test rows"):
-        compare([run(1, 0.8, 0.6), other])
-
-
-def test_data_that_were_changed_between_two_runs_are_noticed(run):
-    other = run(1, 0.9, 0.9, model="mlp")
-    other.fingerprint = "00" * 32
-    with pytest.raises(DataError, match="had other public rows: the data were changed"):
-        compare([run(1, 0.8, 0.8), other])
-    other.config["num-public"] = 50  # other public rows, and the same test rows
-    assert len(gaps(compare([run(1, 0.8, 0.8), other]))) == 1
-    other.seed, other.config["num-public"] = 2, None
-    compare([run(1, 0.8, 0.8), other])  # another seed draws other public rows
+def test_other_seeds_and_settings_draw_other_public_rows_and_silos_have_the_same_ones_for_all_seeds(run):
+    two = [run(1, 0.8, 0.8), run(1, 0.9, 0.9, model="mlp")]
+    two[1].fingerprint = "00" * 32
+    two[1].config["num-public"] = 50  # other public rows, and the same test rows
+    assert len(gaps(compare(two))) == 1
+    two[1].seed, two[1].config["num-public"] = 2, None
+    compare(two)
+    for one in two:
+        one.simulation = False
+    with pytest.raises(DataError, match="had other public rows"):
+        compare(two)
 
 
 def test_rows_that_each_run_drew_anew_are_one_setting_whatever_their_path(run):
@@ -151,16 +143,6 @@ def test_rows_that_each_run_drew_anew_are_one_setting_whatever_their_path(run):
     given = [run(1, 0.8, 0.8), run(1, 0.9, 0.9, **{"public-rows": "/srv/public.csv"})]
     given[1].fingerprint = "00" * 32
     assert compare(given).differs == ["public-rows"]
-
-
-def test_at_real_silos_the_public_rows_are_the_same_whatever_the_seed(run):
-    two = [run(1, 0.8, 0.8), run(2, 0.9, 0.9, model="mlp")]
-    for one in two:
-        one.simulation = False
-    compare(two)
-    two[1].fingerprint = "00" * 32
-    with pytest.raises(DataError, match="had other public rows"):
-        compare(two)
 
 
 def test_a_run_without_figures_is_named(run, failed_record):

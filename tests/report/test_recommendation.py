@@ -100,12 +100,17 @@ def _record(*pairs, n=400):
     return record
 
 
-def test_the_finding_says_how_many_lose():
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([(0.9, 0.8), (0.9, 0.7)], "at home, on their own rows, all lose: accuracy 0.90 alone, 0.75 with it"),
+        ([(0.9, 0.8), (0.7, 0.7)], "1 of 2 lose"),
+        ([(0.7, 0.8), (0.7, 0.7)], "none loses"),
+    ],
+)
+def test_the_finding_says_how_many_lose(pairs, said):
+    assert said in own_rows_finding(_record(*pairs))
     assert own_rows_finding(_record()) == ""
-    two = _record((0.9, 0.8), (0.9, 0.7))
-    assert own_rows_finding(two) == "at home, on their own rows, all lose: accuracy 0.90 alone, 0.75 with it"
-    assert "1 of 2 lose" in own_rows_finding(_record((0.9, 0.8), (0.7, 0.7)))
-    assert "none loses" in own_rows_finding(_record((0.7, 0.8), (0.7, 0.7)))
 
 
 def test_the_warning_names_those_who_lose_by_more_than_noise_the_largest_loss_first():
