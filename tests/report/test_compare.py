@@ -106,7 +106,7 @@ def test_a_setting_that_only_one_algorithm_has_is_no_difference_at_its_default(r
         (lambda one: one.config.update(dataset="adult"), "differ in the data set: digits and adult"),
         (lambda one: one.config.update({"num-test": 50}), "differ in num-test: 0 and 50"),
         (lambda one: one.config.update({"test-table": "t.csv"}), "differ in test-table: None and t.csv"),
-        (lambda one: setattr(one, "audit", object()), "differ in whether they were audited, so that models learnt half"),
+        (lambda one: setattr(one, "audit", object()), "differ in whether they were audited, so that models"),
         (lambda one: [p.federated["common"].support.reverse() for p in one.parties], "have seed 1, and yet other test"),
         (lambda one: setattr(one, "fingerprint", "00" * 32), "had other public rows: the data were changed"),
     ],
