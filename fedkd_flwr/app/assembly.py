@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkd_flwr.app.live_run import new_record
 from fedkd_flwr.app.model_cards import owners_word
 from fedkd_flwr.app.models import check_lacks, final_model, global_model, model_factory, own_model, party_roles
 from fedkd_flwr.app.output import continued, first_run, output_root
@@ -54,7 +55,7 @@ from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
-from fedkd_flwr.strategies.loop import ExchangeStrategy
+from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
 from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
@@ -188,6 +189,15 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
     measured, learnt = own[usable[own]], usable[train]
     root = output_root(node.state_dir, "state-dir")
     state, rows = PartyState(root, run_id=run_id, party=name), _private_rows(node.data_path, public.schema, digest)
+    record = replace(
+        new_record(config, run_id),
+        status="completed",
+        simulation=False,
+        num_public=public.num_rows,
+        num_classes=public.num_classes,
+        classes=list(public.schema.classes),
+        fingerprint=public.fingerprint,
+    )
     told: dict[str, Any] = {
         "X": held.X[train[learnt]],
         "y": held.y[train[learnt]],
@@ -203,14 +213,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         "keep_model": True,
         "rows_at_least": node.rows_at_least,
         "node_secret": partial(node_secret, root),
-        "show": owners_word(
-            config,
-            run_id=run_id,
-            party=name,
-            model_name=read_word("model", spec)[0],
-            public=public,
-            y=held.y[usable],
-        ),
+        "show": owners_word(record, party=name, model_name=read_word("model", spec)[0], y=held.y[usable]),
     }
     if held.fault is not None:
         told |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
@@ -291,7 +294,7 @@ def make_strategy(
     nodes: Sequence[int] = (),
     readiness: Readiness | None = None,
     on_round: Callable[[RunRecord], None] | None = None,
-) -> ExchangeStrategy:
+) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
@@ -315,10 +318,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    named = load(config.card.strategy)  # a strategy, or an exchange, which the loop of all runs
-    strategy: type[ExchangeStrategy] = named
-    if not issubclass(named, ExchangeStrategy):
-        strategy = type(named.__name__, (ExchangeStrategy,), {"exchange_type": named})
+    strategy = strategy_of(config.card)
     return strategy(
         **strategy.exchange_type.needs(collaborators),
         config=config.own,

@@ -34,7 +34,7 @@ def test_in_a_terminal_one_line_is_rewritten_and_taken_away():
 
 def test_elsewhere_a_line_comes_with_each_round_and_no_escape_codes():
     stream = io.StringIO()
-    line = ProgressLine(stream, every_s=60.0)
+    line = ProgressLine(stream)
     for text in ("round 1 of 2: 0", "round 1 of 2: 1", "round 2 of 2: 0", "final: 1"):
         line.show(text)
     line.clear()

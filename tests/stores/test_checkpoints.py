@@ -77,11 +77,11 @@ def test_a_party_that_two_nodes_spoke_for_is_remembered_as_such():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"version": 2}, {"unnamed": True}, {"parties": {"a": -1}}, {"parties": []}, {"several": 1}, {"more": 0}],
+    [{"version": 2}, {"unnamed": True}, {"by_party": {"a": -1}}, {"by_party": []}, {"several": 1}, {"more": 0}],
     ids=str,
 )
 def test_other_counts_are_refused_with_a_way_out(tmp_path, changed):
-    write_sealed(tmp_path / "participations.json", {**Participations().as_dict(), **changed})
+    write_sealed(tmp_path / "participations.json", {**Participations().model_dump(mode="json"), **changed})
     with pytest.raises(DataError, match=r"participations .* must be whole, got .*Restore it beside the checkpoint"):
         Participations.load(tmp_path)
 

@@ -53,6 +53,7 @@ RUNS = {
     "fedprox": {**NET, **SOME},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
     "pfnm": {**NET, "local-epochs": 1, "num-rounds": 1},
+    "pooled-forest": {"model": "random-forest(n_estimators=3)", "num-rounds": 1},
     "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
     "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},
     "fedkt": {"model": "decision-tree", "final-model": "decision-tree", "num-rounds": 1, **FEW},
@@ -237,7 +238,7 @@ def _kept(**changes):
     words |= {"spec": SimpleNamespace(fingerprint="ab"), "record": SimpleNamespace(run_id="8", to_json=str)}
     roster = {"fraction": 1.0, "fewest": 2, "remembered": dict, "asked": Participations(by_party={"a": 2})}
     roster |= {name: changes.pop(name) for name in ("earlier",) if name in changes}
-    words |= {"state": lambda: ({}, {}), "roster": SimpleNamespace(**roster)}
+    words |= {"keeps": (), "roster": SimpleNamespace(**roster)}
     return SimpleNamespace(**{**words, **changes})
 
 

@@ -76,8 +76,7 @@ def approve(
     --------
     fedkd node egress approve last --digest cc201209be2787dc --state-dir /srv/st-mary/state --reason "seen: labels only"
     """
-    words = {"reason": reason, "by": by, "digest": digest}
-    _decide(run, state_dir, approved=True, **words)
+    _decide(run, state_dir, approved=True, reason=reason, digest=digest, by=by)
 
 
 def reject(
@@ -96,22 +95,20 @@ def reject(
     --------
     fedkd node egress reject last --state-dir /srv/st-mary/state --reason "three labels give a ward away"
     """
-    words = {"reason": reason, "by": by, "digest": digest}
-    _decide(run, state_dir, approved=False, **words)
+    _decide(run, state_dir, approved=False, reason=reason, digest=digest, by=by)
 
 
 def _decide(run: str, state_dir: Path, **words: Any) -> None:
     from fedkd_flwr.silo.review import decide
 
     held, decision = decide(run, state_dir.expanduser(), **words)
-    facts = held.facts
-    typer.echo(f"{decision.verdict}: round {facts['round']} of run {facts['run']} ({facts['party']}), by {decision.by}")
+    about = "round {round} of run {run} ({party})".format(**held.facts)
+    typer.echo(f"{decision.verdict}: {about}, by {decision.by}")
     typer.echo(f"digest   {decision.sha256}")
 
 
 def log(
     place: Place = str(OUTPUT),
-    run: Annotated[str, typer.Option(help="Only lines of this run: its id or the start of it, or its name.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Print what has left, and what was held back.
@@ -131,11 +128,7 @@ def log(
     for path in egress_logs_in(Path(place).expanduser()):
         found = read_log(path)
         problems += [f"{path}: {problem}" for problem in found.problems]
-        everything += [
-            line
-            for line in found.lines
-            if not run or str(line.get("run", "")).startswith(run) or line.get("run_name") == run
-        ]
+        everything += found.lines
     if as_json:
         print_json(everything)
     else:
