@@ -33,7 +33,7 @@ LIMITS = {
     "report": 3_682,
     "seeds": 30,
     "settings": 702,
-    "silo": 3_353,
+    "silo": 3_339,
     "simulation": 781,
     "stores": 1_998,
     "strategies": 3_386,
