@@ -55,7 +55,7 @@ from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
-from fedkd_flwr.strategies.loop import ExchangeStrategy
+from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
 
@@ -282,7 +282,7 @@ def make_strategy(
     num_nodes: int,
     record: RunRecord,
     **more: Any,
-) -> ExchangeStrategy:
+) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run; ``more`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
@@ -306,10 +306,7 @@ def make_strategy(
         budget=Budget(epsilon=config.server_epsilon_budget or math.inf, delta=config.setting("delta", 1e-5)),
         fraction=config.fraction_parties,
     )
-    named = load(config.card.strategy)  # a strategy, or an exchange, which the loop of all runs
-    strategy: type[ExchangeStrategy] = named
-    if not issubclass(named, ExchangeStrategy):
-        strategy = type(named.__name__, (ExchangeStrategy,), {"exchange_type": named})
+    strategy = strategy_of(config.card)
     return strategy(
         **strategy.exchange_type.needs(collaborators),
         config=config.own,
