@@ -187,7 +187,7 @@ class TorchNet(NetEstimator):
                 for start in range(0, len(rows), GRADIENT_ROWS):
                     part = slice(start, start + GRADIENT_ROWS)
                     loss = criterion(self._outputs(rows[part]), wanted[part]) * (len(rows[part]) / len(rows))
-                    loss.backward()  # type: ignore[no-untyped-call]  # torch
+                    loss.backward()
                     total += loss.detach()
                 optimizer.step()
         check_loss(total, self.lr, "Lower lr, or scale the columns.")
@@ -276,7 +276,7 @@ class TorchNet(NetEstimator):
             torch.default_generator.manual_seed(int(self.seed))
             module = self.build()
             if not self.is_own:  # faster for convolutions on CPUs, but a user's ``view`` may need rows as they are
-                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in its types
+                module = module.to(memory_format=torch.channels_last)
             self.rng_state_ = torch.get_rng_state()
         self.module_ = module.to(self.device_)
         # fused saves a quarter of the step's time on nets of this size
@@ -309,7 +309,7 @@ class TorchNet(NetEstimator):
             for rows, wanted in batches:
                 self.optimizer_.zero_grad()
                 loss = criterion(self._outputs(rows), wanted)
-                loss.backward()  # type: ignore[no-untyped-call]  # torch
+                loss.backward()
                 self.optimizer_.step()
                 steps += 1
         check_loss(loss.detach(), self.lr, "Lower lr, or scale the columns.")

@@ -130,7 +130,7 @@ def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
     torch.onnx.export(
         module,
         (torch.zeros((2, net.n_features_in_)),),
-        buffer,  # type: ignore[arg-type]  # tracing takes files, too
+        buffer,
         input_names=["rows"],
         output_names=["outputs"],
         dynamic_axes={"rows": {0: "n"}, "outputs": {0: "n"}},

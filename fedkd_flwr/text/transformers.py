@@ -118,7 +118,7 @@ class TextTransformer(NetEstimator):
         return self._mount(net, rng_state)
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
-        """Do what `TorchNet.state_tensors` does, with configuration and tokenizer: the directory is not needed again."""
+        """Do what `TorchNet.state_tensors` does, with configuration and tokenizer: the folder is not needed again."""
         tensors = self._named_state(self.net_.module, self.optimizer_, training_state)
         return tensors | {"description": torch.frombuffer(bytearray(self.net_.description()), dtype=torch.uint8)}
 
@@ -171,7 +171,7 @@ class TextTransformer(NetEstimator):
                 self.optimizer_.zero_grad()
                 logits = self._forward([tokens[row] for row in rows.tolist()])
                 loss = nn.functional.cross_entropy(logits, wanted.to(self.device_))
-                loss.backward()  # type: ignore[no-untyped-call]  # torch
+                loss.backward()
                 loss = loss.detach()
                 nn.utils.clip_grad_norm_(trained, MAX_NORM)
                 self.optimizer_.step()
