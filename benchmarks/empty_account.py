@@ -156,10 +156,10 @@ def behind_the_proxy(net: Devnet, port: int, silo: str) -> subprocess.Popen[byte
     if not said.startswith("exit code 0"):
         sys.exit(said)
     own = {"party": silo, "data-path": place / "private.csv", "public-path": place / "public.csv"}
-    config = " ".join(f'{key}="{value}"' for key, value in (own | {"state-dir": place / "state"}).items())
-    node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", net.folder / "approved", "--"]
+    config = [f"{key}={value}" for key, value in (own | {"state-dir": place / "state"}).items()]
+    node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", net.folder / "approved"]
     node += ["--root-certificates", net.folder / "ca.crt", "--superlink", f"127.0.0.1:{port}"]
-    node += ["--auth-supernode-private-key", place / "key", "--node-config", config]
+    node += ["--auth-supernode-private-key", place / "key", *config]
     env = {**os.environ, "FLWR_HOME": str(place / "home"), "FLWR_DISABLE_UPDATE_CHECK": "1"}
     with (place / "log.txt").open("wb") as log:
         command = [sys.executable, "-P", *map(str, node)]

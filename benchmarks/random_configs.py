@@ -129,34 +129,24 @@ def run(seed: int, folder: Path, limit: float) -> tuple[str, str, float]:
     return {0: "ended", 1: "failed", 2: "refused"}[done.returncode], last, seconds
 
 
-def quick(seed: int, folder: Path, processes: Any) -> tuple[str, str, float]:
+def quick(seed: int, folder: Path, starter: Any) -> tuple[str, str, float]:
     """Do in this process what that of the command does, with its party processes; what it logs goes to a file."""
-    from fedkd_flwr.simulation import server_process
+    from fedkd_flwr.errors import FedkdError
+    from fedkd_flwr.simulation.run import checked, in_processes
 
     write_table(folder / "table.csv")
-    run_id, events = str(7 * 10**18 + seed), []
-    streams = [os.dup(1), os.dup(2)]
     began = time.monotonic()
     try:
-        job = {"run_id": run_id, "config": settings(seed, folder)}
-        server_process._check([job], lambda event, **more: events.append({"event": event, **more}))
-        server_process._run(
-            run_id, job["config"], processes, lambda event, **more: events.append({"event": event, **more})
-        )
-    except server_process._RefusedError:
-        pass
+        config = checked(settings(seed, folder))
+        record, place = in_processes(config, starter, lambda text: None, processes=1)
+        word, text = "ended" if record.status == "completed" else "failed", record.reason
+    except (FedkdError, OSError) as error:
+        word, text = "refused", str(error)
     except BaseException as error:
-        events.append({"event": "fault", "text": f"{type(error).__name__}: {error}"})
-    finally:
-        for number, stream in enumerate(streams, 1):
-            os.dup2(stream, number)
-            os.close(stream)
-    seconds, last = time.monotonic() - began, events[-1]
-    text = str(last.get("text", "") or last.get("reason", ""))
-    how = {"refused": "refused", "end": {"completed": "ended"}.get(last.get("status", ""), "failed")}
-    word = how.get(last["event"], "FAULT")
+        return "FAULT", f"{type(error).__name__}: {error}", time.monotonic() - began
+    seconds = time.monotonic() - began
     if word == "ended":
-        log = (folder / "out" / "runs" / run_id / "log.txt").read_text()
+        log = (place / "log.txt").read_text()
         word = "FAULT" if "Traceback" in log else word
         text = log[log.index("Traceback") :][-400:] if word == "FAULT" else ""
     elif len(text) < 20:
@@ -175,9 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     good = True
     if asked.quick:
-        from fedkd_flwr.simulation.parties import PartyProcesses
+        from fedkd_flwr.simulation.starter import party_starter
 
-        processes = PartyProcesses(1)
+        starter = party_starter()
     for seed in range(asked.first, asked.end):
         with contextlib.ExitStack() as stack:
             name = tempfile.mkdtemp(prefix=f"random-{seed}-")
@@ -186,9 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 stack.callback(shutil.rmtree, name, ignore_errors=True)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            how, last, seconds = (
-                quick(seed, Path(name), processes) if asked.quick else run(seed, Path(name), asked.limit)
-            )
+            how, last, seconds = quick(seed, Path(name), starter) if asked.quick else run(seed, Path(name), asked.limit)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             computed = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             made = settings(seed, Path(name))

@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app import client_app, server_app
@@ -46,7 +47,6 @@ from fedkd_flwr.data.published import read_published
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
 

@@ -13,16 +13,13 @@ from typing import Any, get_args, get_type_hints
 
 from fedkd_flwr.record.audit import AuditRecord
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.simulation.watch import Ended
 
 __all__ = ["record_fields"]
 
 
 def record_fields() -> str:
-    """Return the fields of each dataclass of a record, the record itself first, and what `fedkd simulate` prints."""
-    return "\n\n".join(
-        _section(cls) for cls in [*_reached(RunRecord, []), Ended] if cls.__module__ != AuditRecord.__module__
-    )
+    """Return the fields of each dataclass of a record, the record itself first."""
+    return "\n\n".join(_section(cls) for cls in _reached(RunRecord, []) if cls.__module__ != AuditRecord.__module__)
 
 
 def _reached(cls: type, found: list[type]) -> list[type]:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from flwr.common.config import parse_config_args
 
 from fedkd_flwr.cli.main import group
 from fedkd_flwr.settings.config import parse_node_config
-from fedkd_flwr.silo.check_link import read_supernode_options
+from fedkd_flwr.silo.cli.node import node_settings
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"
@@ -66,23 +65,17 @@ def test_every_command_has_options_that_exist(where, words):
         return
     assert Path(words[0]).name == "fedkd"
     assert words[1:3] == ["node", "run"]
-    ours, supernode = words[3 : words.index("--")], words[words.index("--") + 1 :]
-    group().get_command(None, "node").get_command(None, "run").make_context(
-        "run", [*ours, "--", *supernode]
-    )  # raises at an unknown option
-    assert _options(supernode) <= _flower_options("supernode")
-    values, link = read_supernode_options(supernode)
-    config = parse_node_config(values)
-    assert config.party == "st-mary"
-    assert link.address.endswith(":50800")
+    given = _node_run().make_context("run", words[3:]).params  # raises at an unknown option
+    assert parse_node_config(node_settings(given["words"])).party == "st-mary"
+    assert given["superlink"].endswith(":50800")
 
 
 def test_an_option_that_does_not_exist_would_be_seen():
     assert not {"--database", "--ssl-key-file"} <= _flower_options("superlink")
     with pytest.raises(Exception, match="No such option"):
-        _node_run().make_context("run", ["--approve", "x", "--"])
+        _node_run().make_context("run", ["--approve", "x", "--superlink", "a:1"])
     with pytest.raises(Exception, match="data-pathh"):
-        parse_node_config(parse_config_args(['party="a" data-pathh="/b" public-path="/c"']))
+        parse_node_config(node_settings(["party=a", "data-pathh=/b", "public-path=/c"]))
 
 
 def test_every_file_that_a_container_is_told_lies_in_one_of_its_mounts():

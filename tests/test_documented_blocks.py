@@ -66,7 +66,6 @@ NOT_RUN = {
     "cd": "a shell's own",
     "ssh-keygen": "no Python",
     "nginx": "no Python",
-    "--node-config": "belongs to a line above it",
     "flower-superlink": "Flower's: its parser is imported with its whole server, which takes seconds",
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from flwr.common.config import flatten_dict, fuse_dicts, parse_config_args
 
-from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.settings.run_settings import read_settings
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +28,6 @@ def _found(pattern):
 
 PAIRS = _found(r"--run-config '([^']+)'")
 FILES = _found(r"(?:--run-config|fedkd simulate) (simulations/[a-z\d-]+\.toml)")
-NODES = _found(r"--node-config '([^'.]+(?:\.(?!\.\.)[^'.]+)*)'")
 WORDS = _found(r"fedkd (?:simulate|run) ((?:[^\n`#\\]|\\\n)+)")
 TABLES = [
     block
@@ -58,11 +57,6 @@ def test_documented_words_are_a_valid_run_config(text):
 @pytest.mark.parametrize("name", FILES)
 def test_a_documented_run_config_file_is_there(name):
     assert (ROOT / name).is_file()
-
-
-@pytest.mark.parametrize("text", NODES)
-def test_a_documented_node_config_is_valid(text):
-    parse_node_config(parse_config_args([text]))
 
 
 def test_what_is_documented_was_found():

@@ -9,6 +9,7 @@ from grid import InProcessGrid
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.registry import load
+from fedkd_flwr.strategies.loop import strategy_of
 
 TEST = rows(100, seed=7)
 MODELS = {
@@ -28,7 +29,7 @@ def members(algorithm, count=3, **changes):
 def make(algorithm, *, minimum=2, public=None, test=TEST, **settings):
     card = cards()[algorithm]
     config = card.config(**{"seed": 1, "nodes_stable_s": 1e-6, **settings})
-    strategy = load(card.strategy)
+    strategy = strategy_of(card)
     return strategy(min_train_nodes=minimum, config=config, public=public or public_set(), test=test)
 
 

@@ -9,6 +9,7 @@ from grid import InProcessGrid
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.app.client_app import answer, finish
 from fedkd_flwr.registry import load
+from fedkd_flwr.strategies.loop import strategy_of
 
 TEST = rows(100, seed=7)
 
@@ -43,7 +44,7 @@ def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_mod
         settings |= {"students_per_party": 1, "teachers_per_student": 2}
     card = cards()[algorithm]
     shared = {"public": public_set(), "global_model": global_model, "test": TEST, "names": names, **(given or {})}
-    strategy = load(card.strategy)
+    strategy = strategy_of(card)
     return strategy(fraction, min_train_nodes=minimum, config=card.config(**settings), **shared)
 
 

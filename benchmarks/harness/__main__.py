@@ -79,10 +79,8 @@ def bench(
         way_out = f"Run: {_PROGRAM} {shlex.join(words)} (docs/howto/your-data.md names the files), or set FEDKD_DATA."
         rule = f"be given for row {lacking[0].name!r}, which needs {', '.join(needs(lacking[0], ROOT))}"
         raise DataError(explain("--data-root", rule, "nothing", way_out))
-    line = ProgressLine()
-    with Interrupts(line.clear) as interrupts:
-        work.run(jobs, line.show, may_stop=interrupts.may_stop)
-    line.clear()
+    with Interrupts(line := ProgressLine()) as interrupts:
+        work.run(jobs, line.show)
     results, asked = [], {job.key for job in jobs}
     for table, found in planned:
         shown = {job.row.name for job in found if job.key in asked or work.has(job)}

@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr.errors import DataError, FedkdError, explain
 
 from .tables import Job, Row, Table, seeds_note
+
+if TYPE_CHECKING:
+    from fedkd_flwr.record.run_record import RunRecord
 
 __all__ = ["Bench", "published_runs", "write_results"]
 
@@ -94,9 +97,7 @@ class Bench:
         """Tell whether a run need not be run."""
         return self.kept(job).is_file() or self.taken(job) is not None
 
-    def run(
-        self, jobs: Sequence[Job], show: Callable[[str], None], *, may_stop: Callable[[], bool] = lambda: True
-    ) -> None:
+    def run(self, jobs: Sequence[Job], show: Callable[[str], None]) -> None:
         """Run the missing runs, one after the other; each uses all processes.
 
         A run that fails is noted in `failed`, with all later seeds of its row, and the other rows go on.
@@ -107,8 +108,6 @@ class Bench:
             Runs; those with a record are passed over.
         show : callable
             Gets a line that says how far the command is, whenever that changes.
-        may_stop : callable
-            Asked at a `KeyboardInterrupt`.
         """
         missing, clock = self.missing(jobs), _Clock()
         for number, job in enumerate(missing):
@@ -119,7 +118,7 @@ class Bench:
             head = f"run {number + 1} of {len(missing)} ({job.row.name}, seed {job.seed}), about {left} left"
             began = time.monotonic()
             try:
-                reason = self._run(job, partial(_show_under, head, show), may_stop)
+                reason = self._run(job, partial(_show_under, head, show))
             except FedkdError as error:
                 reason = str(error)
             if self.stopped:
@@ -129,7 +128,7 @@ class Bench:
             else:
                 clock.took(job.row, time.monotonic() - began)
 
-    def _run(self, job: Job, show: Callable[[str], None], may_stop: Callable[[], bool]) -> str:
+    def _run(self, job: Job, show: Callable[[str], None]) -> str:
         """Run one federation and keep its record; return why it failed, or ""."""
         import tempfile
 
@@ -153,28 +152,20 @@ class Bench:
                     return "stopped"
                 text = record.to_json()
             else:
-                ended = self._simulate(settings, show, may_stop)
-                if ended.status != "completed":
-                    return " ".join(ended.reason.split()) or ended.status
-                text = Path(ended.record).read_text(encoding="utf-8")
+                record = self._simulate(settings, show)
+                if record.status != "completed":
+                    self.stopped = record.status == "stopped"
+                    return " ".join(record.reason.split()) or record.status
+                text = record.to_json()
         record_text = json.dumps(signed(json.loads(text.replace(folder, ""))), indent=1)
         write_atomic(self.kept(job), record_text.encode())
         return ""
 
-    def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None], may_stop: Callable[[], bool]) -> Any:
-        from fedkd_flwr.simulation.watch import Simulation, jobs
+    def _simulate(self, settings: Mapping[str, Any], show: Callable[[str], None]) -> RunRecord:
+        from fedkd_flwr.simulation.run import checked, in_processes
+        from fedkd_flwr.simulation.starter import party_starter
 
-        def agreed() -> bool:
-            self.stopped = True  # also if a second Ctrl-C interrupts the question
-            self.stopped = may_stop()
-            return self.stopped
-
-        simulation = Simulation()
-        try:
-            simulation.begin(jobs(settings), processes=self.processes)
-            return simulation.watch(show, may_stop=agreed)[-1]
-        finally:
-            simulation.end()
+        return in_processes(checked(settings), party_starter(), show, processes=self.processes)[0]
 
 
 class _Clock:

@@ -2,7 +2,7 @@
 # The ClientApp's process in a sandbox of bubblewrap: Python, the folders named here, and nothing else. It has no
 # network, no other process to look at, an empty home and an empty /tmp, and no variables of the node's environment.
 #
-#   fedkd node run --sandbox "/etc/fedkd/sandbox.sh STATE-DIR READABLE... --" -- OPTIONS
+#   fedkd node run --sandbox "/etc/fedkd/sandbox.sh STATE-DIR READABLE... --" OPTIONS
 #
 # STATE-DIR may be written to. READABLE are the folders of the private and the public files, and of the Python
 # environment (and, if that is not under /usr, of the Python it was made with).

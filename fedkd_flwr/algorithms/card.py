@@ -1,16 +1,9 @@
 """What an algorithm is, as data: its card; and how each of its settings is declared, once.
 
 A setting is one line of a `Config` (type, default, range, whether parties are told) and, as the docstring below that
-line, a sentence that says what it means::
-
-    class FedCTConfig(ExchangeConfig):
-        section: ClassVar[str] = "fedct"
-        quorum: float = setting(0.9, ge=0, le=1, only={"consensus": ("qualified-majority",)})
-
-Everything else is derived from these: the run config and its checks, the words on the wire, the defaults in
-``pyproject.toml``, and the tables of ``docs/reference/configuration.md``. A setting that an algorithm's class declares
-stands in the run config's section of that name (``fedct.quorum``); one that several algorithms share, and that means
-the same in all of them, stands at the top.
+line, a sentence that says what it means. The run config and its checks, the words on the wire, the defaults in
+``pyproject.toml`` and the tables of ``docs/reference/configuration.md`` are derived from these. A setting that an
+algorithm's class declares stands in the run config's section of that name; one that several share stands at the top.
 """
 
 from __future__ import annotations

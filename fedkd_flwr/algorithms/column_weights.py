@@ -1,13 +1,8 @@
 """How much each column of noisy sums counts: what a second visit asks, what a party answers, and what is made of it.
 
-A model of sums adds up a score for each column. Naive Bayes so counts twice what two columns both say: how scores go
-together within records is in no sum of single columns. A second visit asks for it:
-
-    server   vectors: the score of each bin for each class, and of each class itself (`asked`)        -> every party
-    party    the sum over its records of the products of a record's vectors, with noise (`products`)  -> the server
-    server   least squares: a weight for each column (`weighed`)
-
-A record has a vector for each column and one for its class. Together they are cut to the length `LENGTH` at the
+Naive Bayes counts twice what two columns both say. A second visit asks how scores go together within records: the
+server sends vectors of scores (`asked`), a party adds up their products over its records (`products`), and least
+squares finds a weight for each column (`weighed`). A record's vectors are together cut to the length `LENGTH` at the
 party, whatever the server sent, so that no record moves the products further (`fedkd_flwr.privacy.noise.sums`).
 """
 

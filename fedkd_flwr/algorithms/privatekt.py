@@ -1,4 +1,4 @@
-"""PrivateKT: unbiased estimates of the parties' labels, the buffer of the last rounds, and which rows to ask next.
+"""PrivateKT: unbiased estimates of the parties' labels, and which rows to ask next.
 
 Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications 14, 2023: equations
 (3) to (5) and Algorithm 1. The whole round is told in `fedkd_flwr.strategies.privatekt`.
@@ -6,9 +6,7 @@ Qi et al., "Differentially private knowledge transfer for federated learning", N
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import PAPER, Card, Privacy, setting
 from fedkd_flwr.algorithms.exchange import ClaimConfig, LocalEpochsConfig, TiesConfig
-from fedkd_flwr.errors import ConfigError, DataError, explain
+from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.voting import Labels, Ties, VoteCounter, majority
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
@@ -25,8 +23,6 @@ __all__ = [
     "BUFFER_STEPS",
     "CARD",
     "SELF_TRAINING_SHARE",
-    "Knowledge",
-    "KnowledgeBuffer",
     "PrivateKTConfig",
     "aggregate",
     "draw_by_entropy",
@@ -123,46 +119,6 @@ def hard_targets(estimates: NDArray[np.floating], *, ties: Ties, rng: np.random.
     labels = majority(np.round(np.asarray(estimates, dtype=np.float64), 9), ties=ties, rng=rng)
     one_hot: NDArray[np.float64] = np.eye(estimates.shape[1])[labels]
     return one_hot
-
-
-@dataclass(frozen=True, kw_only=True)
-class Knowledge:
-    """What one round taught: public row numbers, (num_rows,), and class probabilities, (num_rows, num_classes)."""
-
-    rows: NDArray[np.int64]
-    targets: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        if not (self.rows.ndim == 1 and len(self.rows) and self.targets.shape[:1] == self.rows.shape):
-            seen = f"rows {self.rows.shape}, targets {self.targets.shape}"
-            raise DataError(explain("knowledge", "be (n,) rows and (n, classes) targets, n >= 1", seen))
-
-
-class KnowledgeBuffer:
-    """The knowledge of the last rounds, ``num_rounds`` at most (the paper's B); the oldest leaves first."""
-
-    def __init__(self, num_rounds: int, held: Iterable[Knowledge] = ()) -> None:
-        self._held: deque[Knowledge] = deque(held, maxlen=num_rounds)
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def push(self, knowledge: Knowledge) -> None:
-        """Take in one round's knowledge."""
-        self._held.append(knowledge)
-
-    def rounds(self) -> list[Knowledge]:
-        """Return what is held, the oldest round first."""
-        return list(self._held)
-
-    def all(self) -> Knowledge:
-        """Return all rounds as one; a row that several rounds asked about occurs as often."""
-        if not self._held:
-            raise DataError(explain("the knowledge buffer", "hold a round before it is learnt from", "none"))
-        return Knowledge(
-            rows=np.concatenate([one.rows for one in self._held]),
-            targets=np.concatenate([one.targets for one in self._held]),
-        )
 
 
 CARD = Card(

@@ -7,10 +7,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Message
 from threadpoolctl import threadpool_limits
 
 from fedkd_flwr.api.result import FederationResult
@@ -19,16 +18,12 @@ from fedkd_flwr.app.client_app import app
 from fedkd_flwr.app.find_run import LOG, new_run_id
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.app.progress import Progress
-from fedkd_flwr.app.server_app import federate
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import name_of
-from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
+from fedkd_flwr.simulation import run as simulation
 from fedkd_flwr.simulation.grid import InProcessGrid
-from fedkd_flwr.simulation.rows import check_simulation, count_parties, forget_rows, party_name
-from fedkd_flwr.simulation.watch import DEFAULT_PARTIES, check_job
+from fedkd_flwr.simulation.rows import party_name
 from fedkd_flwr.stores.files import file_name
 
 __all__ = ["chosen", "run"]
@@ -45,15 +40,16 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     """
     with _one_at_a_time, disk_not_awaited(), captured_log() as said, _shown(progress) as show:
         show("loading the data")
-        config = checked(values)
+        config = simulation.checked(_named(values))
         run_id, count = new_run_id(), config.num_parties
         folder = output_root(config.output_dir) / "runs" / run_id
         nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
-        make_grid = partial(_Grid, app, nodes, show=show)
-        scalars = with_drawn_rows(config, config.as_scalars(), make_grid, show)
+
+        def make_grid(values: dict[str, Any], *, run_id: int) -> InProcessGrid:
+            return _Grid(app, nodes, values, run_id=run_id, progress=simulation.progress_of(values, show))
+
         try:
-            grid = make_grid(scalars, run_id=int(run_id))
-            record = federate(grid, Context(int(run_id), 0, {}, RecordDict(), scalars), page=False)
+            record = simulation.run(config, make_grid, run_id=run_id, say=show)
         finally:
             if folder.is_dir():
                 write_atomic(folder / LOG, "".join(f"{line}\n" for line in said).encode(errors="replace"))
@@ -63,27 +59,22 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     return FederationResult(record=record, model_bytes=models, values=dict(classes))
 
 
-def checked(values: Mapping[str, Any], parties: int = DEFAULT_PARTIES) -> RunConfig:
-    """Return the settings of a run with its parties counted, after the checks that `fedkd simulate` makes."""
-    forget_rows()
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with its models by name."""
     by_party = values.get("model") if isinstance(values.get("model"), Mapping) else None
     named = {key: _spec(value) if key in _MODELS else value for key, value in values.items() if value is not by_party}
-    config = check_job(named, parties)
-    config = config.model_copy(update={"num_parties": count_parties(config)})
-    if by_party is not None:
-        names = [party_name(i, config) for i in range(config.num_parties)]
-        config = check_job({**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)})
-    check_simulation(config, config.num_parties)
-    return config
+    if by_party is None:
+        return named
+    config = simulation.checked(named)
+    names = [party_name(i, config) for i in range(config.num_parties)]
+    return {**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)}
 
 
 def chosen(values: Mapping[str, Any], *, progress: bool = True, **how: Any) -> Comparison:
     """Run candidates as `fedkd_flwr.app.choose.choose` does, in this process; ``how`` is told to it."""
     with _one_at_a_time, _shown(progress) as show:
         show("loading the data")
-        config = checked(values, parties=5)
-        given = {**values, "model": config.model, "num-parties": config.num_parties}
-        return choose(given, progress=show, **how)
+        return choose(_named(values), progress=show, **how)
 
 
 def _spec(model: Any) -> str:
@@ -99,25 +90,11 @@ def _mixed(model: Mapping[str, Any], names: list[str]) -> str:
 
 
 class _Grid(InProcessGrid):
-    """A grid that computes on one thread, as each party's process does, and says how far it is."""
-
-    def __init__(self, handler: Any, nodes: Any, values: dict[str, Any], *, show: Callable[[str], None], **more: Any):
-        super().__init__(handler, nodes, values, **more)
-        self.show, self.progress, self.asked = show, Progress(parse_run_config(values).rounds), 0
-
-    def push_messages(self, messages: Any) -> Any:
-        messages = list(messages)
-        self.asked, self.done = len(messages), 0
-        return super().push_messages(messages)
+    """A grid that computes on one thread, as each party's process does."""
 
     def _answered(self, message: Message) -> Message | None:
         with threadpool_limits(1):
-            reply = super()._answered(message)
-        self.done += 1
-        about = message.metadata
-        number = int(about.group_id) if about.group_id.isdigit() else 0
-        self.show(self.progress.text(about.message_type, number, self.done, self.asked))
-        return reply
+            return super()._answered(message)
 
 
 @contextlib.contextmanager

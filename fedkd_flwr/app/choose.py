@@ -15,11 +15,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
-from flwr.app import Context, RecordDict
 
 from fedkd_flwr.algorithms import cards
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -36,7 +36,8 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
-from fedkd_flwr.simulation.rows import dealt, party_name, simulated_pool
+from fedkd_flwr.simulation.rows import dealt, simulated_pool
+from fedkd_flwr.simulation.run import checked, run
 
 __all__ = ["QUICK", "Comparison", "about_seconds", "candidates", "choose", "kept_file"]
 
@@ -129,16 +130,10 @@ def _configs(
     values: Mapping[str, Any], names: Sequence[str], thorough: bool, seeds: int
 ) -> dict[tuple[str, int], RunConfig]:
     """Return the checked settings of each run by candidate and seed, as for `choose`."""
-    from fedkd_flwr.simulation.rows import check_simulation, count_parties, simulated_pool
-
     private = values.get("epsilon", "none") != "none"
-    first = parse_run_config({**values, "algorithm": "noisy-sums" if private else "fedct"})
-    if first.public_path or (count := count_parties(first)) < 2:
-        rule = "be a simulation of at least 2 parties"
-        raise ConfigError(explain("the comparison", rule, f"num-parties {first.num_parties}", "Give --parties."))
+    first = checked({**values, "algorithm": "noisy-sums" if private else "fedct"}, parties=5)
     server_app.refuse_undrawn(first)
-    values = {**values, "num-parties": count}
-    check_simulation(first, count)
+    values = {**values, "num-parties": first.num_parties}
     known = candidates(simulated_pool(first).public.num_classes, private=private)
     for name in names:
         if name not in known:
@@ -241,11 +236,8 @@ def _fixed_answer(seed: int, record: RunRecord, figure: str) -> dict[str, Any]:
 def _run(config: RunConfig) -> RunRecord:
     """Run one federation in this process, and return its record; nothing stays on disk."""
     with disk_not_awaited(), tempfile.TemporaryDirectory() as folder, captured_log():
-        config = config.model_copy(update={"output_dir": folder})
-        scalars, count = config.as_scalars(), config.num_parties
-        nodes = [{"partition-id": i, "num-partitions": count, "party": party_name(i, config)} for i in range(count)]
-        grid = InProcessGrid(client_app.app, nodes, scalars)
-        return server_app.federate(grid, Context(1, 1, {}, RecordDict(), scalars), page=False)
+        nodes = [{"partition-id": i, "num-partitions": config.num_parties} for i in range(config.num_parties)]
+        return run(config.model_copy(update={"output_dir": folder}), partial(InProcessGrid, client_app.app, nodes))
 
 
 def kept_file(config: RunConfig) -> Path | None:

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from logging import ERROR, INFO, WARN, LogRecord, getLogger
@@ -29,9 +30,10 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.processes.alive import exists
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import Doing, RunRecord
+from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.stores.record_file import RecordFile
 
-__all__ = ["LiveRun", "captured_log", "end_with_parent", "installed_versions"]
+__all__ = ["LiveRun", "captured_log", "end_with_parent", "installed_versions", "new_record"]
 
 _open_runs: weakref.WeakSet[LiveRun] = weakref.WeakSet()
 
@@ -130,6 +132,24 @@ class LiveRun:
         tell.start()
         tell.join(5.0)
         log(WARN, "run %s: %s; record: %s", status, reason, self._file.path.absolute())
+
+
+def new_record(config: RunConfig, run_id: str) -> RunRecord:
+    """Return the record of a run that begins now."""
+    return RunRecord(
+        run_id=run_id,
+        algorithm=config.card.name,
+        sends=config.card.sends,
+        returns=config.card.returns,
+        one_shot=config.card.one_shot,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        simulation=not config.public_path,
+        config=config.as_scalars(),
+        changed=config.changed_keys(),
+        versions=installed_versions(),
+        num_rounds=config.rounds,
+    )
 
 
 def _in_words(entry: LogRecord) -> bool:

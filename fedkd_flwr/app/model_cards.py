@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -18,13 +17,14 @@ import numpy as np
 from flwr.common import log
 
 from fedkd_flwr.clients.answer import Finished
-from fedkd_flwr.data.public import Encoder, PublicSet
+from fedkd_flwr.data.columns import short_list
+from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.files import write_atomic
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.serialize import describe, encoder_of
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
-from fedkd_flwr.settings.config import RunConfig
 
-__all__ = ["model_card", "owners_word", "write_card", "write_server_card"]
+__all__ = ["owners_word", "write_card", "write_server_card"]
 
 logger = logging.getLogger("flwr.party")
 
@@ -34,14 +34,6 @@ _SENT = {
     "trees": "trees that parties grew on their rows",
     "sums": "counts of the parties' rows, with noise",
 }
-
-
-def write_card(
-    path: Path, record: RunRecord, *, party: str = "", kind: str = "federated", at_silo: bool = False
-) -> Path:
-    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``."""
-    card = model_card(path, record, party=party, kind=kind, at_silo=at_silo)
-    return write_atomic(path.with_suffix(".card.md"), card.encode())
 
 
 def write_server_card(record: RunRecord, folder: Path) -> None:
@@ -58,98 +50,80 @@ def write_server_card(record: RunRecord, folder: Path) -> None:
 
 
 def owners_word(
-    config: RunConfig, *, run_id: str, party: str, model_name: str, public: PublicSet, y: np.ndarray
+    record: RunRecord, *, party: str, model_name: str, y: np.ndarray
 ) -> Callable[[Finished, Mapping[str, Path]], None]:
     """Return the function that shows the owner what a run left; `fedkd_flwr.clients.party.Party` calls it at its end.
 
-    ``y`` of shape (num_rows,), integers, are the classes of all private rows, own test rows among them.
+    ``record``: what a silo knows of the run. ``y`` of shape (num_rows,), integers, are the classes of all private rows,
+    own test rows among them.
     """
 
     def show(finished: Finished, models: Mapping[str, Path]) -> None:
         from fedkd_flwr.report import results
         from fedkd_flwr.report.recommendation import advice
 
-        record = RunRecord(
-            run_id=run_id,
-            algorithm=config.card.name,
-            sends=config.card.sends,
-            returns=config.card.returns,
-            one_shot=config.card.one_shot,
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
-            status="completed",
-            seed=config.seed,
-            config=config.as_scalars(),
-            num_public=public.num_rows,
-            num_classes=public.num_classes,
-            classes=list(public.schema.classes),
-            fingerprint=public.fingerprint,
-        )
-        record.parties.append(
-            PartyRecord(
-                name=party,
-                model=model_name,
-                solo=dict(finished.solo),
-                federated=dict(finished.federated or {}),
-                class_counts=np.bincount(y, minlength=public.num_classes).tolist(),
-            )
-        )
-        better, evidence = advice(record.parties[0], results.figure_used(record, "own"))
+        known = PartyRecord(name=party, model=model_name, solo=dict(finished.solo))
+        known.federated = dict(finished.federated or {})
+        known.class_counts = np.bincount(y, minlength=record.num_classes).tolist()
+        record.parties = [known]
+        better, evidence = advice(known, results.figure_used(record, "own"))
         if evidence:
             logger.info("%s: your better model: %s. %s", party, better or "own test rows do not tell", evidence)
         for kind, file in models.items():
-            card = write_card(file, record, party=party, kind=kind, at_silo=True)
+            card = write_card(file, record, party=party, alone=kind == "alone")
             logger.info("%s: your model, %s, and its card: %s", party, kind, card)
 
     return show
 
 
-def model_card(path: Path, record: RunRecord, *, party: str, kind: str, at_silo: bool) -> str:
-    """Return the card of the model in a file; ``party``: whose it is, "" for the server's.
+def write_card(path: Path, record: RunRecord, *, party: str = "", alone: bool = False) -> Path:
+    """Write the card of one model beside its file, and return its path: ``model.fedkd`` gets ``model.card.md``.
 
-    ``kind`` (one of "federated", "alone"): whether a party's model learnt from the federation's labels too. ``record``:
-    the run's; at a silo, what the silo knows of it.
+    ``party``: whose it is at a silo, "" for the server's; ``alone``: whether it learnt nothing from the federation.
     """
     from fedkd_flwr.report.claims import claim_meaning, ordered
-    from fedkd_flwr.report.formatting import share
     from fedkd_flwr.report.html import environment
     from fedkd_flwr.report.model_warnings import warnings_of
-    from fedkd_flwr.report.results import FIGURES, ROWS
+    from fedkd_flwr.report.results import ROWS
     from fedkd_flwr.report.run_privacy import no_claim
 
     data = path.read_bytes()
     encoder, known = Encoder.from_bytes(encoder_of(data) or b""), record.party(party) if party else None
-    found = record.server if known is None else known.solo if kind == "alone" else known.federated
-    figures = [("n", [str(m.n) for m in found.values()])]
-    figures += [(name.replace("_", " "), [share(getattr(m, name), 4) for m in found.values()]) for name in FIGURES]
+    found = record.server if known is None else known.solo if alone else known.federated
     lead = next((one for one in ("common", "own") if one in found), "")
     who = "This model" if party else "The server's model"
+    sent = _SENT.get(record.sends, "public rows with labels that parties sent")
     text = (
         environment(_cell)
         .get_template("card.md")
         .render(
             record=record,
-            columns=[column for column in encoder.schema.columns if column.name in encoder.reads],
-            shape=encoder.schema.shape,
             party=party,
-            at_silo=at_silo,
-            whose=f"{party}'s model{', trained alone' if kind == 'alone' else ''}" if party else "the server's model",
+            whose=f"{party}'s model{', trained alone' if alone else ''}" if party else "the server's model",
             facts=[
                 ("file", f"{path.name}, {len(data):,} bytes, SHA-256 {sha256(data).hexdigest()}"),
                 ("model", ", ".join(name.rpartition(".")[2] for name in describe(data)["types"])),
-                ("answers", f"{encoder.schema.label}: {_listed(encoder.schema.classes)}"),
+                ("answers", f"{encoder.schema.label}: {short_list(encoder.schema.classes, 40)}"),
+                ("columns", short_list([one.name for one in encoder.schema.columns if one.name in encoder.reads], 40)),
                 ("public rows", f"{record.num_public}, fingerprint {record.fingerprint}"),
-                ("learnt from", _learnt_from(record, party, kind)),
+                ("learnt from", sent if not party else f"private rows of {party}{'' if alone else f', and {sent}'}"),
                 ("release", version("fedkd-flwr")),
             ],
-            measured=[ROWS[one] for one in found],
-            figures=[(name, cells) for name, cells in figures if set(cells) != {"–"}],
-            warnings=[text for _, text in warnings_of(record, found[lead], who, lead)] if lead else [],
-            listed=_listed,
+            measured=[(ROWS[rows], _figures(one)) for rows, one in found.items()],
+            warnings=[text for _, text in warnings_of(record, [found[lead]], who, lead)] if lead else [],
             no_claim=no_claim(record),
-            claims=[claim_meaning(claim) for claim in ordered(record.publishable().claims)],
+            claims=[] if party else [claim_meaning(claim) for claim in ordered(record.publishable().claims)],
         )
     )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return write_atomic(path.with_suffix(".card.md"), (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode())
+
+
+def _figures(found: Metrics) -> str:
+    from fedkd_flwr.report.formatting import share
+    from fedkd_flwr.report.results import FIGURES
+
+    known = [(name.replace("_", " "), share(getattr(found, name), 4)) for name in FIGURES]
+    return ", ".join([f"n {found.n}", *(f"{name} {value}" for name, value in known if value != "–")])
 
 
 def _cell(value: Any) -> str:
@@ -157,14 +131,3 @@ def _cell(value: Any) -> str:
     from fedkd_flwr.report.formatting import plain
 
     return plain(str(value).replace("\n", " ")).replace("<", "&lt;").replace("|", "\\|")
-
-
-def _listed(names: Sequence[Any]) -> str:
-    """Return names, of many the first 40 and how many there are."""
-    return ", ".join(map(str, names[:40])) + (f", ... ({len(names)} in all)" if len(names) > 40 else "")
-
-
-def _learnt_from(record: RunRecord, party: str, kind: str) -> str:
-    sent = _SENT.get(record.sends, "public rows with labels that parties sent")
-    alone = f"private rows of {party}"
-    return sent if not party else f"{alone} alone" if kind == "alone" else f"{alone}, and {sent}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import os
+import shutil
 import time
 from collections.abc import Callable
 from typing import TextIO
@@ -28,6 +29,8 @@ class Progress:
         'round 1 of 5: 0 of 10 parties have answered'
         >>> progress.text("train", 2, 5, 10)
         'round 2 of 5: 5 of 10 parties have answered, at most 23 s left'
+        >>> progress.text("query", 0, 1, 2), progress.text("evaluate", 4, 1, 2)
+        ('starting the parties: 1 of 2 are ready', 'final result: 1 of 2 parties have learnt from it')
         """
         if kind == "query":
             return f"starting the parties: {answered} of {asked} are ready"
@@ -56,29 +59,29 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """Shows one line on stderr: rewritten in a terminal, else anew when it begins otherwise or is ``every_s`` old."""
+    """Shows one line on stderr: rewritten in a terminal, else anew when it begins otherwise.
 
-    def __init__(self, stream: TextIO | None = None, *, every_s: float = 10.0) -> None:
-        self.stream = stream or sys.stderr
+    It has a stream of its own: what is printed while a run goes on may go into that run's log.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", closefd=False)
         self.terminal = self.stream.isatty()
-        self.every_s = every_s
-        self._head = ""
-        self._at = -every_s
-        self._width = 0
+        self.held = False  # while somebody is asked, nothing else is shown
+        self._head, self._width = "", 0
 
     def show(self, text: str) -> None:
         """Show a line."""
+        if self.held:
+            return
         if self.terminal:
-            import shutil
-
             text = text[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
-            head, now = text.partition(":")[0], time.monotonic()
-            if head == self._head and now - self._at < self.every_s:
+            if (head := text.partition(":")[0]) == self._head:
                 return
-            self._head, self._at = head, now
+            self._head = head
             self.stream.write(text + "\n")
         self.stream.flush()
 

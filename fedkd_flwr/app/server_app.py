@@ -6,7 +6,6 @@ import shlex
 import shutil
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from logging import INFO, WARN
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from flwr.serverapp import Grid, ServerApp
 # Not on use: in a simulation the thread that serves would import it while another thread loads the ClientApp, and two
 # threads that enter the same packages from two sides find them half made.
 from fedkd_flwr.app.assembly import make_strategy
-from fedkd_flwr.app.live_run import LiveRun, end_with_parent, installed_versions
+from fedkd_flwr.app.live_run import LiveRun, end_with_parent, new_record
 from fedkd_flwr.app.model_cards import write_server_card
 from fedkd_flwr.app.output import continued, output_root
 from fedkd_flwr.app.public_rows import cost_of
@@ -65,20 +64,7 @@ def federate(grid: Grid, context: Context, *, page: bool = True) -> RunRecord:
     config = parse_run_config(context.run_config)
     refuse_undrawn(config)
     folder = output_root(config.output_dir) / "runs" / str(context.run_id)
-    record = RunRecord(
-        run_id=str(context.run_id),
-        algorithm=config.card.name,
-        sends=config.card.sends,
-        returns=config.card.returns,
-        one_shot=config.card.one_shot,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        seed=config.seed,
-        simulation=not config.public_path,
-        config=config.as_scalars(),
-        changed=config.changed_keys(),
-        versions=installed_versions(),
-        num_rounds=config.rounds,
-    )
+    record = new_record(config, str(context.run_id))
     try:
         with LiveRun(record, folder, page=page, tracking=parse_tools(config.tracking)) as live:
             try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from logging import getLogger
 from pathlib import Path
@@ -25,39 +25,30 @@ __all__ = ["TOOLS", "Tracking", "parse_tools"]
 Figures = dict[str, float]
 
 
-_OF_ROUNDS = "agreement labelled_share changed_share kept_share consensus_accuracy server_accuracy asked bytes_up"
-_OF_ROUNDS += " bytes_down seconds"
+def _numbers(of: str, values: Mapping[str, Any]) -> Figures:
+    """Return what is a number among values, by names with a slash as the tools group them."""
+    known = {name.replace("_", "-"): value for name, value in values.items() if type(value) in (int, float)}
+    return {f"{of}/{name}": float(value) for name, value in known.items()}
 
 
 def _round_figures(this: RoundRecord) -> Figures:
-    """Return what a round's record says in numbers, by names with a slash as the tools group them."""
-    known = {name.replace("_", "-"): getattr(this, name) for name in _OF_ROUNDS.split()} | {
-        "answered": len(this.answered)
-    }
-    known["parties-accuracy"] = statistics.fmean(this.accuracy.values()) if this.accuracy else None
-    return {f"round/{name}": float(value) for name, value in known.items() if value is not None}
+    accuracy = statistics.fmean(this.accuracy.values()) if this.accuracy else None
+    return _numbers("round", vars(this) | {"answered": len(this.answered), "parties_accuracy": accuracy})
 
 
 def _final_figures(record: RunRecord) -> Figures:
-    """Return what a run's record says in numbers when it has ended: mean accuracies, the server's, bytes and time."""
     rounds = [one for one in record.rounds if one.ended]
-    known = {
-        **{f"{key}-accuracy": value for key, value in record.mean_accuracies().items()},
-        "server-accuracy": record.server_accuracy,
-        "centralised-accuracy": record.centralised_accuracy,
-        "rounds": len(rounds),
-        "bytes-up": sum(one.bytes_up for one in rounds),
-        "bytes-down": sum(one.bytes_down for one in rounds) + record.final_bytes_down,
-        "seconds": record.seconds,
-        "startup-seconds": record.startup_seconds,
-    }
-    return {f"final/{name}": float(value) for name, value in known.items() if value is not None}
+    totals = {name: sum(getattr(one, name) for one in rounds) for name in ("bytes_up", "bytes_down")}
+    reached: dict[str, Any] = {f"{key}_accuracy": value for key, value in record.mean_accuracies().items()}
+    reached |= {"server_accuracy": record.server_accuracy, "centralised_accuracy": record.centralised_accuracy}
+    return _numbers("final", {**vars(record), **reached, **totals, "rounds": len(rounds)})
 
 
 class MLflow:
     """A run of MLflow: at ``MLFLOW_TRACKING_URI``, or in the file ``mlflow.db`` of the output folder."""
 
     def __init__(self, record: RunRecord, folder: Path) -> None:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before it is imported
         mlflow = import_module("mlflow")
         store = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.parents[1] / 'mlflow.db'}"
         self._entities = import_module("mlflow.entities")
@@ -85,10 +76,8 @@ class MLflow:
         self._client.set_terminated(self._run, ended.get(record.status, "KILLED"))
 
 
-# name -> class, module it needs, how it is installed
-TOOLS: dict[str, tuple[type[Any], str, str]] = {
-    "mlflow": (MLflow, "mlflow", "mlflow-skinny sqlalchemy alembic"),
-}
+# name -> class, and how what it imports is installed
+TOOLS: dict[str, tuple[type[Any], str]] = {"mlflow": (MLflow, "mlflow-skinny sqlalchemy alembic")}
 
 
 def parse_tools(text: str) -> list[str]:
@@ -111,18 +100,14 @@ class Tracking:
         self.trackers: dict[str, Any] = {}
         self._told = 0
         for name in names:
-            tool, module, packages = TOOLS[name]
-            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before it is imported
-            try:
-                import_module(module)
-            except ImportError as error:
-                rule, way_out = (
-                    f"name an installed tool ({error})",
-                    f"Install it where the server runs: pip install {packages}",
-                )
-                raise MissingExtraError(explain("tracking", rule, name, way_out)) from error
+            tool, packages = TOOLS[name]
             try:
                 self.trackers[name] = tool(record, folder)
+            except ImportError as error:
+                way_out = f"Install it where the server runs: pip install {packages}"
+                raise MissingExtraError(
+                    explain("tracking", f"name an installed tool ({error})", name, way_out)
+                ) from error
             except Exception as error:
                 seen, way_out = f"{name}: {error}", f"Correct its settings, or leave {name} out of tracking."
                 raise ConfigError(explain("tracking", "name a tool that can begin", seen, way_out)) from error

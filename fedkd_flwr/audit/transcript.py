@@ -102,7 +102,7 @@ class Transcript:
             raise PayloadError(f"This audit cannot read replies that hold {name!r}.")
         base = self._base.get(name)
         if name == "labels" and "ratios" in self._base:  # further students' labels, beside the first's
-            base = None if base is None else np.repeat(base[:1], max(int(payload[14]), 1), axis=0)
+            base = None if base is None else np.repeat(base[:1], max(int(payload[10]), 1), axis=0)
         labels = decode_labels(payload, public=spec.bits if name == "bits" else spec, server_round=at, base=base)
         if "ratios" not in self._base:
             self._base[name] = labels

@@ -9,7 +9,7 @@ from fedkd_flwr.algorithms.dd import DDConfig
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled, steps_on_pooled
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum
 
 __all__ = [
     "DP_FEDAVG",
@@ -132,9 +132,9 @@ def _but_the_first_round(
 def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> Card:
     """Return the card of a baseline; its file and its two classes are named after its title."""
     name = title.lower()
-    strategy = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
+    side = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
     usual = {"default_rounds": 10, "samples": True, "train_pooled": epochs_on_pooled}
-    ways = {"strategy": strategy, "client": f"{strategy}Client", "sends": "weights"}
+    ways = {"strategy": side, "client": f"{side}Client", "sends": "weights"}
     return Card(name=name, title=title, paper=paper, config=config, **{**ways, **usual, **more})
 
 

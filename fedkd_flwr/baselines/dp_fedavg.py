@@ -7,17 +7,10 @@ McMahan, Ramage, Talwar, Zhang, ICLR 2018 (arXiv 1710.06963), Algorithm 1. The w
     server   updates w - w_t, each scaled to an L2 norm of at most C; their sum plus Gaussian noise, divided by m,
              charged to the server's ledger                                          -> w_t+1 = w_t + that
 
-| protects | against | trusted |
-|---|---|---|
-| everything one party holds | everyone who sees the weights of any round: parties, users of the model | the server |
-
-Formal guarantees: `fedkd_flwr.privacy.claims.claim.clipped_sum_at_server`. The server itself gets each party's weights
-as they are, so a party allows this by the algorithm's name or not at all, and one that demands privacy refuses.
-
-Departures. m is the number of parties asked, not drawn with a probability: nothing is claimed for chance. A party that
-does not answer, or not validly, counts as an update of zero. All parties count alike, however many rows they have.
-Flower's wrapper for fixed clipping is not used: its noise is made of floats of NumPy's global generator; it is scaled
-to the parties that were planned, and the mean to those that answered; an update of exactly zero ends its round.
+Formal guarantees: `fedkd_flwr.privacy.claims.claim.clipped_sum_at_server`, for everything one party holds, against
+everyone but the server, which gets each party's weights as they are. m is the number of parties asked; one that does
+not answer validly is an update of zero. Flower's wrapper for fixed clipping is not used: its noise is made of floats of
+NumPy's global generator, and is scaled to the parties that were planned, but the mean to those that answered.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, Wei
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.claims.claim import EVERYONE, PrivacyClaim, clipped_sum_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -152,11 +145,8 @@ class DPFedAvgExchange(WeightExchange):
         ]
 
 
-class DPFedAvg(ExchangeStrategy):
+class DPFedAvg(ExchangeStrategy[DPFedAvgExchange]):
     """FedAvg with central differential privacy. Takes what `DPFedAvgExchange` takes besides."""
-
-    exchange_type = DPFedAvgExchange
-    exchange: DPFedAvgExchange
 
 
 class DPFedAvgClient(WeightClient):

@@ -22,11 +22,8 @@ class FedAvgExchange(FlowerMean):
     card = CARD
 
 
-class FedAvg(ExchangeStrategy):
-    """FedAvg, written down round by round. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = FedAvgExchange
-    exchange: FedAvgExchange
+class FedAvg(ExchangeStrategy[FedAvgExchange]):
+    """FedAvg, written down round by round. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedAvgClient(WeightClient):

@@ -1,17 +1,9 @@
 """FedDF: FedAvg's mean, to which the server distils the parties' nets on the public rows.
 
-Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1. The whole round t:
-
-    server   weights w_t                                                            -> a group of parties
-    party    epochs on its rows                                                     -> its weights and number of rows
-    server   mean by rows (Flower's FedAvg); then epochs on the public rows towards
-             softmax(mean of the parties' logits)                                   -> w_t+1
-
-Departures. The paper stops distilling by the accuracy on a labelled validation set and anneals the learning rate; here
-the server, which has no labels, takes 20 passes with the net's own optimiser, started afresh. All nets have one
-architecture.
-
-The server needs the parties' weights, which leave without noise, and there is no claim.
+Lin, Kong, Stich, Jaggi, NeurIPS 2020 (arXiv 2006.07242), Algorithm 1: after each round the mean by rows (Flower's
+FedAvg) learns softmax(mean of the parties' logits). Departures: the paper stops by a labelled validation set and
+anneals the learning rate; here the server, which has no labels, takes 20 passes with the net's own optimiser, started
+afresh, and all nets have one architecture.
 """
 
 from __future__ import annotations
@@ -77,11 +69,8 @@ class FedDFExchange(FlowerMean):
         return self.take_up(student.arrays())
 
 
-class FedDF(ExchangeStrategy):
-    """FedDF. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = FedDFExchange
-    exchange: FedDFExchange
+class FedDF(ExchangeStrategy[FedDFExchange]):
+    """FedDF. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedDFClient(WeightClient):

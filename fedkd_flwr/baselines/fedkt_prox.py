@@ -119,14 +119,8 @@ class FedKTProxExchange(FedProxExchange):
         return super().measure() if self.record.rounds else None
 
 
-class FedKTProx(ExchangeStrategy):
-    """FedKT's round, then FedProx from its model, in one run. Takes ``global_model`` and ``test`` besides.
-
-    ``num_rounds`` of `start` counts FedProx's rounds.
-    """
-
-    exchange_type = FedKTProxExchange
-    exchange: FedKTProxExchange
+class FedKTProx(ExchangeStrategy[FedKTProxExchange]):
+    """FedKT's round, then FedProx from its model; ``num_rounds`` of `start` counts FedProx's rounds."""
 
 
 Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]

@@ -1,13 +1,7 @@
 """FedProx, by Flower's own strategy.
 
-Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020. The whole round t:
-
-    server   weights w_t, mu                                                     -> a group of parties
-    party    epochs on its rows, with (mu / 2) ||w - w_t||^2 in the loss -> weights and number of rows -> the server
-    server   mean of the weights by numbers of rows -> w_t+1
-
-With mu = 0 this is FedAvg. What stands around `flwr.serverapp.strategy.FedProx` is
-`fedkd_flwr.baselines.weight_exchange`. Weights leave the parties without noise, and there is no claim.
+Li et al., MLSys 2020: a party adds (mu / 2) ||w - w_t||^2 to its loss, and the server takes the mean of the weights by
+numbers of rows. With mu = 0 this is FedAvg. The round is told in `fedkd_flwr.baselines.weight_exchange`.
 """
 
 from __future__ import annotations
@@ -35,11 +29,8 @@ class FedProxExchange(FlowerMean):
         return FlowerFedProx(min_train_nodes=1, min_available_nodes=1, proximal_mu=self.config.proximal_mu)
 
 
-class FedProx(ExchangeStrategy):
-    """FedProx, written down round by round. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = FedProxExchange
-    exchange: FedProxExchange
+class FedProx(ExchangeStrategy[FedProxExchange]):
+    """FedProx, written down round by round. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedProxClient(WeightClient):
@@ -50,4 +41,4 @@ class FedProxClient(WeightClient):
     def train(self, model: Classifier, instruction: Instruction) -> None:
         """Train the net with the proximal term."""
         config = instruction.config
-        model.proximal_epochs(self.party.X, self.party.y, epochs=config.local_epochs, mu=config.proximal_mu)
+        model.train_epochs(self.party.X, self.party.y, epochs=config.local_epochs, mu=config.proximal_mu)

@@ -1,20 +1,11 @@
 """FedXGB-Bagging: in each round every party boosts the common model by one step, and all new trees count.
 
-The arithmetic of Flower's own ``FedXgbBagging`` and its XGBoost example (`flwr.serverapp.strategy`). The whole round t:
+The arithmetic of Flower's own ``FedXgbBagging`` and its XGBoost example (`flwr.serverapp.strategy`): ``leaves="mean"``
+is the example's setting that divides the learning rate by the number of parties, "sum" its other one. A party's step is
+computed with its own XGBoost; ``num-rounds`` stands for its ``n_estimators``.
 
-    server   the trees so far                                                  -> a group of parties
-    party    one step of XGBoost from what these say of its rows               -> its new trees
-    server   all new trees behind the others; with ``leaves = "mean"`` each leaf divided by the number of parties
-
-"mean" is the example's setting that divides the learning rate by the number of parties; "sum" its other one, with which
-many alike parties overshoot.
-
-Departures. Every party starts from even odds. In Flower's example XGBoost sets ``base_score`` from each party's own
-labels, and the model keeps that of whichever party answers first: with one class alone it is so far off that later
-trees repair it first. Parties send splits and leaves, not XGBoost's JSON, which holds gains and hessian sums too.
-
-A party's step is computed with its own XGBoost, settings of its own ``model=xgboost``; ``num-rounds`` stands for its
-``n_estimators``. Trees leave without noise, and there is no claim.
+Departures. Every party starts from even odds: in Flower's example XGBoost sets ``base_score`` from the labels of
+whichever party answers first. Parties send splits and leaves, not XGBoost's JSON, which holds gains and hessian sums.
 """
 
 from __future__ import annotations
@@ -58,11 +49,8 @@ class FedXGBBaggingExchange(TreeExchange):
         return aggregate(self.trees, parts, config=self.config)
 
 
-class FedXGBBagging(ExchangeStrategy):
-    """FedXGB-Bagging. Takes ``test`` besides, as `TreeExchange`."""
-
-    exchange_type = FedXGBBaggingExchange
-    exchange: FedXGBBaggingExchange
+class FedXGBBagging(ExchangeStrategy[FedXGBBaggingExchange]):
+    """FedXGB-Bagging. Takes ``test`` besides."""
 
 
 class FedXGBBaggingClient(TreeClient):

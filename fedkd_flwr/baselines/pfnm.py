@@ -1,15 +1,8 @@
 """PFNM: one round of weights, whose hidden units the server matches before it averages them.
 
-Yurochkin et al., ICML 2019 (arXiv 1905.12022). The whole round:
-
-    server   nothing                                                              -> every party
-    party    epochs on its rows, from first weights of its own  -> weights of its net, and its rows of each class
-    server   units matched by a beta-Bernoulli process and the Hungarian algorithm -> a wider net -> every party
-
-Fully connected nets alone: the zoo's ``mlp``; all others are refused by name, because a unit of theirs is more than a
-row of weights. The server's net has as many hidden units as the matching finds, at least those of one party. The
-arithmetic is `fedkd_flwr.baselines.pfnm`.
-
+Yurochkin et al., ICML 2019 (arXiv 1905.12022): parties train from first weights of their own; the server matches units
+by a beta-Bernoulli process and the Hungarian algorithm, and gives everybody the net of as many hidden units as that
+finds. Fully connected nets alone: the zoo's ``mlp``, because a unit of others is more than a row of weights.
 Weights and class counts leave the parties without noise, and there is no claim.
 """
 
@@ -223,11 +216,8 @@ class PFNMExchange(WeightExchange):
         return [len(bias) for bias in arrays[1:-1:2]]
 
 
-class PFNM(ExchangeStrategy):
-    """PFNM. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = PFNMExchange
-    exchange: PFNMExchange
+class PFNM(ExchangeStrategy[PFNMExchange]):
+    """PFNM. Takes ``global_model`` and ``test`` besides."""
 
 
 class PFNMClient(WeightClient):

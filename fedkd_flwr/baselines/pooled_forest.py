@@ -1,13 +1,7 @@
 """Pooled forest: one round, after which everybody has the trees of all parties' forests.
 
-    server   nothing                                         -> every party
-    party    a forest grown on its rows                      -> its trees
-    server   all trees; what they say is the mean over trees -> every party
-
 Each tree counts alike, whatever the number of rows behind it. Forests of scikit-learn alone: ``random-forest`` and
 ``extra-trees``. A party with one class sends as many trees that say this class.
-
-Trees leave without noise, and there is no claim.
 """
 
 from __future__ import annotations
@@ -36,11 +30,8 @@ class PooledForestExchange(TreeExchange):
         return together(parts)
 
 
-class PooledForest(ExchangeStrategy):
-    """Pooled forest. Takes ``test`` besides, as `TreeExchange`."""
-
-    exchange_type = PooledForestExchange
-    exchange: PooledForestExchange
+class PooledForest(ExchangeStrategy[PooledForestExchange]):
+    """Pooled forest. Takes ``test`` besides."""
 
 
 class PooledForestClient(TreeClient):

@@ -6,17 +6,14 @@ Karimireddy et al., ICML 2020 (arXiv 1910.06378), Algorithm 1, option II. The wh
     party    steps y <- y - lr (g - c_i + c); c_i+ = c_i - c + (x - y) / (K lr), kept  -> y and c_i+ - c_i
     server   x <- x + mean(y - x); c <- c + (|S| / N) mean(c_i+ - c_i)                      -> x and c of round t+1
 
-All controls are zero at first, so one round alone is FedAvg with equal parties. The server keeps c in its checkpoint,
-a party c_i in its own state. The rule for c_i+ holds for plain SGD: another optimiser is refused. What is averaged of
-buffers, such as running means, has no control. The arithmetic is `fedkd_flwr.baselines.scaffold`.
-
-A change of control is a mean gradient on the party's rows: it leaves without noise, like the weights. No claim.
+All controls are zero at first. The rule for c_i+ holds for plain SGD: another optimiser is refused. A change of control
+is a mean gradient on the party's rows: it leaves without noise, like the weights.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +83,7 @@ class SCAFFOLDExchange(WeightExchange):
 
     card = CARD
     parts = ("model", "control")
+    keeps = ("control",)
     warning = Note(NoteCode.WEIGHTS_LEFT, {"beside": "gradients"})
 
     def __init__(self, **keywords: Any) -> None:
@@ -106,23 +104,9 @@ class SCAFFOLDExchange(WeightExchange):
         )
         return self.take_up(weights)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the control."""
-        return dict(numbered("control", self.control)), {}
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
-        """Take up the weights and the control."""
-        super().restore(result, arrays, plain)
-        self.control = [arrays[name] for name in numbered("control", self.control)]
-
-
-class SCAFFOLD(ExchangeStrategy):
-    """SCAFFOLD with option II. Takes ``global_model`` and ``test`` besides, as `WeightExchange`."""
-
-    exchange_type = SCAFFOLDExchange
-    exchange: SCAFFOLDExchange
+class SCAFFOLD(ExchangeStrategy[SCAFFOLDExchange]):
+    """SCAFFOLD with option II. Takes ``global_model`` and ``test`` besides."""
 
 
 class SCAFFOLDClient(WeightClient):
@@ -153,7 +137,7 @@ class SCAFFOLDClient(WeightClient):
         held, notes = self._held(instruction, before)
         shifts = [(c - mine).astype(np.float32) for c, mine in zip(servers, held, strict=True)]
         epochs = instruction.config.local_epochs
-        steps = model.shifted_epochs(party.X, party.y, epochs=epochs, shifts=shifts)
+        steps = model.train_epochs(party.X, party.y, epochs=epochs, shifts=shifts).steps_taken
         after = model.arrays()
         found = next_control(held, servers, before, after, steps=steps, rate=model.sgd_rate)
         control = [new if moves else np.zeros_like(new) for new, moves in zip(found, trained, strict=True)]

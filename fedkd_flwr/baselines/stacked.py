@@ -1,15 +1,8 @@
 """Stacked: a logistic regression on what the parties' models say, taught by public rows whose labels the server has.
 
-The aggregator of FENS (Allouah et al., NeurIPS 2024), with answers on public rows in the place of the models that FENS
-sends. The whole round:
-
-    party    a model of its rows                    -> each class's probability in each public row -> the server
-    server   logistic regression from their logarithms to the labels of 200 public rows, or half of them;
-             what it says of all public rows, and a model taught by that                           -> every party
-    party    learns that beside its own rows
-
-Departures. FENS sends models, and teaches a small net by the parties' own labels in many rounds; here the server needs
-labels, and answers alone leave. What parties do, send and may claim is that of DD.
+The aggregator of FENS (Allouah et al., NeurIPS 2024). FENS sends models, and teaches a small net by the parties' own
+labels in many rounds; here the server needs the labels of 200 public rows, or half of them, and answers on public rows
+alone leave. Parties learn what the regression says beside their own rows; what they do, send and may claim is DD's.
 """
 
 from __future__ import annotations
@@ -100,11 +93,8 @@ class StackedExchange(ScoreExchange):
         return arrays
 
 
-class Stacked(ExchangeStrategy):
+class Stacked(ExchangeStrategy[StackedExchange]):
     """Stacked. Takes besides what `StackedExchange` takes."""
-
-    exchange_type = StackedExchange
-    exchange: StackedExchange
 
 
 class StackedClient(DDClient):

@@ -1,9 +1,5 @@
 """What the exchanges whose parties send trees have in common.
 
-    server   the trees so far                                -> every party
-    party    trees grown on its rows                         -> the server
-    server   what the algorithm puts together                -> at the end, all trees -> every party
-
 Trees leave without noise: split values are values of private rows, and leaves are class shares of few of them. A party
 takes part only where its own rules name the algorithm. The form of trees on the wire is `fedkd_flwr.baselines.trees`.
 """
@@ -102,9 +98,7 @@ class TreeExchange(Exchange[PartyTrees]):
         self._take_up(self.combine([answer.trees for answer in answers]))
         return ArrayRecord({name: Array(array) for name, array in self.trees.items()})
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Mapping[str, NDArray[Any]], kept: Mapping[str, Any]) -> None:
         """Take up the trees."""
         self._take_up({name: result[name] for name in NAMES})
 

@@ -1,16 +1,12 @@
 """What the strategies whose parties send weights have in common.
 
-The whole round t:
-
     server   weights w_t of one net                                              -> a group of parties
     party    trains the net on its rows                  -> its weights, and how many rows it has -> the server
     server   what the algorithm makes of them                                    -> w_t+1
 
 `FlowerMean` lets one of Flower's own strategies take the mean. Replies are opened one by one before that: a refusal, or
-weights that do not fit, would end Flower's run.
-
-Weights and row counts leave the parties: this package's other algorithms exist to avoid that. A party takes part only
-where its own rules name the algorithm. One party can also spoil a mean.
+weights that do not fit, would end Flower's run. Weights and row counts leave without noise, and there is no claim: a
+party takes part only where its own rules name the algorithm.
 """
 
 from __future__ import annotations
@@ -143,10 +139,9 @@ class WeightExchange(Exchange[PartyWeights]):
         self.model.set_arrays([np.asarray(array, dtype=np.float32) for array in arrays])
         return self._weights()
 
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
+    def restore(self, result: Mapping[str, NDArray[Any]], kept: Mapping[str, Any]) -> None:
         """Take up the weights."""
+        super().restore(result, kept)
         self.model.set_arrays(list(result.values()))
 
     # ---------------------------------------------------------------- inside

@@ -6,12 +6,15 @@ import glob
 import json
 import os
 import sys
+import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fedkd_flwr.files import without_nan
+from fedkd_flwr.registry import load
 
 __all__ = [
     "AsJson",
@@ -38,18 +41,16 @@ def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
     return ["last", *(name for run in found for name in (run.name, run.run_id) if name), *_files(incomplete)]
 
 
-def complete_settings(incomplete: str) -> list[str]:
-    """Return the settings of a run that begin so, and files, for a shell."""
-    from fedkd_flwr.settings.listing import run_settings
+def _completing(listing: str) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        """Return the settings that begin so, and files, for a shell."""
+        found = load(f"fedkd_flwr.settings.listing:{listing}")()
+        return [*(f"{row.key}=" for row in found), *_files(incomplete)]
 
-    return [*(f"{row.key}=" for row in run_settings()), *_files(incomplete)]
+    return complete
 
 
-def complete_node_settings(incomplete: str) -> list[str]:
-    """Return the settings of a node that begin so, and files, for a shell."""
-    from fedkd_flwr.settings.listing import node_settings
-
-    return [*(f"{row.key}=" for row in node_settings()), *_files(incomplete)]
+complete_settings, complete_node_settings = _completing("run_settings"), _completing("node_settings")
 
 
 def _files(incomplete: str) -> list[str]:
@@ -86,14 +87,8 @@ def find_own_modules() -> None:
 
 
 def open_page(address: str) -> None:
-    """Open a page in the browser; where there is none, its path has been printed, and xdg-open's lines say no more."""
-    if not sys.platform.startswith("linux"):
-        typer.launch(address)
-        return
-    try:
-        silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
-        os.posix_spawnp("xdg-open", ["xdg-open", address], os.environ, file_actions=silent, setpgroup=0)
-    except OSError:
+    """Open a page in the browser; where there is none, say which page it is."""
+    if not webbrowser.open(address):
         typer.echo(f"No browser was found. Open this page: {address}", err=True)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from fedkd_flwr.app.find_run import LOG
 from fedkd_flwr.cli import INTERRUPTED, TERMINATED
 from fedkd_flwr.cli.options import (
     AsJson,
@@ -24,7 +25,8 @@ from fedkd_flwr.cli.options import (
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 if TYPE_CHECKING:
-    from fedkd_flwr.simulation.watch import Ended
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.record.run_record import RunRecord
 
 __all__ = ["Interrupts", "Resume", "RunSettings", "Verbose", "choose", "simulate"]
 
@@ -69,123 +71,121 @@ def simulate(
     fedkd simulate my-run.toml model=knn dirichlet-alpha=0.1 --seeds 5
     fedkd simulate --resume last
     """
-    from fedkd_flwr.simulation.watch import Simulation
+    from fedkd_flwr.simulation.starter import party_starter
 
-    simulation = Simulation()  # it needs seconds to import what it needs; meanwhile the settings are read
-    try:
-        from fedkd_flwr.app.progress import ProgressLine
-        from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
-        from fedkd_flwr.simulation.watch import jobs
+    find_own_modules()
+    starter = party_starter()  # it needs seconds to import what parties need; meanwhile the settings are read
+    from fedkd_flwr.app.progress import ProgressLine
+    from fedkd_flwr.settings.run_settings import read_settings, resumed_settings
+    from fedkd_flwr.simulation.run import checked, in_processes, printed_to
 
-        find_own_modules()
-        given = read_settings(settings or [], num_parties=parties, name=name)
-        if resume:
-            given = resumed_settings(resume, given.get("output-dir", "")) | given
-        runs = jobs(given, seeds)
-        simulation.begin(runs, processes=processes)
-        line = ProgressLine()
-        with Interrupts(line.clear) as interrupts:
-            ended = simulation.watch(
-                lambda text: None if verbose or quiet else line.show(text),
-                may_stop=interrupts.may_stop,
-                print_log=(lambda text: typer.echo(text, err=True, nl=False)) if verbose else None,
-            )
-        line.clear()
-    finally:
-        simulation.end()
-    if as_json:
-        print_json({"runs": [{k: v for k, v in vars(one).items() if k not in ("columns", "table")} for one in ended]})
-    else:
-        _print(ended, name)
-    if ended[-1].status != "completed":
-        _complain(ended[-1])
-    if open_ and ended[-1].report:
-        open_page(ended[-1].report)
-    if interrupts.terminated:
-        return TERMINATED
-    if ended[-1].status == "stopped" or interrupts.agreed:
-        return INTERRUPTED
-    return 0 if ended[-1].status == "completed" else 1
+    given = read_settings(settings or [], num_parties=parties, name=name)
+    if resume:
+        given = resumed_settings(resume, given.get("output-dir", "")) | given
+    ended: list[tuple[RunRecord, Path]] = []
+
+    def show(text: str) -> None:
+        if not (verbose or quiet):
+            line.show((f"run {len(ended) + 1} of {seeds}, " if seeds > 1 else "") + text)
+
+    with Interrupts(line := ProgressLine()) as interrupts:
+        while len(ended) < seeds and (not ended or ended[-1][0].status == "completed"):
+            show("loading the data")
+            with printed_to(os.devnull):
+                config = checked(given)
+            ended.append(in_processes(config, starter, show, processes=processes, verbose=verbose))
+            given["seed"] = config.seed + 1
+    lines = [_line(record, folder) for record, folder in ended]
+    print_json({"runs": lines}) if as_json else _print(ended, lines, name)
+    record, _ = ended[-1]
+    if record.status != "completed":
+        _complain(record, lines[-1])
+    if open_ and lines[-1]["report"]:
+        open_page(Path(lines[-1]["report"]).as_uri())
+    codes = {"completed": 0, "stopped": INTERRUPTED}
+    return TERMINATED if interrupts.terminated else codes.get(record.status, 1)
 
 
 class Interrupts:
-    """Turns the signals that end a command into questions, or into a stop where nobody can be asked."""
+    """Turns the signals that end a command into a question, or into a stop where nobody can be asked."""
 
-    def __init__(self, clear: Callable[[], None]) -> None:
-        self.clear = clear  # takes the progress line away
+    def __init__(self, line: ProgressLine, *, asks: bool = True) -> None:
+        self.line, self.asks = line, asks
         self.agreed = self.terminated = False
 
     def __enter__(self) -> Self:
-        def interrupted(number: int, _: object) -> None:
-            self.terminated = True
-            raise KeyboardInterrupt
-
         numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-        self.before = {number: signal.signal(number, interrupted) for number in numbers}
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # else a shell started the command with &
+            numbers.append(signal.SIGINT)
+        self.before = {number: signal.signal(number, self.interrupted) for number in numbers}
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.line.clear()
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
-    def may_stop(self) -> bool:
-        """Ask whether the run is to stop; a second Ctrl-C means yes."""
-        try:
-            self.clear()
-            if self.terminated or not sys.stdin.isatty():
-                self.agreed = True
-            else:
-                typer.echo("\nStop the run? The rounds done stay in the record. [y/N] ", err=True, nl=False)
-                self.agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
-        except KeyboardInterrupt:
-            self.agreed = True
-        return self.agreed
+    def interrupted(self, number: int, _: object) -> None:
+        """Raise `KeyboardInterrupt` unless the user, asked after Ctrl-C, says no; a second Ctrl-C means yes."""
+        self.terminated |= number != signal.SIGINT
+        if number == signal.SIGINT and self.asks and sys.stdin.isatty() and not self.agreed:
+            self.agreed = self.line.held = True  # also where a second one interrupts the question
+            self.line.clear()
+            self.line.stream.write("\nStop the run? The rounds done stay in the record. [y/N] ")
+            self.line.stream.flush()
+            self.agreed = self.line.held = sys.stdin.readline().strip().lower() in ("y", "yes")
+            if not self.agreed:
+                return
+        raise KeyboardInterrupt
 
 
-def _print(ended: list[Ended], name: str) -> None:
-    """Print what the runs that completed gave."""
-    from fedkd_flwr.simulation.watch import once, spread
+def _line(record: RunRecord, folder: Path) -> dict[str, Any]:
+    """Return what ``--json`` says of a run: its line in the list of runs, why it ended so, and where its files are."""
+    from fedkd_flwr.report.runs import run_line
+    from fedkd_flwr.report.table import warnings
 
-    done = [one for one in ended if one.status == "completed"]
+    files = {"record": folder / "record.json", "report": folder / "report.html", "log": folder / LOG}
+    where = {what: str(path) if path.is_file() else "" for what, path in files.items()}
+    return {**run_line(record), "reason": record.reason, "warnings": [text for _, text in warnings(record)], **where}
+
+
+def _print(ended: list[tuple[RunRecord, Path]], lines: list[dict[str, Any]], name: str) -> None:
+    """Print what the runs that completed gave: of one its table, of several their means, and what some warn of."""
+    from fedkd_flwr.data.look import note_lines
+    from fedkd_flwr.report.compare import compare
+    from fedkd_flwr.report.table import summary_table, warnings
+
+    done = [record for record, _ in ended if record.status == "completed"]
     if done and done[0].columns:
-        typer.echo(done[0].columns)
+        typer.echo("\n".join(note_lines(done[0].columns)))
     if len(ended) == 1 and done:
-        typer.echo(done[0].table)
-    balanced = bool(done) and all(one.balanced for one in done)
-    found = [one.balanced if balanced else one.figures for one in done]
-    if len(ended) > 1 and done:
-        which = f"{'balanced ' if balanced else ''}{done[0].figure}"
-        for label, texts in (("WARNING", [one.warnings for one in done]), ("note", [one.notes for one in done])):
-            for line in once([(one.seed, text) for one, text in zip(done, texts, strict=True)]):
-                echo(f"{label} {line}")
-        typer.echo(f"{which} by model and test rows, of parties' models the mean:")
-    for one, figures in zip(done, found, strict=True) if len(ended) > 1 else ():
-        words = "  ".join(f"{key} {value:.3f}" for key, value in figures.items())
-        typer.echo(f"seed {one.seed}  {words}  {one.record}")
-    for key, (mean, deviation) in spread(found).items():
-        typer.echo(f"{key}: mean {mean:.4f}, deviation {deviation:.4f} over {len(done)} seeds")
+        typer.echo(summary_table(done[0]))
+        for what in ("record", "report"):
+            if path := lines[0][what]:
+                typer.echo(f"{what}: {path}")
     if len(done) > 1:
-        typer.echo("Compare them with: fedkd compare " + (name or " ".join(one.run_id for one in done)))
-    for what in ("record", "report") if done and len(ended) == 1 else ():
-        if path := getattr(done[0], what):
-            typer.echo(f"{what}: {path}")
+        said: dict[str, list[tuple[int, str]]] = {}
+        for record in done:
+            for kind, text in warnings(record):
+                said.setdefault(kind, []).append((record.seed, text))
+        for found in said.values():
+            echo(f"WARNING in {len(dict(found))} of {len(done)} seeds (of seed {found[0][0]}): {found[0][1]}")
+        typer.echo(compare(done).text())
+        typer.echo("Compare them with others: fedkd compare " + (name or " ".join(one.run_id for one in done)))
 
 
-def _complain(last: Ended) -> None:
+def _complain(record: RunRecord, line: dict[str, Any]) -> None:
     """Say on stderr, in at most five lines, why a run did not complete, and where what it left is."""
-    reason = " ".join(last.reason.split())
-    reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
-    said = {"stopped": "The run was stopped", "killed": "error: the run was killed"}
-    echo(f"{said.get(last.status, 'error: the run failed')}: {reason}", err=True)
-    for what in ("record", "report", "log"):
-        if path := getattr(last, what):
-            typer.echo(f"{what}: {path}", err=True)
-    if last.record and Path(last.record).is_file():
-        from fedkd_flwr.app.find_run import way_to_continue
-        from fedkd_flwr.record.run_record import RunRecord
+    from fedkd_flwr.app.find_run import way_to_continue
 
-        if command := way_to_continue(RunRecord.load(last.record), Path(last.record)):
-            typer.echo(f"continue it with: {command}", err=True)
+    reason = " ".join(record.reason.split())
+    reason = reason if len(reason) <= 600 else f"{reason[:600]} ..."
+    echo(f"{'The run was stopped' if record.status == 'stopped' else 'error: the run failed'}: {reason}", err=True)
+    for what in ("record", "report", "log"):
+        if line[what]:
+            typer.echo(f"{what}: {line[what]}", err=True)
+    if command := way_to_continue(record, Path(line["record"])):
+        typer.echo(f"continue it with: {command}", err=True)
 
 
 def choose(
@@ -216,7 +216,6 @@ def choose(
     """
     from fedkd_flwr.app.choose import choose as compare_candidates
     from fedkd_flwr.app.choose_text import WHOSE
-    from fedkd_flwr.settings.config import parse_run_config
     from fedkd_flwr.settings.run_settings import read_settings
 
     for name, value, known in (("--for", whose, tuple(WHOSE)), ("--by", figure, ("", "accuracy", "balanced-accuracy"))):
@@ -226,8 +225,6 @@ def choose(
     if not values.get("dataset"):
         way_out = "Write table=FILE label=COLUMN, or dataset=NAME (docs/howto/your-data.md)."
         raise ConfigError(explain("fedkd choose", "be told which rows", "neither table nor dataset", way_out))
-    if not values.get("num-parties") and not parse_run_config(values).has_parties:
-        values["num-parties"] = 5
     find_own_modules()
     try:
         found = compare_candidates(

@@ -14,7 +14,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from fedkd_flwr.clients.party import ModelFactory, Party, Table
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.registry import load
 from fedkd_flwr.stores.party_state import Saved
 from fedkd_flwr.wire.label_codec import encode_answer
 from fedkd_flwr.wire.score_codec import decode_scores
@@ -151,9 +151,7 @@ def with_beside(
         )
         logger.warning(words, party.name, " and ".join(rule.needs), rule.name)
         return answer
-    module, _, name = rule.speaker.partition(":")
-    say: Any = getattr(import_module(module), name)
-    values, kept = say(party, instruction, make=make or party.model, steps=steps, own_probs=own_probs)
+    values, kept = load(rule.speaker)(party, instruction, make=make or party.model, steps=steps, own_probs=own_probs)
     return replace(answer, values={**answer.values, **values}, kept={**answer.kept, **kept})
 
 

@@ -1,17 +1,10 @@
 """What a party's algorithm is asked in one visit, checked before anything else, and what its reply is going to cost.
 
-Nothing here looks at a private row. Whether codes that private rows may decide stay here is settled by the same words
-of an instruction, so that one which cannot be opened is answered by the same rule.
-
-A server that was lost goes on in a new run (`fedkd_flwr.strategies.resuming`). A party takes up what it kept in an
-earlier run, its answers and its charges, only where the new one shows that it is the same exchange: each instruction
-carries the digest of a secret, and a run that continues others carries the secret too. What is kept is marked with that
-digest, the algorithm, the public set and all settings that the party was told. To a run of other settings, or of
-somebody who has not the secret, this party is new, and every answer is charged anew.
-
-A party that no run of the exchange has reached keeps what it answers now under the first run's id and a digest of the
-seal: should an instruction of that run still come, what it asks has been answered once. Under the bare id anybody could
-answer, with settings of his own, in a run that has not come yet.
+Nothing here looks at a private row. A server that was lost goes on in a new run (`fedkd_flwr.strategies.resuming`). A
+party takes up what it kept in an earlier run, its answers and its charges, only where the new one shows the secret
+whose digest each instruction carried, and has the same algorithm, public set and settings; else every answer is charged
+anew. A party that no run of the exchange has reached keeps what it answers under the first run's id and a digest of the
+seal: under the bare id anybody could answer, with settings of his own, in a run that has not come yet.
 """
 
 from __future__ import annotations

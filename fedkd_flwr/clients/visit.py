@@ -1,10 +1,4 @@
-"""One visit to a party, in five steps, the same for each algorithm.
-
-    open      the instruction and the public set are checked; what was kept for it is read
-    permit    the owner's rules, the site's and the budget refuse, before a private row is read
-    learn     the algorithm learns, its answer is made private and put into wire arrays
-    release   the state is kept, and the ledger charged with the exact reply
-    let out   approval and the egress log; then the reply leaves
+"""One visit to a party, in five steps, the same for each algorithm: open, permit, learn, release, let out.
 
 Everything that goes wrong is caught here: the full text goes to the party's own log, the reply carries a code
 from a fixed list and no text. Only in simulation, where one person holds all the rows, does the cause go along.

@@ -12,7 +12,6 @@ __all__ = ["how_ended"]
 _STOPS = {
     "KeyboardInterrupt": "Ctrl-C",
     "RunNotRunningException": "flwr stop",
-    "StarterGone": "the command that started it ended",  # of `fedkd_flwr.simulation.server_process`
 }
 
 

@@ -123,7 +123,7 @@ class NodeConfig(Config):
         check_names(sorted(listed(self.share_metrics)))
         _ = self.rules  # one that cannot be read is refused here
         if not self.data_path and self.partition_id is None:
-            way_out = 'Start this SuperNode with --node-config \'party="..." data-path="..." public-path="..."\'.'
+            way_out = "Give the node its settings: party=... data-path=... public-path=..."
             raise ConfigError(explain("data-path", "be given in the node config", self.data_path, way_out))
 
     @property

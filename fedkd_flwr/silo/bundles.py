@@ -1,7 +1,7 @@
 """Which app bundles the owner of a node has approved.
 
-The list is a folder: a bundle is approved while its file is in it. The owner's own copies are kept, so a bundle can be
-compared with the one before it, and nothing is ever learnt from the bytes that a server sends, except their hash.
+The list is a folder: a bundle is approved while its file is in it. The owner's own copies are kept: nothing is ever
+learnt from the bytes that a server sends, except their hash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fedkd_flwr.errors import Code, DataError, explain
 from fedkd_flwr.files import HOME, make_folder, write_atomic
 from fedkd_flwr.report.formatting import one_line
 
-__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "compare", "installed_differences"]
+__all__ = ["APPROVED", "Approvals", "Bundle", "build_bundle", "installed_differences"]
 
 # Where approved bundles are kept, unless another folder is named: the machine's folder where there is one, as beside
 # docs/deploy/fedkd-node.service, so that a node and whoever approves look into the same; else the user's own.
@@ -37,11 +37,9 @@ class Bundle:
 
     content: bytes  # the bundle itself, a zip file
     sha256: str  # its hash, 64 hexadecimal digits. Flower uses the same.
-    # app, version, client_app: From its ``pyproject.toml``: publisher and name, version, and the ClientApp as
-    # ``package.module:object``
-    app: str
+    app: str  # from its ``pyproject.toml``: publisher and name
     version: str
-    client_app: str
+    client_app: str  # ``package.module:object``
     files: Mapping[str, bytes]  # its files without Flower's list of hashes
 
     @classmethod
@@ -109,13 +107,6 @@ class Approvals:
         wanted = sha256(content).hexdigest()
         return next((bundle for bundle in self.files().values() if bundle.sha256 == wanted), None)
 
-    def previous(self, bundle: Bundle) -> Bundle | None:
-        """Return what was approved last for the same app, if anything was."""
-        earlier = [
-            other for other in self.files().values() if other.app == bundle.app and other.sha256 != bundle.sha256
-        ]
-        return earlier[-1] if earlier else None
-
     def add(self, bundle: Bundle) -> Path:
         """Approve a bundle; return its file, which all may read: the node may be another user's."""
         make_folder(self.folder)
@@ -144,15 +135,6 @@ def _check_owner(path: Path) -> None:
         seen = f"owner {state.st_uid}, mode {stat.S_IMODE(state.st_mode):04o}"
         way_out = f"If you trust its content: chown it to this user, and chmod go-w {path}"
         raise DataError(explain(f"{path}", "be writable for its owner alone", seen, way_out))
-
-
-def compare(old: Bundle, new: Bundle) -> dict[str, list[str]]:
-    """Return the names of the files that were added, removed and changed."""
-    return {
-        "added": sorted(new.files.keys() - old.files.keys()),
-        "removed": sorted(old.files.keys() - new.files.keys()),
-        "changed": sorted(n for n in new.files.keys() & old.files.keys() if new.files[n] != old.files[n]),
-    }
 
 
 def installed_differences(bundle: Bundle) -> list[str]:

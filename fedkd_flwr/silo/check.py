@@ -1,7 +1,7 @@
 """Readiness: what was found at a silo or a server before a run, and what to do.
 
-`fedkd_flwr.silo.check_silo`, `check_server` and `check_link` make the findings; the commands ``fedkd doctor`` and
-``fedkd node run`` print them.
+`fedkd_flwr.silo.doctor` and `check_link` make the findings; the commands ``fedkd doctor`` and ``fedkd node run`` print
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.stores.files import locked
@@ -30,7 +29,6 @@ __all__ = [
     "fault",
     "finding_of",
     "ready",
-    "size_of",
     "warning",
 ]
 
@@ -63,11 +61,6 @@ def finding_of(subject: str, error: Exception, way_out: str = "", *, private: bo
     text = " ".join(str(error).split()) or type(error).__name__
     known = isinstance(error, FedkdError)
     return fault(subject, text if known else f"{type(error).__name__}: {text}", way_out, private)
-
-
-def size_of(public: PublicSet) -> str:
-    """Return the size of a public set in words."""
-    return f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
 
 
 def exit_code(findings: Iterable[Finding]) -> int:

@@ -5,7 +5,6 @@ Nothing changes at the server: no node is registered, and none comes online.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import http.client
 import socket
@@ -19,11 +18,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+
 from fedkd_flwr.app.submit import proxy_of
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.silo.check import Finding, Level, fault, ready, warning
+from fedkd_flwr.silo.check import Finding, Level, fault, finding_of, ready, warning
+from fedkd_flwr.silo.letters import read_key
 
-__all__ = ["Link", "certificate_fault", "check_link", "read_supernode_options"]
+__all__ = ["Link", "certificate_fault", "check_link"]
 
 _TIMEOUT_S = 8.0
 _EXPIRES_SOON_DAYS = 14
@@ -32,50 +34,33 @@ _AHEAD_S, _BEHIND_S = 5.0, 300.0
 _EXPIRED, _NOT_YET_VALID = 10, 9  # X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Link:
     """How a node, or an operator, reaches its SuperLink."""
 
     address: str  # ``host:port``
     insecure: bool = False  # without TLS
     root_certificates: Path | None = None  # the CA's certificate; by default those of the system
+    key: Path | None = None  # the node's private key, where the SuperLink knows nodes by theirs
 
+    def __post_init__(self) -> None:
+        if self.insecure and self.root_certificates:
+            way_out = "Leave --insecure out: with it, everything goes unencrypted."
+            raise ConfigError(explain("--root-certificates", "be left out with --insecure", "both", way_out))
 
-def read_supernode_options(words: Sequence[str]) -> tuple[dict[str, Any], Link | None]:
-    """Return the node config and the link that options of ``flower-supernode`` name; others are passed over."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--superlink", default="")
-    parser.add_argument("--insecure", action="store_true")
-    parser.add_argument("--root-certificates", type=Path)
-    parser.add_argument("--node-config", default="")
-    try:
-        given, _ = parser.parse_known_args(list(words))
-    except argparse.ArgumentError as error:
-        raise ConfigError(explain("options of flower-supernode", "be such options", str(error))) from error
-    link = Link(
-        address=given.superlink,
-        insecure=given.insecure,
-        root_certificates=given.root_certificates,
-    )
-    return _node_config(given.node_config), link if given.superlink else None
-
-
-def _node_config(text: str) -> dict[str, Any]:
-    """Return a node config as Flower reads it: ``key="value"`` words, or the path of a TOML file."""
-    from flwr.common.config import parse_config_args
-
-    try:
-        return dict(parse_config_args([text])) if text else {}
-    except Exception as error:  # a file that is not there, or no TOML
-        way_out = 'Write --node-config \'party="st-mary" data-path="/srv/own.csv" public-path="/srv/public.csv"\'.'
-        raise ConfigError(
-            explain("--node-config", "be key=value words, or a TOML file", str(error), way_out)
-        ) from error
+    def keys(self) -> tuple[EllipticCurvePrivateKey, EllipticCurvePublicKey] | None:
+        """Return both halves of the node's key, None without one; raises `ConfigError` where it cannot be read."""
+        key = read_key(self.key, EllipticCurvePrivateKey) if self.key else None
+        return (key, key.public_key()) if key else None
 
 
 def check_link(link: Link) -> Iterator[Finding]:
-    """Yield what is found out about a SuperLink's address, its certificate, and the clocks."""
+    """Yield what is found out about a node's key, a SuperLink's address, its certificate, and the clocks."""
     context = None
+    try:
+        link.keys()
+    except ConfigError as error:
+        yield finding_of("key", error)
     if link.insecure:
         what = "none: --insecure sends everything unencrypted, and anybody may pretend to be the server"
         certificate = warning("certificate", what, "For more than a trial, use TLS: docs/howto/certificates.md.")
@@ -98,7 +83,7 @@ def check_link(link: Link) -> Iterator[Finding]:
                 yield ready("address", f"{link.address} answers")
             yield certificate if context is None else _lasting(connection.sock)
             connection.request("GET", "/")
-            said = connection.getresponse().getheader("Date")
+            said = connection.getresponse().getheader("Date") or ""
             yield _clock(datetime.now(UTC), said)
     except ssl.SSLCertVerificationError as error:
         yield _refused(link, error)
@@ -106,7 +91,8 @@ def check_link(link: Link) -> Iterator[Finding]:
         way_out = "Check host and port with the server's operator; a SuperLink without TLS is reached with --insecure."
         yield fault("address", f"{link.address} answers, but not with TLS: {error.reason or error}", way_out)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        what = f"{link.address} cannot be reached: {_why(error)}{through if proxy else ''}"
+        why = _WHY.get(type(error)) or str(error) or type(error).__name__
+        what = f"{link.address} cannot be reached: {why}{through if proxy else ''}"
         way_out = (
             "Ask the server's operator for HOST:PORT and whether the SuperLink runs there (with TLS, unless "
             "--insecure), and let outgoing TCP connections to it through your firewall."
@@ -122,15 +108,11 @@ def _connection(host: str, port: str, context: ssl.SSLContext | None) -> http.cl
     return http.client.HTTPSConnection(host, int(port), timeout=_TIMEOUT_S, context=context)
 
 
-def _why(error: Exception) -> str:
-    match error:
-        case socket.gaierror():
-            return "nobody knows this host"
-        case ConnectionRefusedError():
-            return "nothing listens there"
-        case TimeoutError():
-            return f"no answer in {_TIMEOUT_S:g} s"
-    return str(error) or type(error).__name__
+_WHY: dict[type[Exception], str] = {
+    socket.gaierror: "nobody knows this host",
+    ConnectionRefusedError: "nothing listens there",
+    TimeoutError: f"no answer in {_TIMEOUT_S:g} s",
+}
 
 
 def _lasting(sock: Any) -> Finding:
@@ -159,10 +141,10 @@ def _refused(link: Link, error: ssl.SSLCertVerificationError) -> Finding:
     return fault("certificate", what, way_out)
 
 
-def _clock(here: datetime, said: str | None) -> Finding:
+def _clock(here: datetime, said: str) -> Finding:
     """Compare this machine's clock with the date in the server's answer."""
     try:
-        ahead = (here - parsedate_to_datetime(said or "")).total_seconds()  # the answer's date is cut to whole seconds
+        ahead = (here - parsedate_to_datetime(said)).total_seconds()  # the answer's date is cut to whole seconds
     except ValueError:
         return ready("clock", "the server's answer has no date: nothing to compare this clock with")
     what = f"this machine's clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"

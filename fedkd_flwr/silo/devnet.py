@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from cryptography.x509.oid import NameOID
 
 from fedkd_flwr.app.submit import FlowerError, app_folder, flower, flower_env, toml
 from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.processes.limits import leaving_nothing
 from fedkd_flwr.settings.config import parse_node_config
 from fedkd_flwr.silo.bundles import Approvals, build_bundle
 
@@ -59,7 +59,7 @@ def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, labe
     """
     import pandas as pd
 
-    from fedkd_flwr.data.write_schema import infer_schema
+    from fedkd_flwr.data.look import infer_schema
 
     if rows is None:
         from sklearn.datasets import load_digits
@@ -150,39 +150,40 @@ def devnet(
         undo.enter_context(_known_as(name, f"127.0.0.1:{port}", tls["ca"]))
         show("starting the SuperLink")
         processes: dict[str, subprocess.Popen[bytes]] = {}
-        undo.callback(_end, processes)
-        options = ["--host", "127.0.0.1", "--port", str(port), "--database", folder / "superlink.db"]
+        undo.callback(_end, processes, undo.enter_context(leaving_nothing()))
+        options = ["--host", "127.0.0.1", "--port", port, "--database", folder / "superlink.db"]
         options += ["--ssl-ca-certfile", tls["ca"], "--ssl-certfile", tls["server"], "--ssl-keyfile", tls["key"]]
         options += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
         start = "from flwr.superlink.cli import flower_superlink; flower_superlink()"
-        processes["server"] = _start(folder, "server", [sys.executable, "-P", "-c", start, *map(str, options)])
+        processes["server"] = _start(folder, "server", ["-c", start, *options])
         _wait_for_port(port, processes["server"], folder / "server" / "log.txt")
         for silo in silos:
             show(f"starting {silo}")
             flower("supernode", "register", str(make_key(folder / silo / "key")), name, "--name", silo)
-            settings = " ".join(f"{key}={toml(value)}" for key, value in configs[silo].items())
             # its files have just been dealt
-            node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", folder / "approved", "--"]
+            node = ["-m", "fedkd_flwr.cli", "node", "run", "--no-check", "--approved", folder / "approved"]
             node += ["--root-certificates", tls["ca"], "--superlink", f"127.0.0.1:{port}"]
-            node += ["--auth-supernode-private-key", folder / silo / "key", "--node-config", settings]
-            processes[silo] = _start(folder, silo, [sys.executable, "-P", *map(str, node)])
+            node += ["--auth-supernode-private-key", folder / silo / "key"]
+            node += [f"{key}={toml(value)}" for key, value in configs[silo].items()]
+            processes[silo] = _start(folder, silo, node)
         yield Devnet(name=name, folder=folder, public=public, processes=processes)
 
 
-def _start(folder: Path, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-    """Start a process in its own folder, with Flower's files in it, and its output in its log."""
+def _start(folder: Path, name: str, command: Sequence[object]) -> subprocess.Popen[bytes]:
+    """Start a Python process in its own folder, with Flower's files in it, and its output in its log."""
     env = {**flower_env(), "FLWR_HOME": str(folder / name / "flwr")}
     env["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] = "1"
     # Flower starts helpers by name; nodes find the user's own modules
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env["PYTHONPATH"] = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(Path(__file__).parents[2])])
+    words = [sys.executable, "-P", *map(str, command)]
     with (folder / name / "log.txt").open("ab") as log:  # what it said before it was restarted stays
         return subprocess.Popen(
-            command, cwd=folder / name, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            words, cwd=folder / name, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
 
 
-def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+def _end(processes: Mapping[str, subprocess.Popen[bytes]], end: Callable[[int], None]) -> None:
     """End processes and what they started: they are asked first, so that each ends its own children."""
     for process in processes.values():
         process.terminate()
@@ -190,19 +191,16 @@ def _end(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
     for process in processes.values():
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(deadline - time.monotonic(), 0.1))
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (OSError, AttributeError):
-            process.kill()
+    for process in processes.values():
+        end(process.pid)
         process.wait()
 
 
 def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
         time.sleep(0.1)
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     raise FlowerError(explain("SuperLink", f"answer within {_START_S:g} s", " ".join(lines[-2:]) or "no answer"))

@@ -169,26 +169,15 @@ class SiloDoor:
     def _wait(self, reply: StoredReply, table: Callable[[], Iterable[Sequence[object]] | None]) -> Decision:
         seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
         end, now = time.monotonic() + seconds, datetime.now(UTC)
-        facts = {
-            **self._visit,
-            "run": self.run_id,
-            "run_name": self.run_name,
-            "party": self.log.party,
-            "since": now.isoformat(timespec="seconds"),
-            "until": (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"),
-        }
+        until, where = (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"), self.log.directory.parents[1]
+        facts = {**self._visit, "run": self.run_id, "run_name": self.run_name, "party": self.log.party}
+        facts |= {"since": now.isoformat(timespec="seconds"), "until": until}
         held = self.held.put(reply, facts, table())
-        logger.warning(
+        words = (
             "%s: its reply to round %s of run %s waits for approval until %s. See it: fedkd node egress pending %s. "
-            "Then: fedkd node egress approve %s --state-dir %s, or fedkd node egress reject.",
-            self.log.party,
-            facts["round"],
-            self.run_id,
-            facts["until"],
-            self.log.directory.parents[1],
-            self.run_id,
-            self.log.directory.parents[1],
+            "Then: fedkd node egress approve %s --state-dir %s, or fedkd node egress reject."
         )
+        logger.warning(words, self.log.party, facts["round"], self.run_id, until, where, self.run_id, where)
         decision = held.decision
         if decision is None and not self.waits:
             raise NotYetApprovedError

@@ -24,17 +24,17 @@ from fedkd_flwr.stores.ledger import NO_NOISE
 __all__ = ["Read", "event_words", "ledger_dict", "ledger_text", "ledgers_in", "read_ledger"]
 
 Json = dict[str, Any]
-_SHOWN = [
-    "when",
-    "run_id",
-    "data",
-    "reply_digest",
-    "algorithm",
-    "mechanism",
-    "unit",
-    "adversary",
-    "neighbouring_relation",
-]
+_WORDS = {
+    "laplace": "Laplace noise of {noise_multiplier:.4g} sensitivities (epsilon {words})",
+    "two-class": "winner of two classes, Laplace noise of {noise_multiplier:.4g} sensitivities on each count"
+    " (epsilon {words})",
+    "gaussian": "Gaussian noise of {noise_multiplier:.4g} sensitivities",
+    "randomized-response": "randomised response, {noise_parameter:.4g} at random among {num_buckets}",
+    "pure": "epsilon {words}",
+    "approximate": "epsilon {words} with delta {small}",
+    "non-private": "no noise",
+    "no-op": "nothing",
+}
 
 
 def event_words(event: Mapping[str, Any]) -> str:
@@ -48,26 +48,11 @@ def event_words(event: Mapping[str, Any]) -> str:
         return f"{event['count']:,} x {event_words(event['event'])}"
     if kind == "composed":
         return " + ".join(event_words(part) for part in event["events"]) or "nothing"
-    if kind == "laplace":
-        noise = event["noise_multiplier"]
-        return f"Laplace noise of {noise:.4g} sensitivities (epsilon {_of_event(1 / noise if noise else math.inf)})"
-    if kind == "two-class":
-        noise = event["noise_multiplier"]
-        words = f"winner of two classes, Laplace noise of {noise:.4g} sensitivities on each count"
-        return f"{words} (epsilon {_of_event(2 / noise if noise else math.inf)})"
-    if kind == "gaussian":
-        return f"Gaussian noise of {event['noise_multiplier']:.4g} sensitivities"
-    if kind == "randomized-response":
-        return f"randomised response, {event['noise_parameter']:.4g} at random among {event['num_buckets']}"
-    if kind == "pure":
-        return f"epsilon {_of_event(event['epsilon'])}"
-    if kind == "approximate":
-        return f"epsilon {_of_event(event['epsilon'])} with delta {bound_text(event['delta'])}"
-    return {"non-private": "no noise", "no-op": "nothing"}.get(kind, str(kind))
-
-
-def _of_event(epsilon: float) -> str:
-    return spent_text(epsilon, 4) if epsilon < math.inf else "inf"
+    epsilon, noise = event.get("epsilon", math.inf), event.get("noise_multiplier")
+    if noise:
+        epsilon = (2 if kind == "two-class" else 1) / noise
+    words = spent_text(epsilon, 4) if epsilon < math.inf else "inf"
+    return _WORDS.get(kind, str(kind)).format(**event, words=words, small=bound_text(event.get("delta", 0.0)))
 
 
 class Read(NamedTuple):
@@ -90,27 +75,27 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
 
     ``rows``: the pasts of its rows; without them one row is taken that has paid for everything.
     """
+    said = ledger_dict(ledger, delta=delta, budget=budget, rows=rows)
     lines = [f"party        {one_line(ledger.party)}", ""]
     table = [("when", "run", "round", "data", "algorithm", "mechanism", "charged")]
-    for entry in ledger.entries:
-        charged = " + ".join(f"{count:,} x {event_words(event)}" for event, count in entry.events)
-        when = datetime.fromisoformat(entry.when).strftime("%Y-%m-%d %H:%M:%S UTC")
-        number = str(entry.server_round) if entry.server_round else "note"
-        table.append((when, entry.run_id, number, entry.data[:8], entry.algorithm, entry.mechanism, charged))
+    for one in said["entries"]:
+        charged = " + ".join(f"{part['count']:,} x {part['words']}" for part in one["charged"])
+        when = datetime.fromisoformat(one["when"]).strftime("%Y-%m-%d %H:%M:%S UTC")
+        number = str(one["round"] or "note")
+        table.append((when, one["run_id"], number, one["data"][:8], one["algorithm"], one["mechanism"], charged))
     lines += columns([[one_line(cell) for cell in row] for row in table])
-    if not ledger.entries:
-        lines.append("nothing yet")
-    sums = _sums(ledger, delta, budget, rows)
-    answered = "1 reply" if sums.replies == 1 else f"{sums.replies} replies"
+    answered = "1 reply" if said["replies"] == 1 else f"{said['replies']} replies"
     lines += [
+        *([] if ledger.entries else ["nothing yet"]),
         "",
-        f"spent        {_epsilon(sums.tight)} at delta {delta:g}, {answered}, all runs together, by the row with most",
+        f"spent        {_epsilon(said['epsilon_spent'])} at delta {delta:g}, {answered}, all runs together, by the row "
+        "with most",
         "             (tight composition: holds if noise and number of releases did not depend on answers)",
     ]
-    limit, most = sums.limit, sums.most
     if budget < math.inf:
         # from the figure shown, so that both together are the budget
-        rest = float(Decimal(repr(budget)) - Decimal(spent_text(most))) if most < math.inf else 0.0
+        most = said["epsilon_counted"]
+        rest = 0.0 if most is None else float(Decimal(repr(budget)) - Decimal(spent_text(most)))
         whole = f"{budget:g}" if float(f"{budget:g}") == budget else repr(budget)
         left = f"epsilon {least_text(rest, 6)} of {whole}" if rest > 0 else f"nothing of epsilon {whole}"
         lines += [
@@ -118,44 +103,23 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
             f"left         {left}; composed together, a request may cost less than it would alone",
         ]
     elif ledger.entries:
-        covers = f"a budget of {_epsilon(limit.epsilon)} covers" if limit.epsilon < math.inf else "no budget covers"
+        covering = ledger.covering(delta, rows)
+        covers = f"a budget of {_epsilon(covering)} covers" if covering < math.inf else "no budget covers"
         lines.append(f"filter       {covers} it, whatever was asked after answers")
-    return "\n".join(lines + _meaning(ledger)) + "\n"
-
-
-def _epsilon(value: float) -> str:
-    return f"epsilon {spent_text(value)}" if value < math.inf else "no finite epsilon"
-
-
-def _meaning(ledger: Ledger) -> list[str]:
-    """Return what the sum says, and about whom: honest where the entries say different things."""
-    paid = [entry for entry in ledger.entries if entry.mechanism != NO_NOISE]
-    kinds = sorted({(entry.unit, entry.neighbouring_relation, entry.adversary) for entry in paid})
-    lines = [
-        f"protects     one {unit} against {one_line(adversary)}; data sets compared: {one_line(relation)}"
-        for unit, relation, adversary in kinds
-    ]
-    if len({unit for unit, _, _ in kinds}) > 1:
-        lines.append("note         units differ: the sum speaks of one record, which hiding the party hides too")
-    relations = {relation for unit, relation, _ in kinds if unit == "record"} or {relation for _, relation, _ in kinds}
-    if len(relations) > 1:
-        lines.append("note         the entries compare different data sets: the sum serves the budget and is no claim")
-    if len({adversary for _, _, adversary in kinds}) > 1:
-        lines.append("note         adversaries differ: the sum holds against the one that sees least")
-    if len(paid) < len(ledger.entries):
-        lines.append("note         some runs got replies without noise: nothing bounds what they tell of their rows")
-    return lines
+    lines += [f"{word:<13}{rest}" for word, _, rest in (note.partition(" ") for note in said["notes"])]
+    return "\n".join(lines) + "\n"
 
 
 def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows: Histories | None = None) -> Json:
     """Return a ledger as plain JSON types; parameters as for `ledger_text`, None in the place of infinity."""
-    sums = _sums(ledger, delta, budget, rows)
     finite = budget < math.inf
+    most = float(ledger.counted(Budget(epsilon=budget, delta=delta), rows).max(initial=0.0)) if finite else math.inf
+    spent = ledger.spent(delta, rows)
     return {
         "party": ledger.party,
         "entries": [
             {
-                **{name: getattr(entry, name) for name in _SHOWN},
+                **{name: value for name, value in vars(entry).items() if name not in ("events", "server_round")},
                 "round": entry.server_round,
                 "charged": [
                     {"count": count, "event": event, "words": event_words(event)} for event, count in entry.events
@@ -164,36 +128,39 @@ def ledger_dict(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
             for entry in ledger.entries
         ],
         "delta": delta,
-        "replies": sums.replies,
-        "epsilon_spent": _or_none(sums.tight),
+        "replies": sum(entry.server_round > 0 for entry in ledger.entries),
+        "epsilon_spent": _or_none(spent),
         "epsilon_budget": _or_none(budget),
-        "epsilon_counted": _or_none(sums.most) if finite else None,
-        "epsilon_left": max(budget - sums.most, 0.0) if finite else None,
-        "notes": [" ".join(line.split()) for line in _meaning(ledger)],
+        "epsilon_counted": _or_none(most),
+        "epsilon_left": max(budget - most, 0.0) if finite else None,
+        "notes": _meaning(ledger),
     }
-
-
-class _Sums(NamedTuple):
-    """What a ledger adds up to."""
-
-    tight: float
-    replies: int
-    limit: Budget
-    most: float  # what the filter of ``limit`` counts for the row that has spent most
-
-
-def _sums(ledger: Ledger, delta: float, budget: float, rows: Histories | None) -> _Sums:
-    limit = Budget(epsilon=budget if budget < math.inf else ledger.covering(delta, rows), delta=delta)
-    return _Sums(
-        tight=ledger.spent(delta, rows),
-        replies=sum(entry.server_round > 0 for entry in ledger.entries),
-        limit=limit,
-        most=float(ledger.counted(limit, rows).max(initial=0.0)) if limit.epsilon < math.inf else 0.0,
-    )
 
 
 def _or_none(value: float) -> float | None:
     return value if value < math.inf else None
+
+
+def _epsilon(value: float | None) -> str:
+    return "no finite epsilon" if value is None else f"epsilon {spent_text(value)}"
+
+
+def _meaning(ledger: Ledger) -> list[str]:
+    """Return what the sum says, and about whom: honest where the entries say different things."""
+    paid = [entry for entry in ledger.entries if entry.mechanism != NO_NOISE]
+    kinds = sorted({(entry.unit, entry.neighbouring_relation, entry.adversary) for entry in paid})
+    relations = {relation for unit, relation, _ in kinds if unit == "record"} or {relation for _, relation, _ in kinds}
+    notes = {
+        "units differ: the sum speaks of one record, which hiding the party hides too": len({one[0] for one in kinds}),
+        "the entries compare different data sets: the sum serves the budget and is no claim": len(relations),
+        "adversaries differ: the sum holds against the one that sees least": len({one[2] for one in kinds}),
+        "some runs got replies without noise: nothing bounds what they tell of their rows": 1
+        + (len(paid) < len(ledger.entries)),
+    }
+    return [
+        f"protects one {unit} against {one_line(adversary)}; data sets compared: {one_line(relation)}"
+        for unit, relation, adversary in kinds
+    ] + [f"note {text}" for text, count in notes.items() if count > 1]
 
 
 def ledgers_in(path: Path) -> list[Path]:

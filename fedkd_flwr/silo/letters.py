@@ -14,12 +14,13 @@ import lzma
 import os
 import stat
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import RecordDict
@@ -30,7 +31,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.files import write_atomic
 
-__all__ = ["SERVER", "Letter", "hand_out", "packed", "private_key", "public_key", "read_letter", "require_own"]
+__all__ = [
+    "SERVER",
+    "Letter",
+    "hand_out",
+    "packed",
+    "private_key",
+    "public_key",
+    "read_key",
+    "read_letter",
+    "require_own",
+]
 
 SERVER = "server"  # who sends questions
 _MOST = 1 << 30  # bytes of all records when they are unpacked
@@ -110,7 +121,9 @@ def read_letter(path: Path, keys: Mapping[str, Ed25519PublicKey] | None) -> Lett
             key = keys[letter.sender]
             rule, seen = f"be signed with the key of {letter.sender}", "another signature"
             way_out = f"It is forged, or {letter.sender} has another key now. Ask {letter.sender}, by another way."
-            key.verify(b64decode(signature, validate=True), line)
+            if b64encode(raw := b64decode(signature, validate=True)) != signature:  # a letter has one form
+                raise ValueError
+            key.verify(raw, line)
     except (OSError, ValueError, KeyError, InvalidSignature) as error:
         seen = error.strerror or seen if isinstance(error, OSError) else seen
         raise DataError(explain(f"file {path}", rule, seen, f"{way_out} Nothing of it was used.".strip())) from error
@@ -140,26 +153,30 @@ def hand_out(kept: Path, out: Path) -> None:
 
 def private_key(path: Path) -> Ed25519PrivateKey:
     """Return one's own half of a key pair, as `public_key`; its file must be readable by its owner alone."""
-    key = _key(path, load_ssh_private_key, Ed25519PrivateKey)
+    key: Ed25519PrivateKey = read_key(path, Ed25519PrivateKey)
     if os.name == "posix" and (mode := stat.S_IMODE(path.stat().st_mode)) & 0o077:
         way_out = f"chmod 600 {path}; if somebody read it, make a new pair."
         raise ConfigError(explain(f"key {path}", "be readable by its owner alone", f"mode {mode:04o}", way_out))
-    return cast(Ed25519PrivateKey, key)
+    return key
 
 
 def public_key(path: Path) -> Ed25519PublicKey:
     """Return the half to hand out of a pair that ``ssh-keygen -t ed25519`` made; `ConfigError` where it is none."""
-    return cast(Ed25519PublicKey, _key(path, load_ssh_public_key, Ed25519PublicKey))
+    key: Ed25519PublicKey = read_key(path, Ed25519PublicKey)
+    return key
 
 
-def _key(path: Path, load: Callable[..., object], kind: type) -> object:
+def read_key(path: Path, kind: type) -> Any:
+    """Return half of a key pair of this kind, as OpenSSH writes it, or raise `ConfigError`."""
+    private = kind in (Ed25519PrivateKey, EllipticCurvePrivateKey)
     try:
         data = path.read_bytes()
-        key = load(data, None) if kind is Ed25519PrivateKey else load(data)
+        key = load_ssh_private_key(data, None) if private else load_ssh_public_key(data)
         if not isinstance(key, kind):
             raise TypeError(f"a key of {type(key).__name__}")
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
-        rule, way_out = "be half of an Ed25519 pair of OpenSSH", "Make one: ssh-keygen -t ed25519 -N '' -f NAME"
+        name, make = ("ECDSA", "ecdsa -b 384") if kind is EllipticCurvePrivateKey else ("Ed25519", "ed25519")
+        rule, way_out = f"be half of an {name} pair of OpenSSH", f"Make one: ssh-keygen -t {make} -N '' -f NAME"
         seen = error.strerror or "" if isinstance(error, OSError) else str(error)
         raise ConfigError(explain(f"key {path}", rule, seen, way_out)) from error
     return key

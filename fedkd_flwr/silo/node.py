@@ -20,9 +20,8 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -33,15 +32,13 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree, push_objects
 from flwr.supercore.run import Run, RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
-from flwr.supernode.cli.flower_supernode import _parse_supernode_lifespan_config
 from flwr.supernode.fleet_http_connection import http_request_response
 
 from fedkd_flwr.app.submit import direct
-from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.check import Level
-from fedkd_flwr.silo.check_link import check_link, read_supernode_options
+from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, Work, answer, settle
 
 __all__ = ["Node", "run_node"]
@@ -52,57 +49,37 @@ logger = logging.getLogger("flwr.party")
 POLL_S, IDLE_POLL_S, BUSY_S = 1.0, 3.0, 60.0
 # the objects of an instruction whose server was killed never arrive
 ARRIVAL_S = 600.0
-# options of flower-supernode that are about a local port or a ClientApp of its own: this node has neither
-_NOT_HERE = {"--isolation", "--host", "--port", "--superexec-auth-secret-file", "--health-server-address"}
-_NOT_HERE |= {"--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile", "--trusted-entities"}
-_NOT_HERE |= {"--allow-runtime-dependency-installation"}
 
 
-def run_node(options: Sequence[str], *, approvals: Approvals, sandbox: Sequence[str] = ()) -> int:
+def run_node(values: Mapping[str, Any], link: Link, *, approvals: Approvals, sandbox: Sequence[str] = ()) -> int:
     """Serve approved bundles until this process is told to end, or the SuperLink refuses it: exit status 1.
 
-    ``options`` are those of ``flower-supernode``, without those for its local port and its own ClientApp. ``sandbox``
-    is a command that runs the command appended to it, with its stdin and stdout: where the ClientApp's process is put.
+    ``values``: the node's config. ``sandbox``: a command that runs the command appended to it, with its stdin and
+    stdout: where the ClientApp's process is put.
     """
-    for option in options:
-        if option.partition("=")[0] in _NOT_HERE:
-            way_out = "Leave it out: this node has no local port, and its owner approves bundles by their hash."
-            raise ConfigError(explain("options of fedkd node run", "have a meaning here", option, way_out))
     known = approvals.files().values()
     logger.info("This node answers runs of %d approved app bundle(s) in %s.", len(known), approvals.folder)
     for bundle in known:
         logger.info("  %s %s %s", bundle.sha256, one_line(bundle.app), one_line(bundle.version))
-    before, sys.argv = sys.argv, ["flower-supernode", *options]  # Flower's own function reads nothing else
-    try:
-        config = _parse_supernode_lifespan_config()
-    finally:
-        sys.argv = before
+    roots = link.root_certificates.read_bytes() if link.root_certificates else None
     os.environ.update(direct())
-    connection = http_request_response(
-        config.server_address,
-        config.insecure,
-        config.root_certificates,
-        config.authentication_keys,
-        config.max_retries,
-        config.max_wait_time,
-    )
+    connection = http_request_response(link.address, link.insecure, roots, link.keys())
     try:
         with _ended_by_signals(), connection as calls:  # it logs an error and goes on behind the block
-            logger.info("This node has the number %s at the SuperLink %s.", calls[0], config.server_address)
-            Node(calls, config.node_config, approvals, [*sandbox, *CLIENT]).serve()
+            logger.info("This node has the number %s at the SuperLink %s.", calls[0], link.address)
+            Node(calls, values, approvals, [*sandbox, *CLIENT]).serve()
     except _ToldToEnd:
         raise
     except (SystemExit, KeyboardInterrupt):  # Flower's word for a SuperLink that refuses, or Ctrl-C
-        _say_why(options)
+        _say_why(link)
         raise
-    _say_why(options)
+    _say_why(link)
     return 1
 
 
-def _say_why(options: Sequence[str]) -> None:
+def _say_why(link: Link) -> None:
     """Log what is wrong on the way to the SuperLink: its address, its certificate, the clocks."""
-    _, link = read_supernode_options(options)
-    for finding in check_link(link) if link is not None else ():
+    for finding in check_link(link):
         if finding.level == Level.FAULT:
             logger.error("%s: %s. %s", finding.subject, finding.what, finding.way_out)
 
@@ -115,7 +92,7 @@ class Node:
     """
 
     def __init__(
-        self, calls: Any, node_config: dict[str, Any], approvals: Approvals, command: Sequence[str] = CLIENT
+        self, calls: Any, node_config: Mapping[str, Any], approvals: Approvals, command: Sequence[str] = CLIENT
     ) -> None:
         self.number, self._receive, self._send, self._get_run, self._get_fab, self._pull, self._push, self._confirm = (
             calls

@@ -43,16 +43,11 @@ __all__ = [
 
 logger = logging.getLogger("flwr.party")
 
-# how often a node asks whether the run that it works for goes on
-LOOK_S = 15.0
-# how far behind the server's clock a node's may be
-CLOCK_S = 300.0
-# how long a line in the egress log may take
-SETTLE_S = 120.0
-# how long a ClientApp's process may take to end when it is told to
-STOP_S = 10.0
-# the longest life of a ClientApp's process, whatever the server asks: Flower's own default for a message
-LIMIT_S = 12 * 3600.0
+LOOK_S = 15.0  # how often a node asks whether the run that it works for goes on
+CLOCK_S = 300.0  # how far behind the server's clock a node's may be
+SETTLE_S = 120.0  # how long a line in the egress log may take
+STOP_S = 10.0  # how long a ClientApp's process may take to end when it is told to
+LIMIT_S = 12 * 3600.0  # the longest life of a ClientApp's process: Flower's own default for a message
 # `-P`: the folder where the node happens to be started is no place for code
 CLIENT = (sys.executable, "-P", "-m", "fedkd_flwr.silo.node_client")
 

@@ -71,41 +71,37 @@ def who_asks() -> str:
         return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown user"
 
 
-# ------------------------------------------------------------------------------------------------------------- text
-
-
 def answer_lines(facts: Mapping[str, Any], table: Sequence[Sequence[str]], *, rows: int) -> list[str]:
     """Return a reply as lines of text: what it is, its arrays with their digests, and the first rows of its table."""
     output, claim = facts["output"], facts["claim"]
-    lines = [
-        f"party      {one_line(facts['party'])}",
-        f"run        {one_line(facts['run'])} {one_line(facts['run_name'])}".rstrip(),
-        f"round      {facts['round']} of {one_line(facts['algorithm'])}",
+    said = [
+        ("party", facts["party"]),
+        ("run", f"{facts['run']} {facts['run_name']}"),
+        ("round", f"{facts['round']} of {facts['algorithm']}"),
+        ("claim", claim["mechanism"] if claim else "none: no mechanism of this party makes the answer private"),
     ]
-    if claim is None:
-        lines.append("claim      none: no mechanism of this party makes the answer private")
-    else:
-        lines.append(f"claim      {one_line(claim['mechanism'])}")
-        lines.append(f"           protects one {claim['unit']} against {claim['adversary']}")
-    for rule in facts.get("rules", []):
-        lines.append(f"rule       {rule['rule']}: {one_line(rule['wanted'])}; {one_line(rule['seen'])}")
+    if claim:
+        said.append(("", f"protects one {claim['unit']} against {claim['adversary']}"))
+    said += [("rule", f"{rule['rule']}: {rule['wanted']}; {rule['seen']}") for rule in facts.get("rules", [])]
     for array in output["arrays"]:
         shape = " x ".join(map(str, array["shape"]))
-        lines.append(f"array      {array['name']}: {array['dtype']}, {shape}, {array['bytes']:,} bytes")
-        lines.append(f"           sha256 {array['sha256']}")
+        said.append(("array", f"{array['name']}: {array['dtype']}, {shape}, {array['bytes']:,} bytes"))
+        said.append(("", f"sha256 {array['sha256']}"))
     for name, value in output["metrics"].items():
-        shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else one_line(value)
-        lines.append(f"beside     {name}: {shown}")
-    lines.append(f"beside     number of examples: {output['num_examples']:,}")
-    lines += [f"           {name}: {one_line(value)}" for name, value in output.get("sender", {}).items()]
-    lines.append(f"digest     {output['sha256']}  ({output['bytes']:,} bytes of arrays)")
+        shown = f"{value['bytes']:,} bytes, sha256 {value['sha256']}" if isinstance(value, dict) else value
+        said.append(("beside", f"{name}: {shown}"))
+    said.append(("beside", f"number of examples: {output['num_examples']:,}"))
+    said += [("", f"{name}: {value}") for name, value in output.get("sender", {}).items()]
+    said.append(("digest", f"{output['sha256']}  ({output['bytes']:,} bytes of arrays)"))
+    lines = [f"{word:<10} {one_line(text)}".rstrip() for word, text in said]
     if len(table) > 1:
         lines += ["", *_columns(table[: rows + 1])]
         lines += [f"... {more:,} rows more"] if (more := len(table) - 1 - rows) > 0 else []
     elif output["arrays"]:
-        lines.append(
-            "\nIt cannot be shown as a table: no person can read a net's weights, nor changes to a lost answer."
-        )
+        lines += [
+            "",
+            "It cannot be shown as a table: no person can read a net's weights, nor changes to a lost answer.",
+        ]
     return lines
 
 

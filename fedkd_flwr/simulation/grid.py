@@ -20,6 +20,8 @@ class InProcessGrid(Grid):
 
     ``handler`` is a ClientApp, or any function of (message, context); there is one node for each of ``node_configs``.
     Every context carries ``run_config``. ``sent`` and ``replies`` are the instructions, and what came back, in order.
+    ``progress(kind, server_round, answered, asked)`` is called before the first answer and after each; ``kind`` is
+    Flower's message type.
     """
 
     first = 1000  # the lowest node id
@@ -31,10 +33,11 @@ class InProcessGrid(Grid):
         run_config: dict[str, Any] | None = None,
         *,
         run_id: int = 1,
+        progress: Callable[[str, int, int, int], None] = lambda *_: None,
     ) -> None:
         # Flower makes messages for the node that its process belongs to
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run_id, 1, 1
-        self.handler = handler
+        self.handler, self.progress, self._done = handler, progress, 0
         self.contexts = {
             node: Context(run_id, node, dict(config), RecordDict(), dict(run_config or {}))
             for node, config in enumerate(node_configs, self.first)
@@ -64,7 +67,10 @@ class InProcessGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Deliver the messages and keep the replies until they are pulled."""
-        ids = []
+        ids, messages = [], list(messages)
+        self._done = 0
+        if messages:
+            self._say(messages[0], len(messages))
         for message in messages:
             identity = str(len(self.sent))
             message.metadata.__dict__["_message_id"] = identity
@@ -73,7 +79,13 @@ class InProcessGrid(Grid):
                 self._waiting[identity] = reply
                 self.replies.append(reply)
             ids.append(identity)
+            self._done += 1
+            self._say(message, len(messages))
         return ids
+
+    def _say(self, message: Message, asked: int) -> None:
+        group = message.metadata.group_id
+        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, asked)
 
     def answered(self) -> list[str]:
         """Return the ids of the messages whose replies wait to be pulled."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager
-from multiprocessing import context, get_all_start_methods, get_context, parent_process
+from functools import partial
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from flwr.app import Context, Message
@@ -26,18 +28,14 @@ from flwr.common.serde import context_from_proto, context_to_proto, message_from
 from flwr.proto.message_pb2 import Context as ContextBytes
 from flwr.proto.message_pb2 import Message as MessageBytes
 from flwr.supercore.task_identity import TaskIdentity
+from joblib import cpu_count
 
 from fedkd_flwr import files
 from fedkd_flwr.simulation.grid import InProcessGrid
 
-__all__ = ["PartyProcesses", "ProcessGrid", "write_to"]
+__all__ = ["ProcessGrid", "write_to"]
 
 logger = logging.getLogger("flwr")
-
-# what every party needs, imported once
-_PRELOAD = ["fedkd_flwr.simulation.parties", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
-# each party computes on one core, as under Ray
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def _serve(pipe: Connection, log: str) -> None:
@@ -46,8 +44,8 @@ def _serve(pipe: Connection, log: str) -> None:
 
     files.durable = False
     gc.freeze()  # what was imported stays: collecting garbage need not look at it again and again
-    if log:  # what models print, too
-        write_to(log)
+    write_to(log)  # what models print, too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command too, which asks first
     parent, me = parent_process(), os.getpid()
     if parent is not None:  # a lost server must not leave a party training
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
@@ -72,8 +70,8 @@ def _serve(pipe: Connection, log: str) -> None:
 
 
 def write_to(log: str) -> None:
-    """Append what this process prints from now on to a file."""
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    """Append what this process prints from now on to a file; to stderr if there is none."""
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if log else os.dup(2)
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
@@ -87,7 +85,7 @@ def _end_with(sentinel: int) -> None:
 class _Process:
     """One process that plays parties."""
 
-    def __init__(self, starter: context.BaseContext, log: str) -> None:
+    def __init__(self, starter: BaseContext, log: str) -> None:
         self.pipe, other = starter.Pipe()
         self.process = starter.Process(target=_serve, args=(other, log))  # type: ignore[attr-defined]
         self.process.start()
@@ -106,37 +104,6 @@ class _Process:
         self.pipe.close()
 
 
-class PartyProcesses:
-    """The processes that play the parties of all runs of a command, ``count`` of them."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._starter = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
-        if self._starter.get_start_method() == "forkserver":
-            from multiprocessing import forkserver
-
-            self._starter.set_forkserver_preload(_PRELOAD)
-            with _environment(_ONE_THREAD):
-                forkserver.ensure_running()  # it imports while the caller goes on
-
-    def start(self, log: str = "") -> _Process:
-        """Start one process, whose output is appended to the file ``log`` if one is named."""
-        with _environment(_ONE_THREAD):
-            return _Process(self._starter, log)
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that the user has not set, for what is started meanwhile."""
-    new = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(new)
-    try:
-        yield
-    finally:
-        for name in new:
-            del os.environ[name]
-
-
 class ProcessGrid(InProcessGrid):
     """A grid of ``num_parties`` simulated parties in processes of their own.
 
@@ -144,27 +111,29 @@ class ProcessGrid(InProcessGrid):
     and their replies never come. A process that ends by itself, or is killed for want of memory, is one lost reply;
     another process takes its place.
 
-    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress(kind, server_round,
-    answered, asked)`` is called after each answer, from several threads; ``kind`` is Flower's message type.
+    ``starter``: what `party_starter` returned. ``processes``: how many there are at most; 0: one for each core.
+    ``log``: the file for what parties write to the terminal, "" for the terminal. ``progress`` is called from several
+    threads.
     """
 
     def __init__(
         self,
-        processes: PartyProcesses,
+        starter: BaseContext,
         num_parties: int,
         run_config: dict[str, Any],
         *,
         run_id: int,
+        processes: int = 0,
         log: str = "",
         progress: Callable[[str, int, int, int], None] = lambda *_: None,
     ) -> None:
         nodes = [{"partition-id": i, "num-partitions": num_parties} for i in range(num_parties)]
-        super().__init__(_not_here, nodes, run_config, run_id=run_id)
-        self.processes, self.log, self.progress = processes, log, progress
-        self._pool = ThreadPoolExecutor(min(processes.count, num_parties))
+        super().__init__(_not_here, nodes, run_config, run_id=run_id, progress=progress)
+        self.start = partial(_Process, starter, log)
+        self._pool = ThreadPoolExecutor(min(processes or cpu_count(), num_parties))
         self._lock = threading.Lock()
         self._asked: list[Future[None]] = []
-        self._number = self._done = 0
+        self._number = 0
         self._over = False  # whether the time of what was asked is over
         self._idle: list[_Process] = []
         self._busy: set[_Process] = set()
@@ -213,7 +182,7 @@ class ProcessGrid(InProcessGrid):
         """Have a process answer one message, and keep the reply until it is pulled."""
         with self._lock:
             process = self._idle.pop() if self._idle else None
-        process = process or self.processes.start(self.log)
+        process = process or self.start()
         with self._lock:
             self._busy.add(process)
         node = message.metadata.dst_node_id
@@ -236,10 +205,6 @@ class ProcessGrid(InProcessGrid):
             self._done += 1
         if not self._over:
             self._say(message, asked)
-
-    def _say(self, message: Message, asked: int) -> None:
-        group = message.metadata.group_id
-        self.progress(message.metadata.message_type, int(group) if group.isdigit() else 0, self._done, asked)
 
 
 def _not_here(message: Message, context: Context) -> Message:

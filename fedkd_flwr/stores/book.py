@@ -7,10 +7,9 @@
 | ``replies`` | the replies to each run's last rounds, byte for byte; their entries hold their digests |
 | ``parts`` | ``head``, and what the head holds the digests of: ``rows`` and ``draw`` |
 
-SQLite makes a change whole or not at all, but it believes a changed byte. So the entries are a chain of SHA-256, whose
-length and end the head holds; the head is sealed by a digest of its own. All but the replies is checked whenever the
-file is opened. Entries are found by reading them, not by an index: what a damaged index does not find would be charged
-again. A reply that is not found is lost, and its charge stays.
+SQLite makes a change whole or not at all, but it believes a changed byte. So the head holds the number of entries and
+their digest, and is sealed by a digest of its own. All but the replies is checked whenever the file is opened. Entries
+are found by reading them: what a damaged index does not find would be charged again. A lost reply's charge stays.
 
 The file has a rollback journal (``synchronous=EXTRA``) and no write-ahead log. A changed byte in such a log ends it
 earlier without an error (in 200 of 200 tries the last charge was gone), and reading one writes files.
@@ -26,7 +25,8 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +43,7 @@ __all__ = ["FILE", "HEAD", "Book", "Head", "changed", "head_of", "ledger_in", "l
 
 FILE, HEAD = "ledger.sqlite3", "head.json"
 SYNC = "EXTRA"  # what is committed survives a power cut
-_VERSION = 4
+_VERSION = 5
 _OWN = ("run_id", "server_round", "when", "reply_digest")  # fields of an entry that it shares with no other
 _TABLES = (
     "CREATE TABLE parts (name TEXT NOT NULL, data BLOB NOT NULL)",
@@ -62,7 +62,7 @@ class Head:
 
     party: str  # whose
     key: str = ""  # names the key that rows are hashed with, "" before the first charge
-    # entries, link: How many there are, and the end of their chain
+    # entries, link: How many there are, and the digest of all
     entries: int = 0
     link: str = ""
     sets: list[list[str]] = field(default_factory=list)  # digest and form of each data set that was charged
@@ -86,41 +86,31 @@ class Book:
     rows: list[tuple[int, str]] = field(default_factory=list)  # the entries: number of the kind, and the rest as JSON
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    # ---------------------------------------------------------------------------------------- what it holds
-
     def entries(self, run_id: str | None = None, server_round: int | None = None) -> list[Entry]:
         """Return the entries, oldest first: all, those of a run, or that of a request."""
         asked = [one for one in (run_id, server_round) if one is not None]
         start = canonical(asked).decode()[:-1] + ("," if asked else "")
-        return self._built([row for row in self.rows if row[1].startswith(start)])
+        return self._built(row for row in self.rows if row[1].startswith(start))
 
     def first_of_kinds(self) -> tuple[list[Entry], list[int]]:
         """Return the first entry of each kind, oldest first, and how many there are of each."""
-        counts: dict[int, int] = {}
-        first = []
-        for row in self.rows:
-            if row[0] not in counts:
-                first.append(row)
-            counts[row[0]] = counts.get(row[0], 0) + 1
-        return self._built(first), list(counts.values())
+        counts = Counter(kind for kind, _ in self.rows)
+        first = dict(reversed(self.rows))  # by kind: what came later is written over
+        return self._built((kind, first[kind]) for kind in counts), list(counts.values())
 
-    def _built(self, rows: list[tuple[int, str]]) -> list[Entry]:
-        kinds = {}
-        for number in {kind for kind, _ in rows}:
-            kinds[number] = json.loads(self.kinds[number])
-            kinds[number]["events"] = tuple((event, count) for event, count in kinds[number]["events"])
+    def _built(self, rows: Iterable[tuple[int, str]]) -> list[Entry]:
+        kinds = {number: json.loads(shared) for number, shared in self.kinds.items()}
+        for shared in kinds.values():
+            shared["events"] = tuple((event, count) for event, count in shared["events"])
         return [Entry(**kinds[kind], **dict(zip(_OWN, json.loads(said), strict=True))) for kind, said in rows]
 
     def reply(self, entry: Entry) -> StoredReply | None:
         """Return the reply of an entry; None where it is not there as it was charged."""
         asked = "SELECT data FROM replies WHERE run = ? AND round = ?"
-        found = self._open.execute(asked, (_run(entry), entry.server_round)).fetchall()
-        for (data,) in found:
+        for (data,) in self._open.execute(asked, (_run(entry), entry.server_round)).fetchall():
             with contextlib.suppress(ValueError, TypeError):  # the latter where it is no bytes
                 return StoredReply.from_bytes(data, entry.reply_digest)
         return None
-
-    # ---------------------------------------------------------------------------------------- what is written
 
     def put(self, name: str, data: bytes) -> None:
         """Replace a part."""
@@ -139,7 +129,6 @@ class Book:
             self._open.execute("INSERT INTO kinds VALUES (?, ?)", (kind, shared))
         self.rows.append((kind, said))
         self.head.entries = len(self.rows)
-        self.head.link = _link(self.head.link or _first(self.head), _hash(shared), said)
         self._open.execute("INSERT INTO entries VALUES (?, ?, ?)", (len(self.rows), kind, said))
         if reply is not None:
             self._open.execute("INSERT INTO replies VALUES (?, ?, ?)", (_run(entry), entry.server_round, reply))
@@ -199,6 +188,7 @@ def changed(folder: Path, *, party: str, timeout_s: float) -> Iterator[Book]:
                 for table in _TABLES:
                     db.execute(table)
             yield book
+            book.head.link = _digest(book, book.head.entries)
             if (after := sealed(asdict(book.head))) != before or begun:
                 book._write("head", after)
             db.execute("COMMIT")  # this is the charge
@@ -249,7 +239,7 @@ def _read(path: Path, db: sqlite3.Connection, party: str) -> Book:
         wrong = [name for name, digest in head.parts.items() if digest_of(book.parts[name]) != digest]
         book.kinds = dict(db.execute("SELECT number, said FROM kinds ORDER BY number").fetchall())
         book.rows = db.execute("SELECT kind, said FROM entries ORDER BY number").fetchall()
-        if wrong or len(book.rows) != head.entries or _chain(book, head.entries) != head.link:
+        if wrong or len(book.rows) != head.entries or _digest(book, head.entries) != head.link:
             raise ValueError(f"other {wrong[0] if wrong else 'entries'} than its head says")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise lost(f"ledger {path}", "be whole", f"this: {error!r}") from error
@@ -258,47 +248,30 @@ def _read(path: Path, db: sqlite3.Connection, party: str) -> Book:
 
 def _checked(book: Book, party: str) -> Book:
     """Compare a book with its owner, and with what lies outside its file."""
-    source, head = f"ledger {book.path}", head_of(book.path.parent)
-    if party and book.head.party != party:
-        raise lost(source, f"belong to party {party}", f"party {book.head.party}")
-    if head is None and book.head.entries:
+    source, head, held = f"ledger {book.path}", head_of(book.path.parent), book.head
+    if party and held.party != party:
+        raise lost(source, f"belong to party {party}", f"party {held.party}")
+    if head is None and held.entries:
         raise lost(f"head {book.path.with_name(HEAD)}", "be there", "no such file, and a ledger with charges")
-    if head is not None and head.entries > book.head.entries:
-        seen = f"{book.head.entries} entries: an older copy" if book.db else "no such file"
+    if head is not None and head.entries > held.entries:
+        seen = f"{held.entries} entries: an older copy" if book.db else "no such file"
         raise lost(source, f"hold the {head.entries} entries that {HEAD} counts", seen)
-    known = book.head.link if head is not None and head.entries == book.head.entries else None
-    if head is not None and head.link != (_chain(book, head.entries) if known is None else known):
-        raise lost(source, f"agree with {HEAD} after {head.entries} entries", "another chain")
+    if head is not None and head.link != (held.link if head.entries == held.entries else _digest(book, head.entries)):
+        raise lost(source, f"agree with {HEAD} after {head.entries} entries", "another past")
     folder = book.path.parent
     log = folder.parents[1] / "egress" / folder.name / "log.jsonl"
-    reply = last_charged(log)
-    if reply and not any(reply in said for _, said in reversed(book.rows)):
+    if (reply := last_charged(log)) and not any(reply in said for _, said in reversed(book.rows)):
         rule = f"hold the charge of the last reply that {log} names, {reply[:16]}"
         raise lost(source, rule, "none: an older copy")
     return book
 
 
-def _chain(book: Book, entries: int) -> str:
-    """Return the end of the chain after so many entries, "" for none."""
-    if not entries:
-        return ""
-    kinds = {number: _hash(said) for number, said in book.kinds.items()}
-    link = _first(book.head)
+def _digest(book: Book, entries: int) -> str:
+    """Return the digest of so many entries, in their order and with their kinds; "" for none."""
+    made = sha256(canonical([_VERSION, book.head.party, book.head.key]))
     for kind, said in book.rows[:entries]:
-        link = _link(link, kinds[kind], said)
-    return link
-
-
-def _first(head: Head) -> str:
-    return _hash(canonical([_VERSION, head.party, head.key]).decode())
-
-
-def _link(before: str, kind: str, said: str) -> str:
-    return sha256(f"{before}{kind}{said}".encode()).hexdigest()
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+        made.update(f"\n{book.kinds[kind]}\n{said}".encode())  # JSON: there is no line break in either
+    return made.hexdigest() if entries else ""
 
 
 def _run(entry: Entry) -> str:

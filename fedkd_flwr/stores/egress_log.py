@@ -36,7 +36,6 @@ from fedkd_flwr.stores.party_state import StoredReply
 
 VERSION = 1
 _FIRST = "0" * 64  # what the first line names as the one before
-_BLOCK = 1 << 20
 _LOCK_S = 60.0  # how long to wait for another process of this party
 _HEAD_KEYS = {"version", "party", "lines", "digest", "start", "size"}
 _WAY_OUT = (
@@ -118,20 +117,17 @@ class EgressLog:
 
     def _write(self, data: bytes, size: int) -> None:
         """Append bytes behind ``size``; what a crash left behind it was never a line."""
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(handle, size)
-            os.lseek(handle, size, os.SEEK_SET)
+        with open(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb", buffering=0) as file:
+            file.truncate(size)
+            file.seek(size)
             try:
                 left = memoryview(data)
                 while left:
-                    left = left[os.write(handle, left) :]
-                os.fsync(handle)
+                    left = left[os.write(file.fileno(), left) :]
+                os.fsync(file.fileno())
             except BaseException:
-                os.ftruncate(handle, size)
+                file.truncate(size)
                 raise
-        finally:
-            os.close(handle)
 
     def _write_head(self, lines: int, digest: str, start: int, size: int) -> None:
         head = {"version": VERSION, "party": self.party, "lines": lines, "digest": digest, "start": start, "size": size}
@@ -142,52 +138,43 @@ class EgressLog:
         if not self.path.exists() and not self.head_path.exists():
             self._write_head(0, _FIRST, 0, 0)  # first, so that a log without a head is one whose head was removed
             return 0, _FIRST, 0
-        head = _read_head(self.head_path)
+        head, source = _read_head(self.head_path), f"egress log {self.path}"
         if head is None:
             raise _lost(f"head {self.head_path}", "be there", "no such file, and a log")
         if head["party"] != self.party:
-            raise _lost(f"egress log {self.path}", f"be of {self.party}", str(head["party"]))
-        lines, digest, size = int(head["lines"]), str(head["digest"]), int(head["size"])
-        data = b""
+            raise _lost(source, f"be of {self.party}", str(head["party"]))
+        lines, digest, start, size = int(head["lines"]), str(head["digest"]), int(head["start"]), int(head["size"])
         if (held := self.path.stat().st_size if self.path.exists() else 0) < size:
             rule, seen = f"hold its {lines} lines", f"{held} bytes of {size}: it was rotated, moved or cut"
             way_out = "Put the file back that was moved, and take it out of log rotation: only ever append to it."
-            raise _lost(f"egress log {self.path}", rule, seen, f"{way_out} Else: {_WAY_OUT}")
-        if self.path.exists():
+            raise _lost(source, rule, seen, f"{way_out} Else: {_WAY_OUT}")
+        data = b""
+        if held:
             with self.path.open("rb") as file:
-                file.seek(int(head["start"]))
+                file.seek(start)
                 data = file.read()
-        last, tail = data[: size - int(head["start"])], data[size - int(head["start"]) :]
-        if lines and (_read_line(last.removesuffix(b"\n")) or {}).get("line") != digest:
-            raise _lost(f"egress log {self.path}", f"end with line {lines}, of digest {digest[:16]}", "another end")
-        whole = tail.split(b"\n")[:-1]
-        if whole:  # the process ended between a line and its head
+        if lines and (_read_line(data[: size - start - 1]) or {}).get("line") != digest:
+            raise _lost(source, f"end with line {lines}, of digest {digest[:16]}", "another end")
+        if whole := data[size - start :].split(b"\n")[:-1]:  # the process ended between a line and its head
             line = _read_line(whole[0])
             if len(whole) > 1 or line is None or (line.get("number"), line.get("previous")) != (lines + 1, digest):
-                raise _lost(f"egress log {self.path}", f"go on after line {lines}", "lines that do not follow it")
+                raise _lost(source, f"go on after line {lines}", "lines that do not follow it")
             start, lines, digest, size = size, lines + 1, str(line["line"]), size + len(whole[0]) + 1
             self._write_head(lines, digest, start, size)  # before the next line, or two would be ahead of it
         return lines, digest, size
 
 
 def last_charged(path: Path) -> str:
-    """Return the digest of the last reply with a claim that a log names, "" for none; only its end is read.
+    """Return the digest of the last reply with a claim that a log names, "" for none.
 
     Such a reply was charged before its line was written: a ledger that does not know it is an older copy.
     """
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        at, rest = file.seek(0, os.SEEK_END), b""
-        while at:
-            at, end = max(at - _BLOCK, 0), at
-            file.seek(at)
-            first, *lines = (file.read(end - at) + rest).split(b"\n")
-            for raw in reversed(lines if at else [first, *lines]):
-                line = _read_line(raw) if b'"claim":{' in raw else None
-                if line and line["output"] and isinstance(line["round"], int):
-                    return str(line["output"]["sha256"])
-            rest = first
+    data = path.read_bytes() if path.exists() else b""
+    at = len(data)
+    while (at := data.rfind(b'"claim":{', 0, at)) >= 0:
+        line = _read_line(data[data.rfind(b"\n", 0, at) + 1 :].split(b"\n", 1)[0])
+        if line and line["output"] and isinstance(line["round"], int):
+            return str(line["output"]["sha256"])
     return ""
 
 
@@ -223,14 +210,13 @@ def read_log(path: Path) -> ReadLog:
     if not path.exists() and not head_path.exists():
         raise DataError(explain(f"egress log {path}", "be there", "no such file", "Give a party's state-dir."))
     found = ReadLog(path, [])
+    head: dict[str, Any] | None = {}
     try:  # before the log: a line that is written meanwhile only makes the log longer
         head = _read_head(head_path)
     except DataError as error:
-        head = {}
         found.problems.append(str(error))
-    data = path.read_bytes() if path.exists() else b""
     previous = _FIRST
-    *raws, torn = data.split(b"\n")
+    *raws, torn = (path.read_bytes() if path.exists() else b"").split(b"\n")
     for number, raw in enumerate(raws, start=1):
         line = _read_line(raw)
         if line is None:
@@ -246,26 +232,18 @@ def read_log(path: Path) -> ReadLog:
         found.lines.append(line)
     if torn:
         found.notes.append("Half a line stands at the end: a process ended while it wrote, and nothing left with it.")
-    _compare_with_head(found, head)
-    return found
-
-
-def _compare_with_head(found: ReadLog, head: Mapping[str, Any] | None) -> None:
-    count = len(found.lines)
+    lines, count = int(head["lines"]) if head else 0, len(raws)
     if head is None:
-        found.problems.append(f"The head {found.path.with_name('head.json')} is missing: lines may have been cut off.")
-    elif head:
-        lines = int(head["lines"])
-        if lines > count:
-            found.problems.append(
-                f"The head names {lines} lines, and there are {count}: lines were cut off at the end."
-            )
-        elif lines and found.lines[lines - 1].get("line") != head["digest"]:
-            found.problems.append(f"Line {lines} is not the one that the head names: it was replaced.")
-        elif count > lines + 1:
-            found.problems.append(f"The head names {lines} lines, and there are {count}: lines were added without it.")
-        elif count > lines:
-            found.notes.append("The head is one line behind: a process ended, or is writing. That line counts.")
+        found.problems.append(f"The head {head_path} is missing: lines may have been cut off.")
+    elif head and lines > count:
+        found.problems.append(f"The head names {lines} lines, and there are {count}: lines were cut off at the end.")
+    elif lines and found.lines[lines - 1].get("line") != head["digest"]:
+        found.problems.append(f"Line {lines} is not the one that the head names: it was replaced.")
+    elif head and count > lines + 1:
+        found.problems.append(f"The head names {lines} lines, and there are {count}: lines were added without it.")
+    elif head and count > lines:
+        found.notes.append("The head is one line behind: a process ended, or is writing. That line counts.")
+    return found
 
 
 def egress_logs_in(path: Path) -> list[Path]:

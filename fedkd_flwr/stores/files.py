@@ -41,33 +41,26 @@ def locked(path: Path, *, timeout_s: float) -> Iterator[None]:
         yield
         return
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + timeout_s
     try:
-        deadline = time.monotonic() + timeout_s
-        while not _lock(handle, path):
-            if not time.monotonic() < deadline:
-                way_out = "Another process holds it: run one process per party, or let this one wait longer."
-                message = explain(f"lock {path}", f"be free within {timeout_s:g} s", "held by another", way_out)
-                raise DataError(message, code=Code.INTERNAL)
-            time.sleep(0.02)
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not time.monotonic() < deadline:
+                    way_out = "Another process holds it: run one process per party, or let this one wait longer."
+                    message = explain(f"lock {path}", f"be free within {timeout_s:g} s", "held by another", way_out)
+                    raise DataError(message, code=Code.INTERNAL) from None
+                time.sleep(0.02)
+            except OSError as error:
+                way_out = "Set state-dir or output-dir to a folder on a disk whose locks work: local, or NFS 4."
+                seen = error.strerror or str(error)
+                message = explain(f"the file system of {path.parent}", "lock files", seen, way_out)
+                raise DataError(message, code=Code.INTERNAL) from error
         yield
     finally:
         os.close(handle)  # this unlocks the file
-
-
-def _lock(handle: int, path: Path) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise _without_locks(path.parent, error.strerror or str(error)) from error
-    return True
-
-
-def _without_locks(folder: Path, seen: str) -> DataError:
-    way_out = "Set state-dir or output-dir to a folder on a local disk, or on a network disk whose locks work (NFS 4)."
-    message = explain(f"the file system of {folder}", "lock files", seen, way_out)
-    return DataError(message, code=Code.INTERNAL)
 
 
 @cache

@@ -235,31 +235,28 @@ class LedgerStore:
         rows, hashes = self.rows, self.hashes()
         folders = () if self.alone else sorted(path.parent for path in self.ledgers.glob(f"*/{HEAD}"))
         for folder in folders:
-            if folder == self.directory:
-                continue
-            if self.apart:
-                with looked_at(folder, timeout_s=self.lock_timeout_s) as book:
-                    other = rows_in(book)
-            else:
-                other = RowTable(data_sets=tuple((digest, form) for digest, form in _sets(folder)))
-            same = other.column(rows.digest) is not None
-            shared = int(np.isin(hashes, other.hashes).sum()) if self.apart else 0
-            strange = self.apart and any(form != rows.form for _, form in other.data_sets)
-            if same or shared or strange:
-                seen = "the same data set" if same else f"{shared} of {len(hashes)} rows that are"
-                seen = seen if same or shared else "rows under another schema, which may be these,"
+            if folder != self.directory and (seen := self._shared(folder, hashes)):
                 way_out = (
                     "Give this party the name it had: its rows keep what they have spent. If they are another "
                     "organisation's rows, give it a state-dir of its own."
                 )
-                message = explain(
-                    f"party {self.new.party}",
-                    "hold rows of its own in this state-dir",
-                    f"{seen} in the ledger of {folder.name}",
-                    way_out,
-                )
+                name, rule = f"party {self.new.party}", "hold rows of its own in this state-dir"
+                message = explain(name, rule, f"{seen} in the ledger of {folder.name}", way_out)
                 raise RefusalError(message, code=Code.WRONG_CONFIG)
         return table.with_data_set(rows.digest, rows.form, hashes)
+
+    def _shared(self, folder: Path, hashes: NDArray[np.uint64]) -> str:
+        """Return what of the rows held now another party's ledger knows, "" for nothing."""
+        if any(digest == self.rows.digest for digest, _ in _sets(folder)):
+            return "the same data set"
+        if not self.apart:
+            return ""
+        with looked_at(folder, timeout_s=self.lock_timeout_s) as book:
+            other = rows_in(book)
+        if shared := int(np.isin(hashes, other.hashes).sum()):
+            return f"{shared} of {len(hashes)} rows that are"
+        strange = any(form != self.rows.form for _, form in other.data_sets)
+        return "rows under another schema, which may be these," if strange else ""
 
     def hashes(self, *, make_key: bool = False) -> NDArray[np.uint64]:
         """Return the keyed hash of each row that is held now, in their order; zeros where there is no key yet."""

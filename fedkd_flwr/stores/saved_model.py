@@ -43,27 +43,13 @@ __all__ = ["SavedModel", "load", "pack", "save", "unpack"]
 class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A trained model and what turns raw rows into its features; a fitted classifier for scikit-learn's tools.
 
-    Parameters
-    ----------
-    classifier : Classifier
-        The model; it reads features and answers with numbers of classes.
-    encoder : Encoder
-        Turns raw rows into features. It was fitted on public rows alone, but for `Encoder.own` columns.
-    values : tuple
-        What the user's label column held for each of `classes`, where that is known: then these are the answers.
-    shares : ndarray of shape (num_classes,), float64, optional
-        Class shares of the rows that are asked about; by default the owner's where the file has them, as a party's has,
-        else those that the model was taught with. `for_shares` gives others.
-
-    Raises
-    ------
-    ModelBytesError
-        If the two do not belong together.
+    ``shares``: class shares of the rows that are asked about; by default the owner's where the file has them, as a
+    party's has, else those that the model was taught with. Raises `ModelBytesError` if the parts do not fit together.
     """
 
-    classifier: Classifier
-    encoder: Encoder
-    values: tuple[Any, ...] = ()
+    classifier: Classifier  # reads features and answers with numbers of classes
+    encoder: Encoder  # turns raw rows into features
+    values: tuple[Any, ...] = ()  # what the user's label column held for each of `classes`: then these are the answers
     shares: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -85,18 +71,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def for_shares(self, shares: str | Mapping[str, float]) -> SavedModel:
         """Return this model for rows of a population with other class shares, such as those of next year.
 
-        Parameters
-        ----------
-        shares : str or mapping of str to float
-            The share of each class by its name, as any numbers above 0 in that proportion; or one of
-            `fedkd_flwr.models.populations.POPULATIONS`: ``own`` (the party's own rows), ``common`` (all parties'), or
-            ``taught`` (what the model learnt from).
-
-        Raises
-        ------
-        DataError
-            If the file holds no such shares, a class is missing or unknown, or a number is not above 0; also of a model
-            without the shares it was taught with, or without probabilities.
+        ``shares``: each class's by its name, as any numbers above 0 in that proportion; or ``own`` (the party's own
+        rows), ``common`` (all parties'), or ``taught`` (what the model learnt from). Raises `DataError` for others, and
+        of a model without the shares it was taught with, or without probabilities.
         """
         known, classes = self.classifier.shares, self.classes
         if not Answering(self.classifier, known.get("taught")).moves:
@@ -190,21 +167,9 @@ class SavedModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def features(self, table: Table) -> NDArray[Any]:
         """Return raw rows as the features that the model reads.
 
-        Parameters
-        ----------
-        table : DataFrame, or ndarray of shape (n, columns)
-            Raw rows: a DataFrame that has `columns`, or an array with exactly these, in their order.
-
-        Returns
-        -------
-        ndarray of shape (n, num_features), float32; texts have shape (n, 1), object
-
-        Raises
-        ------
-        DataError
-            If columns are missing (the message names them), or a value of a numeric column is no finite number. A
-            category that the schema does not name counts as missing, as it did in the run; a warning of the logger
-            ``fedkd_flwr`` names its column.
+        ``table``: a DataFrame that has `columns`, or an array with exactly these, in their order. Returns an array
+        (n, num_features) float32; of texts (n, 1), object. Raises `DataError` if columns are missing or a number is not
+        finite. A category that the schema does not name counts as missing, as in the run, with a warning in the log.
         """
         if not isinstance(table, pd.DataFrame | np.ndarray):
             way_out = "Use pandas.DataFrame(...)."
@@ -272,25 +237,10 @@ def save(classifier: Classifier, public: PublicSet, path: str | os.PathLike[str]
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> SavedModel:
     """Read a model that a run left: the server's, or a party's.
 
-    Parameters
-    ----------
-    path : path
-        Such as ``model.fedkd`` in a run's folder.
-    trust : bool
-        Whether you trust whoever wrote the file, where it is not this user's own: `fedkd_flwr.models.serialize` says
-        which models need it.
+    ``trust``: whether you trust whoever wrote the file, where it is not this user's own:
+    `fedkd_flwr.models.serialize` says which models need it. Raises `ModelBytesError` if the file is no model, needs
+    trust (the message says why) or holds no schema; `MissingExtraError` if the model's library is not installed.
 
-    Raises
-    ------
-    ModelBytesError
-        If the file is no model, needs trust (the message says why), or holds no schema.
-    MissingExtraError
-        If the model's library is not installed.
-    OSError
-        If the file cannot be read.
-
-    Examples
-    --------
     >>> import tempfile
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from fedkd_flwr.data import Column, Schema, make_public_set

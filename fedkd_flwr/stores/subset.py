@@ -170,10 +170,8 @@ class SubsetStore:
         return np.sort(order[at[there]]).astype(np.int64)
 
     def _another(self, known: Subsampling, asked: Subsampling) -> NoReturn:
-        way_out = (
-            f"Ask for subset-rows {known.subset_rows} and paper.subset-replacement {str(known.replacement).lower()}: a "
-            "second subset beside it would be covered by no claim."
-        )
+        drawn = f"subset-rows {known.subset_rows} and paper.subset-replacement {str(known.replacement).lower()}"
+        way_out = f"Ask for {drawn}: a second subset beside it would be covered by no claim."
         self._fixed(f"be the one drawn: {known.words}", asked.words, way_out)
 
     def _fixed(self, rule: str, seen: str, way_out: str) -> NoReturn:

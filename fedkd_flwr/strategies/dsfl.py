@@ -38,8 +38,5 @@ class DSFLExchange(ScoreExchange):
         return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
 
 
-class DSFL(ExchangeStrategy):
+class DSFL(ExchangeStrategy[DSFLExchange]):
     """FedMD's exchange with sharpened averages. Takes ``party_rows`` besides, as `ScoreExchange`."""
-
-    exchange_type = DSFLExchange
-    exchange: DSFLExchange

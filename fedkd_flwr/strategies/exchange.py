@@ -94,6 +94,8 @@ class Exchange(ABC, Generic[Answered]):
     config: ExchangeConfig
     free_settings: ClassVar[frozenset[str]] = frozenset({"nodes_stable_s", "node_deadline_s"})
     """Settings that may differ in a run that continues another."""
+    keeps: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the next round needs besides what `combine_answers` returned: arrays and plain values, nested."""
     rounds_before: ClassVar[int] = 0
     """Rounds that come before those that ``num_rounds`` of ``start`` counts."""
     takes: ClassVar[tuple[str, ...]] = ()
@@ -213,12 +215,9 @@ class Exchange(ABC, Generic[Answered]):
         """Return what this run may claim about privacy, from the rounds it asked for."""
         return []
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what the next round needs besides what `combine_answers` returned: arrays, and plain JSON values."""
-        return {}, {}
-
-    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
-        """Take up what `combine_answers` returned after the last round, and the `state` of that time."""
+    def restore(self, result: Arrays, kept: Mapping[str, Any]) -> None:
+        """Take up what `combine_answers` returned after the last round, and the attributes that were kept then."""
+        vars(self).update(kept)
 
     # ---------------------------------------------------------------- what exchanges share
 

@@ -1,24 +1,14 @@
 """FedCT: parties co-train through the consensus of their labels; each keeps its own model.
 
-Abourayya et al., "Little is Enough: Boosting Privacy by Sharing Only Hard Labels in Federated Semi-Supervised
-Learning", AAAI 2025, Algorithm 1. The whole round:
+Abourayya et al., AAAI 2025, Algorithm 1. The whole round:
 
     server   consensus of the last round (nothing in round 1)           -> every party
-    party    train on private rows + labelled public rows; label all public rows -> labels
-    server   density ratios | (qualified) majority | Dawid-Skene        -> consensus
+    party    train on private rows + labelled public rows; label all public rows (DP-FedCT: make each private) -> labels
+    server   density ratios | (qualified) majority | Dawid-Skene, less the noise's bias -> consensus
              (where the server knows the labels of some public rows, they choose: `LabelExchange.judged`)
 
-For density ratios a party also says how much each public row looks like its rows of each class, in round 1 and where
-that changes (`fedkd_flwr.clients.rule_answers`). With ``consensus="auto"`` the server takes them where the public rows
-look like the parties' own, and the best rule on labels elsewhere.
-
-DP-FedCT: the party privatises each label (C-ary randomised response, or XOR on one-hot bits) before it leaves; the
-server takes the mechanism's bias out of the votes. A round releases a label on every public row, and the labels of all
-rounds compose. Such a run asks in all its rounds.
-
-A "round" here is one exchange; the paper counts minibatch steps (10-50 of them to one exchange). Fewer, longer
-rounds do as well. Learners that reproduce what they were trained on (trees, forests, boosting) change nothing
-after one exchange: that is detected, and the run stops. The arithmetic is `fedkd_flwr.algorithms.fedct`.
+A round releases a label on every public row, and noisy labels of all rounds compose. What departs from the paper, and
+when a run stops early, is in docs/understand/algorithms/fedct.md; the arithmetic is `fedkd_flwr.algorithms.fedct`.
 """
 
 from __future__ import annotations
@@ -107,11 +97,8 @@ class FedCTExchange(LabelExchange):
         return reproduced or all(a.changed_share == 0.0 for a in answers)
 
 
-class FedCT(ExchangeStrategy):
+class FedCT(ExchangeStrategy[FedCTExchange]):
     """Federated co-training with hard labels. Parameters as in `ExchangeStrategy`, with ``config`` a `FedCTConfig`.
 
     After `start`: ``record``, and ``exchange.consensus``: the final labels of the public rows.
     """
-
-    exchange_type = FedCTExchange
-    exchange: FedCTExchange

@@ -1,24 +1,15 @@
 """FedKT: one round of label exchange, after which the server holds a model it trained on public rows only.
 
-Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, Algorithm 1, at its three
-levels of privacy. The whole round:
+Li, He, Song, IJCAI 2021, Algorithm 1, at its three levels of privacy. The whole round:
 
     server   how many students and teachers, which public rows are asked   -> every party
     party    t teachers on disjoint parts vote (L2: noise on their votes);
              s students learn the votes -> s label arrays on all public rows
     server   consistent vote (L1: noise on it) -> final model F            -> labels of the public rows -> every party
 
-| level | noise | protects | against |
-|---|---|---|---|
-| L0 | none | nobody | nobody |
-| L1 | at the server | each party | everyone who sees the result; the server is trusted |
-| L2 | at the party | each record | the server too |
-
-The paper uploads the students; here their labels on the public rows travel, which is all the server used of them.
-Departures: at L0 rows on which no party is consistent are left out of F's training set (the published code calls them
-class 0), ties are broken at random, a party that labels every row alike casts half its votes, the labels that go back
-are at L0 the vote, and beside noise by models like F that were not trained on the row, and at L2 F learns from all
-public rows: the students' labels cost nothing more. The arithmetic is `fedkd_flwr.algorithms.one_shot_vote`.
+The paper uploads the students; here their labels travel, which is all the server used of them. The levels and what
+departs from the paper are in docs/understand/algorithms/fedkt.md; the arithmetic is
+`fedkd_flwr.algorithms.one_shot_vote`.
 """
 
 from __future__ import annotations
@@ -68,22 +59,17 @@ class FedKTExchange(OneShotVote):
             return self.server_claims()
         return list(
             noisy_max_at_party(
-                plan.mechanism,
-                num_queries=plan.num_queries,
+                plan,
                 delta=self.config.delta,
                 teachers=self.config.teachers,
                 partitions=self.config.students * self.roster.asked.most,
                 num_parties=len(self.roster.times_asked),
-                released=plan.release,
             )
         )
 
 
-class FedKT(ExchangeStrategy):
+class FedKT(ExchangeStrategy[FedKTExchange]):
     """One-shot federated learning by knowledge transfer. Takes what `OneShotVote` takes besides.
 
     After `start`: ``record``, ``exchange.model`` and ``exchange.consensus``.
     """
-
-    exchange_type = FedKTExchange
-    exchange: FedKTExchange

@@ -1,7 +1,6 @@
 """FedMD, FedMD-NFDP and FedMD-LDP: parties learn from the average of their answers on a few public rows a round.
 
-Li and Wang, "FedMD: Heterogenous federated learning via model distillation", 2019; Sun and Lyu, "Federated model
-distillation with noise-free differential privacy", IJCAI 2021, Algorithm 1. The whole round t:
+Li and Wang, 2019; Sun and Lyu, IJCAI 2021, Algorithm 1. The whole round t:
 
     server   averages of round t-1 on its rows (none in round 1); the rows of round t      -> every party
     party    first time: start from public labels (optional), T1 epochs on its own rows
@@ -10,16 +9,8 @@ distillation with noise-free differential privacy", IJCAI 2021, Algorithm 1. The
     server   mean in party-name order (labels: mean of one-hot)                            -> averages of round t
     end      the averages of the last round: digest, revisit (optional); each party keeps its own model
 
-| variant | what makes it private | for whom | where |
-|---|---|---|---|
-| FedMD | nothing | nobody | - |
-| FedMD-NFDP | a party learns from k rows, drawn once for ever | a record, add or remove | at the party |
-| FedMD-LDP | noise on each row's answer; rows and rounds compose | a party | at the party |
-
-Nets compare logits by L1 distance as FedMD's published code does, probabilities and mean labels by cross-entropy, and
-keep their optimiser's state throughout. Learners that cannot continue are refitted on their own rows and the last
-averages together. Departures: a party that joins late, or has lost its state, starts as in round 1 and then digests;
-the rows of a round travel as a bitmap, in ascending order. The average is `fedkd_flwr.algorithms.score_exchange`.
+Its private variants are in docs/understand/algorithms/scores.md. A party that joins late, or has lost its state, starts
+as in round 1 and then digests.
 """
 
 from __future__ import annotations
@@ -37,11 +28,8 @@ class FedMDExchange(ScoreExchange):
     card = CARD
 
 
-class FedMD(ExchangeStrategy):
+class FedMD(ExchangeStrategy[FedMDExchange]):
     """Federated model distillation. Takes ``party_rows`` besides, as `ScoreExchange`.
 
     After `start`: ``record``, and ``exchange.average`` with ``exchange.average_rows``: the last round's averages.
     """
-
-    exchange_type = FedMDExchange
-    exchange: FedMDExchange

@@ -62,6 +62,7 @@ class LabelExchange(Exchange[PartyLabels]):
     """
 
     config: VotersConfig
+    keeps = ("_said_once", "choice", "probs")
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -76,20 +77,11 @@ class LabelExchange(Exchange[PartyLabels]):
         self.probs: NDArray[np.float64] | None = None  # of each class in each row, where the consensus came with them
         self._by_votes = True  # whether votes made this round's consensus
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what parties said once for the run's rule, and the rule that the answers chose."""
-        said = [(party, name, array) for party, one in self._said_once.items() for name, array in one.items()]
-        arrays = {f"once.{i}": array for i, (_, _, array) in enumerate(said)}
-        arrays |= {} if self.probs is None else {"probs": self.probs}
-        return arrays, {"once": [[party, name] for party, name, _ in said], "choice": list(self.choice)}
-
-    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
+    def restore(self, result: Arrays, kept: Mapping[str, Any]) -> None:
         """Take up the consensus, what was said once, and the rule."""
+        super().restore(result, kept)
         self.consensus = np.asarray(result["labels"])
-        for i, (party, name) in enumerate(plain["once"]):
-            self._said_once.setdefault(party, {})[name] = arrays[f"once.{i}"]
-        self.probs = arrays.get("probs")
-        self._take(*plain["choice"])
+        self._take(*self.choice)
 
     def plan(self, num_rounds: int) -> None:
         """Take the number of rounds; refuse, before anybody is waited for, known rows that cannot be drawn."""

@@ -1,10 +1,5 @@
 """The server's loop, the same for every algorithm: one trip per round, a record of it, and what it claims.
 
-    configure_train    what the last round left                    ->  every chosen party, a fresh record each
-    (client)           learn, label the public rows, make private  ->  reply
-    aggregate_train    open each reply at the door (reject with a reason) -> combine
-    last round only:   configure_evaluate sends the final result; parties finish and report what they may
-
 What a round sends, how a reply is read and what answers combine to is the algorithm's `Exchange`, which owns the state
 between rounds (Flower's loop carries a copy, which becomes ``Result.arrays``); who is there is the `Roster`; `Messages`
 leave and come in; a run that goes on is `Checkpoints`.
@@ -16,78 +11,65 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from logging import INFO, WARN
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Generic, TypeVar, final, get_args
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.common import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedkd_flwr.algorithms.card import ExchangeConfig
+from fedkd_flwr.algorithms.card import Card, ExchangeConfig
 from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError, cause, explain
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord, now_text
+from fedkd_flwr.registry import load
 from fedkd_flwr.strategies.exchange import Exchange, Messages
 from fedkd_flwr.strategies.resuming import Checkpoints
 from fedkd_flwr.strategies.roster import Roster
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid
 
-__all__ = ["EvaluateFn", "ExchangeStrategy", "ShouldStop"]
+__all__ = ["EvaluateFn", "ExchangeStrategy", "ShouldStop", "strategy_of"]
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 ShouldStop = Callable[[int, Result], bool]
 _SETTLE_S = 3.0
+Own = TypeVar("Own", bound=Exchange[Any])
 
 
-class ExchangeStrategy(Strategy):
-    """The loop of all strategies. A subclass names its exchange, `exchange_type`, and nothing else.
+class ExchangeStrategy(Strategy, Generic[Own]):
+    """The loop of all strategies; ``class MyStrategy(ExchangeStrategy[MyExchange])`` is a whole strategy.
 
     Parameters
     ----------
     fraction_train, fraction_evaluate : float
-        Share of the nodes asked in each round, and at the end. Sampling is seeded and goes by party name; where no
-        names are given beforehand (``names``), the first round asks everybody.
-    min_train_nodes : int
-        Fewest valid replies a round needs; fewer fail the run.
-    min_evaluate_nodes, min_available_nodes : int
-        Fewest replies to the final result, where fewer are only logged; nodes to wait for before the first round, 0:
-        until their number is stable.
-    config : ExchangeConfig
-        The algorithm's settings; its defaults if not given.
-    public : PublicSet
-        The public rows every party holds too.
+        Share of the nodes asked in each round, and at the end, drawn by party name from the seed.
+    min_train_nodes, min_evaluate_nodes, min_available_nodes : int
+        Fewest valid replies of a round, of the end (fewer are only logged), and nodes to wait for; 0: a stable number.
+    config, public : ExchangeConfig, PublicSet
+        The algorithm's settings, its defaults if not given, and the public rows that every party holds too.
     record : RunRecord, optional
-        Where the run is written down; a new one if not given.
-    names : mapping of int to str, optional
-        Party names by node id, where they are known before the first reply.
-    nodes : sequence of int
-        The nodes to ask, where somebody has waited for them already.
-    readiness : Readiness, optional
-        Who asked the nodes whether they are ready. Those that are not are asked for nothing else, and named in each
-        round; while others answer they are asked again.
-    on_round : callable, optional
-        ``on_round(record)`` keeps the record as it grows (`fedkd_flwr.stores.record_file.RecordFile`). It is called
-        before any messages leave, after each round, and at the end. What it raises ends the run, and nothing is sent.
-    checkpoint : Path, optional
-        Folder where the server's state is kept after each round (`fedkd_flwr.strategies.resuming`).
-    resume_from : Path, optional
-        Such a folder of an earlier run with the same settings, which this one continues; ``num_rounds`` of `start`
-        counts its rounds too.
+        Where the run is written down; ``on_round(record)`` keeps it before messages leave, after rounds, at the end.
+    names, nodes, readiness : optional
+        As in `Roster`, where somebody has waited for the nodes already.
+    checkpoint, resume_from : Path, optional
+        Folders of `fedkd_flwr.strategies.resuming`; ``num_rounds`` of `start` counts rounds of the earlier run too.
     **own
         What the algorithm's exchange takes besides.
 
-    Attributes
-    ----------
-    exchange, record
-        The algorithm's part with its state, and what happened.
-    claims : list of PrivacyClaim
-        What the run claims about privacy, after `start`; also where it failed: what was released is spent.
+    After `start`, also where it failed: ``claims``, and ``record``; ``exchange`` has the algorithm's state.
     """
 
     exchange_type: ClassVar[type[Exchange[Any]]]
+    exchange: Own
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in vars(cls).get("__orig_bases__", ()):
+            for one in (arg for arg in get_args(base) if isinstance(arg, type)):
+                cls.exchange_type = one
 
     def __init__(
         self,
@@ -128,7 +110,8 @@ class ExchangeStrategy(Strategy):
         self.roster = Roster(fraction=fraction_train, fewest=min_train_nodes, **whom)  # type: ignore[arg-type]
         self.checkpoints = Checkpoints(checkpoint, resume_from)
         shared = {"record": self.record, "roster": self.roster, "checkpoints": self.checkpoints}
-        self.exchange = self.exchange_type(config=config, public=public, **shared, **own)  # type: ignore[arg-type]
+        made: Any = self.exchange_type(config=config, public=public, **shared, **own)  # type: ignore[arg-type]
+        self.exchange = made
         _say_what_is_asked(self.record, self.exchange)
         self.messages = Messages(self.exchange)
         self.claims, self.on_round = list[PrivacyClaim](), on_round
@@ -166,25 +149,13 @@ class ExchangeStrategy(Strategy):
     ) -> Result:
         """Wait for the nodes, run the exchange, and return Flower's result; the rest is in ``record``.
 
-        Parameters
-        ----------
-        grid, num_rounds, timeout, train_config, evaluate_config, **later
-            As in Flower's ``Strategy.start``, but one round is the default; ``train_config`` reaches the parties beside
-            our own settings.
-        evaluate_fn : callable, optional
-            ``evaluate_fn(server_round, arrays)`` gets what each round left, such as ``labels``; before the first round
-            only weights. Where arrays are no weights and it raises, the record says so and it is not called again.
-        should_stop : callable, optional
-            ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43. The parties get the
-            result of the round after which it says True.
-        initial_arrays : ArrayRecord, optional
-            Weights to start from, where one net goes round; other algorithms refuse them (`ConfigError`).
+        Parameters are those of Flower's ``Strategy.start``. ``evaluate_fn(server_round, arrays)`` gets what each round
+        left, such as ``labels``; where these are no weights and it raises, it is not called again.
+        ``should_stop(server_round, result)`` is asked after each round, as by Flower 1.43. ``initial_arrays`` are
+        weights, where one net goes round.
 
-        Raises
-        ------
-        TooFewPartiesError
-            If too few nodes register, or too few parties answer validly. From the second round on the result of the
-            last good round has gone out by then, and this strategy holds it.
+        Raises `TooFewPartiesError` if too few nodes register, or too few parties answer validly. From the second round
+        on the result of the last good round has gone out by then, and this strategy holds it.
         """
         at = self.exchange
         self.check_rounds(num_rounds)
@@ -388,6 +359,15 @@ class ExchangeStrategy(Strategy):
         log(INFO, "\t├──> nodes: %d registered, at least %d valid replies a round", nodes, fewest)
         public = spec.num_public, spec.num_classes, spec.fingerprint[:16]
         log(INFO, "\t└──> public set: %d rows, %d classes, fingerprint %s", *public)
+
+
+def strategy_of(card: Card) -> type[ExchangeStrategy[Any]]:
+    """Return the strategy of a card, which may name an exchange alone: the loop of all runs it."""
+    named = load(card.strategy)
+    found: type[ExchangeStrategy[Any]] = named
+    if not issubclass(named, ExchangeStrategy):
+        found = type(named.__name__, (ExchangeStrategy,), {"exchange_type": named})
+    return found
 
 
 def _say_what_is_asked(record: RunRecord, exchange: Exchange[Any]) -> None:

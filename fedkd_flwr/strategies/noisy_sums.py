@@ -1,28 +1,19 @@
 """Noisy sums: one release of counts at each party, of which the server makes a model and, if wanted, public rows.
 
-The whole run:
+    party    how many of its rows are in each bin of each column, with each class; noise on every count -> the server
+    server   adds them up -> a linear model; its scores, as vectors                                     -> every party
+    party    the products of its rows' vectors, with noise                                              -> the server
+    server   adds them up -> a weight for each column -> labels of the public rows                      -> every party
 
-    server   which noise                                                            -> every party
-    party    how many of its rows are in each bin of each column, with each class;
-             noise on every count                                                   -> the server
-    server   adds them up -> a linear model; its scores, as vectors                  -> every party
-    party    the products of its rows' vectors, with noise                          -> the server
-    server   adds them up -> a weight for each column -> labels of the public rows   -> every party
-
-The second round is left out with one round, which is enough to draw public rows.
-
-Each record is protected, against the server too, and nobody is trusted. Noise at the server, on exact counts, is not
-offered: a claim for one record cannot rest on whether its party answers at all, and a record can decide that.
-
-What is counted is fixed by the schema and by public rows (`fedkd_flwr.data.bins`); it is the same size at every party,
-whatever it holds. The arithmetic is in `fedkd_flwr.algorithms.noisy_sums` and `column_weights` beside it, the proofs in
-`fedkd_flwr.privacy.noise.sums`.
+The second round is left out with one round. Noise at the server, on exact counts, is not offered: a claim for one
+record cannot rest on whether its party answers at all. The arithmetic is in `fedkd_flwr.algorithms.noisy_sums` and
+`column_weights` beside it, the proofs in `fedkd_flwr.privacy.noise.sums`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from logging import INFO
@@ -38,8 +29,8 @@ from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels.voting import share_right
-from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import BinnedLinear
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord
@@ -72,6 +63,7 @@ class NoisySumsExchange(Exchange[PartySums]):
     config: NoisySumsConfig
     told_config: NoisySumsConfig
     takes = ("test",)
+    keeps = ("released", "noises")
 
     def __init__(
         self,
@@ -172,16 +164,6 @@ class NoisySumsExchange(Exchange[PartySums]):
         model = Classifier(BinnedLinear(**bins.arrays(), **given, noises=self.noises["sums"]), num_classes=classes)
         return model.fit(np.zeros((classes, self.public.num_features), np.float32), np.arange(classes))
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return what was released, added up, and by how many."""
-        return dict(self.released), dict(self.noises)
-
-    def restore(
-        self, result: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any]
-    ) -> None:
-        """Take up what was released."""
-        self.released, self.noises = {name: arrays[name] for name in plain}, dict(plain)
-
     # ---------------------------------------------------------------- what is claimed
 
     def claim(self) -> list[PrivacyClaim]:
@@ -191,11 +173,8 @@ class NoisySumsExchange(Exchange[PartySums]):
         return [noisy_sums(*mechanisms, times=times, delta=self.config.delta)] if times else []
 
 
-class NoisySums(ExchangeStrategy):
+class NoisySums(ExchangeStrategy[NoisySumsExchange]):
     """A model of noisy sums. Takes what `NoisySumsExchange` takes besides.
 
     After `start`: ``record`` and ``exchange.model``.
     """
-
-    exchange_type = NoisySumsExchange
-    exchange: NoisySumsExchange

@@ -1,15 +1,8 @@
 """PATE across parties: each party is one teacher, and the server's student learns their (noisy) vote.
 
-Papernot et al., "Semi-supervised Knowledge Transfer for Deep Learning from Private Training Data", ICLR 2017 (noisy
-max with Laplace noise), and "Scalable Private Learning with PATE", ICLR 2018 (Gaussian noise, Confident-GNMax). The
-whole round:
-
-    server   asks                                                       -> every party
-    party    one model on all its rows -> its labels of the public rows
-    server   vote (+ noise on rows chosen beforehand) -> student model  -> labels of the public rows -> every party
-
-It is FedKT with one student and one teacher and no distillation at the party. Noise is at the server: each party is
-protected against everyone who sees the result, and the server is trusted.
+Papernot et al., ICLR 2017 and ICLR 2018 (Gaussian noise, Confident-GNMax). It is FedKT with one student and one teacher
+and no distillation at the party. Noise is at the server, which is trusted: each party is protected against everyone who
+sees the result.
 """
 
 from __future__ import annotations
@@ -33,8 +26,5 @@ class PATEExchange(OneShotVote):
         return self.server_claims()
 
 
-class PATE(ExchangeStrategy):
+class PATE(ExchangeStrategy[PATEExchange]):
     """Private aggregation of teacher ensembles, a teacher per party; takes what `OneShotVote` takes besides."""
-
-    exchange_type = PATEExchange
-    exchange: PATEExchange

@@ -1,28 +1,22 @@
 """PrivateKT: the server teaches its model a few public rows a round, labelled by parties under local privacy.
 
-Qi et al., "Differentially private knowledge transfer for federated learning", Nature Communications 14, 2023, Algorithm
-1; where the text leaves a choice, the published code (https://github.com/taoqi98/PrivateKT). The whole round t:
+Qi et al., Nature Communications 14, 2023, Algorithm 1; where the text leaves a choice, the published code. Round t:
 
     server   Theta_t and the numbers of K public rows                   -> a group of parties
     party    train Theta_t on its rows; label the K rows; randomised response on each of the K labels -> labels
     server   unbiased mean of the labels -> buffer of the last B rounds; Theta_t learns the whole buffer (full-batch
-             steps), then its own answers on rows it is sure of (self-training) -> Theta_t+1; draw the next K rows among
-             those it is unsure of
+             steps), then its own answers on rows it is sure of -> Theta_t+1; draw the next K rows where it is unsure
 
-Nothing but the K privatised labels leaves a party; weights go down only. At the end every party gets the model.
-
-Departures. The first K rows are drawn like all others, as in the code (the text: uniformly; an untrained model is
-nearly as unsure of every row). Dropout, minibatches and the optimiser start anew in each round, from the seed: with the
-published SGD without momentum that changes nothing, and a run can be continued exactly.
+Dropout, minibatches and the optimiser start anew in each round, from the seed, so that a run can be continued exactly.
 
 Formal guarantees: a participation is K labels of epsilon ``round_epsilon / K`` each; any change of the party's data is
-covered, against the server; participations compose. The paper's "no accumulation over rounds" needs a shuffler between
-parties and server that hides who sent what: there is none here, and the claim says so.
+covered, against the server; participations compose, since there is no shuffler that hides who sent what.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -37,8 +31,6 @@ from fedkd_flwr.algorithms.privatekt import (
     BUFFER_STEPS,
     CARD,
     SELF_TRAINING_SHARE,
-    Knowledge,
-    KnowledgeBuffer,
     PrivateKTConfig,
     aggregate,
     draw_by_entropy,
@@ -70,8 +62,8 @@ class PrivateKTExchange(Exchange[PartyLabels]):
     ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
     optional: rows to measure the server's model on after each round.
 
-    ``model``: the server's model. ``buffer``: what it learnt from in the last rounds. ``rows`` (transfer_rows,), int64:
-    the public rows of the next round.
+    ``model``: the server's model. ``buffer``: rows and class probabilities that it learnt from in the last rounds.
+    ``rows`` (transfer_rows,), int64: the public rows of the next round.
     """
 
     card = CARD
@@ -79,6 +71,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
     free_settings = Exchange.free_settings | {"delta", "solo_epochs"}
     leaves_weights = True
     takes = ("global_model", "test")
+    keeps = ("rows", "buffer")
 
     def __init__(
         self,
@@ -93,7 +86,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             key = self.config.keys()["transfer_rows"]
             raise ConfigError(explain(key, rule, self.config.transfer_rows, way_out))
         self.global_model, self.test = global_model, checked_test(test, self.public)
-        self.buffer = KnowledgeBuffer(BUFFER_ROUNDS)
+        self.buffer = deque[tuple[NDArray[np.int64], NDArray[np.float64]]](maxlen=BUFFER_ROUNDS)
         self.model = self._fresh("model")
         self.model.initialize()
         self.rows = self._draw(1)
@@ -147,7 +140,7 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             num_classes=self.spec.num_classes,
             rng=self.rng("ties", server_round),
         )
-        self.buffer.push(Knowledge(rows=self.rows, targets=targets))
+        self.buffer.append((self.rows, targets))
         this.consensus_accuracy = share_right(labels, self.public.truth[self.rows])
         self.model = self._taught(server_round)
         self.rows = self._draw(server_round + 1)
@@ -156,19 +149,10 @@ class PrivateKTExchange(Exchange[PartyLabels]):
             this.server_accuracy = found.accuracy
         return ArrayRecord({name: Array(array) for name, array in numbered("model", self.model.arrays()).items()})
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the rows of the next round and the knowledge of the last ones."""
-        arrays: dict[str, NDArray[Any]] = {"rows": self.rows}
-        for i, one in enumerate(self.buffer.rounds()):
-            arrays |= {f"buffer.{i}.rows": one.rows, f"buffer.{i}.targets": one.targets}
-        return arrays, {"buffer_rounds": len(self.buffer)}
-
-    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
-        """Take up the model, the rows and the knowledge."""
+    def restore(self, result: Arrays, kept: Mapping[str, Any]) -> None:
+        """Take up the model, the rows of the next round and the knowledge of the last ones."""
+        super().restore(result, {**kept, "buffer": deque(kept["buffer"], maxlen=BUFFER_ROUNDS)})
         self.model.set_arrays(list(result.values()))
-        for i in range(plain["buffer_rounds"]):
-            self.buffer.push(Knowledge(rows=arrays[f"buffer.{i}.rows"], targets=arrays[f"buffer.{i}.targets"]))
-        self.rows = arrays["rows"]
 
     @property
     def takes_latecomers(self) -> bool:
@@ -177,8 +161,8 @@ class PrivateKTExchange(Exchange[PartyLabels]):
 
     def _taught(self, server_round: int) -> Classifier:
         model = self._fresh("teach", server_round).set_arrays(self.model.arrays())
-        held, X = self.buffer.all(), self.public.X
-        model.full_batch_steps(X[held.rows], held.targets, steps=BUFFER_STEPS)
+        (rows, targets), X = map(np.concatenate, zip(*self.buffer, strict=True)), self.public.X
+        model.full_batch_steps(X[rows], targets, steps=BUFFER_STEPS)
         if count := round(SELF_TRAINING_SHARE * len(X)):
             probs = model.predict_proba(X)
             sure = draw_by_entropy(probs, count, prefer="certain", rng=self.rng("self-training", server_round))
@@ -245,12 +229,9 @@ class PrivateKTExchange(Exchange[PartyLabels]):
         return [replace(claim, mechanism=words, notes=(*claim.notes, _NO_SHUFFLER))]
 
 
-class PrivateKT(ExchangeStrategy):
+class PrivateKT(ExchangeStrategy[PrivateKTExchange]):
     """Knowledge transfer under local differential privacy.
 
     Takes ``global_model`` and ``test`` besides, as `PrivateKTExchange`; ``config`` is a `PrivateKTConfig`.
     After `start`: ``record`` and ``exchange.model``.
     """
-
-    exchange_type = PrivateKTExchange
-    exchange: PrivateKTExchange

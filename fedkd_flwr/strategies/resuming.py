@@ -1,35 +1,31 @@
 """How a run goes on where its server, or the machine under it, was lost: a checkpoint after each round.
 
-A folder ``checkpoint`` holds three files, each replaced in one step:
-
-| file | holds | written |
-|---|---|---|
-| ``lineage.json`` | which runs this one continues, and their secret | before the first message, and at the end |
-| ``participations.json`` | how often each party was asked | before the messages of each round leave |
-| ``checkpoint.npz`` | the server's state and the record | before round 1, and after each round |
+Of a folder ``checkpoint``, ``lineage.json`` (which runs this one continues, and their secret) is written before the
+first message, ``participations.json`` (how often each party was asked) before the messages of each round, and
+``checkpoint.npz`` (the server's state and the record) before round 1 and after each round.
 
 A run that continues another asks the round that was open once more, under a new run id. Parties are told the ids of
 the runs before, and the secret of which all earlier instructions carried the digest: whoever answered that round gives
 the same answer again (`fedkd_flwr.clients.visit`), and says so. Then the round counts once for it; for everybody else
 it counts as often as it was asked.
-
-What each strategy keeps is its own: its ``state`` and ``restore``.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
 from fedkd_flwr.algorithms.card import Card
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
-from fedkd_flwr.files import canonical, group_of, grouped, packed, unpacked, write_atomic
+from fedkd_flwr.files import canonical, packed, unpacked, write_atomic
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.checkpoints import CHECKPOINT, Lineage, Participations
@@ -132,14 +128,13 @@ class Checkpoints:
                 raise ConfigError(explain("num-rounds", rule, num_rounds, way_out))
             exchange.rounds_done, exchange.finished_round = done, meta["finished_round"]
             exchange.roster.earlier = Participations.load(self.resume_from)
-            self._settled = Participations.from_dict(meta["asked"])
+            self._settled = Participations.model_validate(meta["asked"])
             if party := exchange.roster.earlier.below(self._settled):  # else rounds were forgotten in every claim
                 raise ValueError(f"fewer rounds of {party} in participations.json")
-            self.result, parties = group_of(arrays, "result"), group_of(arrays, "parties")
+            kept = _with_arrays(meta["kept"], arrays)
+            self.result, exchange.held = kept["result"], kept["held"]
             if done:
-                exchange.restore(self.result, group_of(arrays, "state"), meta["state"])
-            for i, (party, names) in enumerate(meta["parties"]["held"]):
-                exchange.held[party] = {name: parties[f"{i}.{name}"] for name in names}
+                exchange.restore(self.result, kept["own"])
             exchange.roster.remember(meta["parties"])
         except FedkdError:
             raise
@@ -195,11 +190,9 @@ class Checkpoints:
             self.result = {name: array.numpy() for name, array in result.items()}
         if self.folder is None or (exchange.card.one_shot and server_round):
             return
-        own, plain = exchange.state() if server_round else ({}, {})
-        held = exchange.held
-        parties = {f"{i}.{name}": array for i, one in enumerate(held.values()) for name, array in one.items()}
-        known = {**exchange.roster.remembered(), "held": [[party, list(one)] for party, one in held.items()]}
-        arrays = grouped(result=self.result, state=own, parties=parties)
+        own = {name: getattr(exchange, name) for name in exchange.keeps} if server_round else {}
+        arrays: dict[str, NDArray[Any]] = {}
+        kept = _without_arrays({"result": self.result, "held": exchange.held, "own": own}, arrays)
         meta = {
             "version": _VERSION,
             "algorithm": exchange.card.name,
@@ -207,9 +200,9 @@ class Checkpoints:
             "num_rounds": exchange.num_rounds,
             "finished_round": exchange.finished_round,
             "settings": _settings(exchange),
-            "state": plain,
-            "parties": known,
-            "asked": (asked or exchange.roster.asked).as_dict(),
+            "kept": kept,
+            "parties": exchange.roster.remembered(),
+            "asked": (asked or exchange.roster.asked).model_dump(mode="json"),
             "record": exchange.record.to_json(),
         }
         save_checkpoint(self.folder, arrays, meta)
@@ -220,9 +213,9 @@ class Checkpoints:
         """Write down that noisy votes are about to leave: also in the folder that this run continues from."""
         if self.lineage is None:
             return
-        self.lineage = replace(self.lineage, released=True)
+        self.lineage = self.lineage.model_copy(update={"released": True})
         for folder in self._folders:
-            replace(Lineage.load(folder), released=True).save(folder)
+            Lineage.load(folder).model_copy(update={"released": True}).save(folder)
 
     # ---------------------------------------------------------------- what travels
 
@@ -254,6 +247,28 @@ def _settings(exchange: Kept) -> dict[str, Any]:
     return {**settings, **shared, "fingerprint": exchange.spec.fingerprint}
 
 
+def _without_arrays(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return a nested value as plain JSON; its arrays are put aside, by the name that stands in their place."""
+    if isinstance(value, np.ndarray):
+        arrays[name := str(len(arrays))] = value
+        return {"array": name}
+    if is_dataclass(value) or isinstance(value, Mapping):
+        items = value.items() if isinstance(value, Mapping) else vars(value).items()
+        return {"items": {key: _without_arrays(one, arrays) for key, one in items}}
+    return [_without_arrays(one, arrays) for one in value] if isinstance(value, list | tuple | deque) else value
+
+
+def _with_arrays(plain: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return what `_without_arrays` made plain: dicts, lists, arrays and single values."""
+    if isinstance(plain, list):
+        return [_with_arrays(one, arrays) for one in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if "array" in plain:
+        return arrays[plain["array"]]
+    return {key: _with_arrays(one, arrays) for key, one in plain["items"].items()}
+
+
 def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done: int) -> None:
     """Let a record go on from that of the run before; its own settings, versions and times stay."""
     record.rounds, record.parties = before.rounds, before.parties
@@ -265,7 +280,7 @@ def _continue_record(record: RunRecord, before: RunRecord, *, run_id: str, done:
 
 def finish(folder: Path) -> None:
     """Write down that a run has its result."""
-    replace(Lineage.load(folder), finished=True).save(folder)
+    Lineage.load(folder).model_copy(update={"finished": True}).save(folder)
 
 
 def save_checkpoint(folder: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> Path:

@@ -8,15 +8,8 @@ Azuma et al., IEEE TMC, 2026. The whole round t:
              answer the rows asked: probabilities                                          -> reply
     server   mean of the rows asked, to the power b (enhanced ERA) -> kept for D rounds    -> averages of round t
 
-| signal | the row's average | a party |
-|---|---|---|
-| NEWLY_CACHED | comes along | keeps it |
-| CACHED | was kept in an earlier round, and is neither asked nor sent | takes its own copy |
-| EXPIRED | comes along, since the kept one is D rounds old | puts it in the old one's place |
-
-A party that missed a round gets the whole cache with its next instruction, so that all hold the same. Which rows are
-asked follows from the seed and the round alone, so noise at the parties, and what it costs, is as in FedMD: the claim
-counts every row of a round, also those that were not asked. The arithmetic is `fedkd_flwr.algorithms.scarlet`.
+A party that missed a round gets the whole cache with its next instruction. Which rows are asked follows from the seed
+and the round alone, so noise at the parties, and what it costs, is as in FedMD: every row of a round counts.
 """
 
 from __future__ import annotations
@@ -47,6 +40,7 @@ class SCARLETExchange(ScoreExchange):
     card = CARD
     config: ScarletConfig
     told_config: ScarletConfig
+    keeps = (*ScoreExchange.keeps, "cache", "signals")
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -58,18 +52,9 @@ class SCARLETExchange(ScoreExchange):
         rows, rounds = self.rows(server_round), self.config.cache_rounds
         return self.cache.stale(rows, server_round=server_round, cache_rounds=rounds)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the averages, the cache, and the signals."""
-        arrays, plain = super().state()
-        cached: dict[str, NDArray[Any]]
-        cached = {"cache": self.cache.averages, "since": self.cache.since, "signals": self.signals}
-        return {**arrays, **cached}, plain
-
-    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
+    def restore(self, result: Arrays, kept: Mapping[str, Any]) -> None:
         """Take up averages, cache and signals."""
-        super().restore(result, arrays, plain)
-        self.cache = Cache(averages=arrays["cache"], since=arrays["since"])
-        self.signals = arrays["signals"]
+        super().restore(result, {**kept, "cache": Cache(**kept["cache"])})
 
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
         """Average the rows asked, keep them, and return the averages of all rows of the round."""
@@ -97,8 +82,5 @@ class SCARLETExchange(ScoreExchange):
         return {"cached": encode_rows(rows, num_public=self.spec.num_public), "cache": averages}
 
 
-class SCARLET(ExchangeStrategy):
+class SCARLET(ExchangeStrategy[SCARLETExchange]):
     """FedMD's exchange with a cache of averages. Takes ``party_rows`` besides, as `ScoreExchange`."""
-
-    exchange_type = SCARLETExchange
-    exchange: SCARLETExchange

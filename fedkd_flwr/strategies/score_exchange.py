@@ -9,7 +9,7 @@ algorithm's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.privacy.claims.claim import SERVER, PrivacyClaim, label_privacy, subsampling
 from fedkd_flwr.privacy.noise.subset import Subsampling
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.exchange import Arrays, Exchange, PartyAnswer, Stage
+from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage
 from fedkd_flwr.wire.label_codec import decode_labels
 from fedkd_flwr.wire.records import Reply
 from fedkd_flwr.wire.score_codec import decode_scores, encode_rows, encode_scores
@@ -57,6 +57,7 @@ class ScoreExchange(Exchange[PartyScores]):
     config: ScoreExchangeConfig
     told_config: ScoreExchangeConfig
     takes: ClassVar[tuple[str, ...]] = ("party_rows",)
+    keeps: ClassVar[tuple[str, ...]] = ("average", "average_rows")  # as they are; what travels is rounded
 
     def __init__(self, *, party_rows: Sequence[int] = (), **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -133,14 +134,6 @@ class ScoreExchange(Exchange[PartyScores]):
     def combine(self, scores: Sequence[NDArray[Any]], server_round: int) -> tuple[NDArray[np.float64], ScoreFacts]:
         """Return the averages of the round's rows, and what they show."""
         return aggregate(scores, config=self.told_config, num_classes=self.spec.num_classes)
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the averages as they are; what travels is rounded."""
-        return {} if self.average is None else {"average": self.average}, {}
-
-    def restore(self, result: Arrays, arrays: Arrays, plain: Mapping[str, Any]) -> None:
-        """Take up the averages and their rows."""
-        self.average, self.average_rows = arrays["average"], result["rows"]
 
     # ---------------------------------------------------------------- what is claimed
 

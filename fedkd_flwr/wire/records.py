@@ -1,17 +1,11 @@
 """Instructions and replies as Flower records, and back: no other module knows what their records are called.
 
-The records are named as those of Flower's own strategies, so that ordinary mods can read them:
-
     instruction   ``arrays``, by payload name    ``config``: the settings
     reply         ``arrays``, by payload name    ``metrics``: ``num-examples`` and other numbers    ``reply``: the rest
 
-Several arrays of one thing, such as a net's weights, are named ``model.0``, ``model.1``, ... in their order. A
-NumPyClient sees positional arrays, and their names in the setting ``payload``. Flower's older API has records of its
-own: `fedkd_flwr.wire.records` translates.
-
-`flower_reply` answers Flower's own strategies, such as its FedProx: they average every number in ``metrics``, so only
-``num-examples`` is there, and they stop at a reply without arrays, so a refusal is an error that holds a code and
-the party's name, but no text (in simulation the cause too).
+A NumPyClient sees positional arrays, and their names in the setting ``payload``. `flower_reply` answers Flower's own
+strategies, such as its FedProx: they average every number in ``metrics``, so only ``num-examples`` is there, and they
+stop at a reply without arrays, so a refusal is an error that holds a code and the party's name, but no text.
 """
 
 from __future__ import annotations

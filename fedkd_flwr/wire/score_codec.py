@@ -1,9 +1,8 @@
 """Class probabilities, logits and scores as bytes.
 
-A payload is the envelope's header of an answer, whose own number is the bits per number (low byte) and the kind (high
-byte), and the body: little-endian float16 or float32, row by row; or, with 8 bits or fewer, probabilities in steps
-(`fedkd_flwr.labels.scores.quantise`), class by class without the last, which has the steps that are left. A payload of
-changes (flag 2) names its base by 16 bytes before the body, and holds the differences of steps, modulo ``2^bits``.
+The header's own number is the bits per number (low byte) and the kind (high byte). The numbers are float16 or float32,
+row by row; or, with 8 bits or fewer, probabilities in steps (`fedkd_flwr.labels.scores.quantise`), class by class
+without the last, which has the steps that are left.
 
 | kind | a row is |
 |---|---|
@@ -23,28 +22,13 @@ from numpy.typing import NDArray
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, PayloadError, explain
 from fedkd_flwr.labels.scores import dequantise, quantise
-from fedkd_flwr.wire.label_codec import (
-    DEFLATED,
-    PublicSpec,
-    deflate,
-    digest,
-    pack_codes,
-    packed_size,
-    reject,
-    seal,
-    seal_answer,
-    unpack,
-    unpack_codes,
-    unseal,
-    unseal_answer,
-)
+from fedkd_flwr.wire.label_codec import PublicSpec, inflate, reject, seal, unseal
 
 __all__ = ["KINDS", "SoftKind", "check_scores", "decode_rows", "decode_scores", "encode_rows", "encode_scores"]
 
 SoftKind = Literal["probs", "logits", "scores"]
 KINDS: tuple[SoftKind, ...] = ("probs", "logits", "scores")
-_MAGIC, _ROWS_MAGIC = b"FS", b"FR"
-_DELTA = 2
+_MAGIC = b"FS"
 _TYPES = {16: "<f2", 32: "<f4"}
 _SLACK = {16: 2.0**-10, 32: 2.0**-20}  # upper bound of the rounding error of one probability
 
@@ -91,19 +75,19 @@ def encode_scores(
     """
     check_scores(values, public=public, kind=kind)
     check_choice("bits", bits, (16, 32, *range(1, 9)) if kind == "probs" else (16, 32), error=DataError)
-    named, changes = b"", 0
+    own = KINDS.index(kind) << 8 | bits
+    at: dict[str, Any] = {"public": public, "server_round": server_round, "own": own}
     if bits in _TYPES:
         limit = float(np.finfo(_TYPES[bits]).max)
-        body = np.clip(values, -limit, limit).astype(_TYPES[bits]).tobytes()
-    else:
-        steps = quantise(values, bits)
-        if base is not None:
-            steps, named, changes = (steps - base) & (2**bits - 1), digest(base), _DELTA
-        body = pack_codes(steps.T[:-1].reshape(-1), bits)
-    deflated, flags = deflate(body, 6 if bits in _TYPES else 9)
-    content, flags = named + deflated, flags | changes
-    own = KINDS.index(kind) << 8 | bits
-    return seal_answer(_MAGIC, content, flags=flags, size=len(body), public=public, server_round=server_round, own=own)
+        floats = np.clip(values, -limit, limit).astype(_TYPES[bits]).reshape(-1)
+        return seal(_MAGIC, [(floats.view(f"<u{bits // 8}"), bits)], level=6, **at)
+    known = None if base is None else [_but_last(base)]
+    return seal(_MAGIC, [(_but_last(quantise(values, bits)), bits)], base=known, **at)
+
+
+def _but_last(steps: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return steps class by class, flat, without those of the last class."""
+    return steps.T[:-1].reshape(-1)
 
 
 def decode_scores(
@@ -119,30 +103,20 @@ def decode_scores(
     A payload of changes may refer to ``base``, steps of earlier answers. Raises `PayloadError` with a ``reason`` as
     `decode_labels`, or ``not-a-number``.
     """
-    own, (flags, rows, announced, content) = unseal_answer(
-        payload, _MAGIC, known_flags=DEFLATED | _DELTA, public=public, server_round=server_round
-    )
-    number, bits = divmod(own, 256)
+    opened = unseal(payload, _MAGIC, public=public, server_round=server_round)
+    number, bits = divmod(opened.own, 256)
     if number != KINDS.index(kind):
         raise reject("bad-payload", "payload", f"hold {kind}", number)
-    if bits not in _TYPES and not (kind == "probs" and 1 <= bits <= 8):
-        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
-    if flags & _DELTA:
-        named, content = content[:16], content[16:]
-        if bits in _TYPES or base is None or digest(base) != named:
-            raise reject("stale-base", "payload base", "be answers that the receiver holds", named.hex())
-    columns = public.num_classes - (bits not in _TYPES)
-    expected = packed_size(rows * columns, bits)
-    if announced != expected:
-        raise reject("wrong-length", "payload body", f"have {expected} bytes", announced)
-    body = unpack(content, flags=flags, size=announced)
+    rows, columns = public.num_public, public.num_classes - (bits not in _TYPES)
     if bits in _TYPES:
-        values = np.frombuffer(body, dtype=_TYPES[bits]).reshape(rows, public.num_classes).astype(np.float32)
-    else:
-        steps = unpack_codes(body, rows * columns, bits).reshape(columns, rows).T.astype(np.int64)
-        if flags & _DELTA and base is not None:
-            steps = (steps + base[:, :-1]) & (2**bits - 1)
+        [floats] = opened.numbers([(rows * columns, bits)])
+        values = floats.view(_TYPES[bits]).reshape(rows, columns).astype(np.float32)
+    elif kind == "probs" and 1 <= bits <= 8:
+        [steps] = opened.numbers([(rows * columns, bits)], None if base is None else [_but_last(base)])
+        steps = steps.reshape(columns, rows).T.astype(np.int64)
         values = dequantise(np.column_stack((steps, 2**bits - 1 - steps.sum(axis=1))), bits)
+    else:
+        raise reject("bad-payload", "bits per number", "be 16, 32, or for probabilities 1 to 8", bits)
     try:
         check_scores(values, public=public, kind=kind, slack=_SLACK.get(bits, 2.0**-20))
     except DataError as error:
@@ -168,19 +142,16 @@ def encode_rows(rows: NDArray[np.integer[Any]], *, num_public: int) -> NDArray[n
         raise DataError(explain("rows", f"be different numbers below {num_public}, ascending", f"{rows[:5]} ..."))
     meant = np.zeros(num_public, dtype=np.uint8)
     meant[rows] = 1
-    bitmap = np.packbits(meant).tobytes()
-    return seal(_ROWS_MAGIC, zlib.compress(bitmap, 9), flags=DEFLATED, size=len(bitmap), rows=num_public)
+    return np.frombuffer(zlib.compress(np.packbits(meant).tobytes(), 9), dtype=np.uint8)
 
 
 def decode_rows(payload: NDArray[np.uint8], *, num_public: int) -> NDArray[np.int64]:
     """Return the row numbers of a payload, (num_rows,) int64, ascending, or raise `PayloadError`."""
-    flags, total, announced, content = unseal(payload, _ROWS_MAGIC, known_flags=DEFLATED)
-    if total != num_public:
-        raise reject("wrong-length", "rows", f"be of {num_public} public rows", total)
-    if announced != (num_public + 7) // 8:
-        raise reject("wrong-length", "rows", f"come as {(num_public + 7) // 8} bytes", announced)
-    bitmap = unpack(content, flags=flags, size=announced)
+    if payload.dtype != np.uint8 or payload.ndim != 1:
+        raise reject("bad-payload", "rows", "be a flat uint8 array", f"{payload.dtype} of shape {payload.shape}")
+    size = (num_public + 7) // 8
+    bitmap = inflate(payload.tobytes(), size)
     rows = np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int64)
-    if not (len(rows) and rows[-1] < num_public):
-        raise reject("wrong-length", "rows", f"be at least one below {num_public}", rows[-1:].tolist())
+    if len(bitmap) != size or not (len(rows) and rows[-1] < num_public):
+        raise reject("wrong-length", "rows", f"be some of {num_public}", f"{len(rows)}, up to {rows[-1:].tolist()}")
     return rows

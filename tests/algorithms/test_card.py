@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
+from fedkd_flwr.strategies.loop import strategy_of
 
 CARDS = list(cards().values())
 IDS = [card.name for card in CARDS]
@@ -355,7 +356,7 @@ def test_an_own_setting_stands_in_the_algorithm_s_own_section(card):
 
 @pytest.mark.parametrize("card", CARDS, ids=IDS)
 def test_a_card_names_both_sides_and_they_name_it(card):
-    assert resolve_name(card.strategy).exchange_type.card is card
+    assert strategy_of(card).exchange_type.card is card
     assert resolve_name(card.client).card is card
     assert issubclass(card.config, ExchangeConfig)
     assert card.default_rounds >= 1

@@ -1,4 +1,4 @@
-"""What PrivateKT's server learns, keeps and draws: estimates, targets, entropy, draws by it, the buffer of rounds."""
+"""What PrivateKT's server learns and draws: estimates, targets, entropy, draws by it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms.privatekt import (
-    Knowledge,
-    KnowledgeBuffer,
     PrivateKTConfig,
     aggregate,
     draw_by_entropy,
@@ -19,7 +17,7 @@ from fedkd_flwr.algorithms.privatekt import (
     estimate,
     hard_targets,
 )
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import ConfigError
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
 
@@ -68,39 +66,6 @@ def test_hard_targets_follow_the_tie_policy_also_where_estimates_are_negative():
 def test_estimates_that_differ_by_less_than_half_a_billionth_are_a_tie():
     estimates = np.array([[0.2, 0.4, 0.4 + 4e-10], [0.2, 0.4, 0.4 + 6e-10]])
     assert hard_targets(estimates, ties="lowest", rng=np.random.default_rng(0)).argmax(axis=1).tolist() == [1, 2]
-
-
-def _knowledge(*rows):
-    return Knowledge(rows=np.array(rows), targets=np.eye(3)[[0] * len(rows)])
-
-
-def test_the_buffer_forgets_the_oldest_round_first_and_keeps_repeated_rows():
-    buffer = KnowledgeBuffer(2)
-    for rows in ((0, 1), (2, 3), (3, 4)):
-        buffer.push(_knowledge(*rows))
-    assert len(buffer) == 2
-    assert buffer.all().rows.tolist() == [2, 3, 3, 4]
-    assert buffer.all().targets.shape == (4, 3)
-    assert [one.rows.tolist() for one in buffer.rounds()] == [[2, 3], [3, 4]]
-    again = KnowledgeBuffer(2, [_knowledge(0), *buffer.rounds()])
-    assert [one.rows.tolist() for one in again.rounds()] == [[2, 3], [3, 4]]
-
-
-@pytest.mark.parametrize(
-    ("rows", "targets"),
-    [
-        (np.array([1, 2]), np.eye(3)),
-        (np.zeros((2, 1), dtype=np.int64), np.eye(2)),
-        (np.zeros(0, dtype=np.int64), np.zeros((0, 3))),
-        (np.array(1), np.array(1.0)),
-    ],
-)
-def test_knowledge_without_a_target_for_each_row_is_refused(rows, targets):
-    with pytest.raises(
-        DataError, match=r"knowledge must be \(n,\) rows and \(n, classes\) targets, n >= 1, got rows \("
-    ):
-        Knowledge(rows=rows, targets=targets)
-    assert len(Knowledge(rows=np.array([1]), targets=np.eye(1)).rows) == 1
 
 
 # ------------------------------------------------------------------------------------------------ the aggregate
@@ -160,11 +125,6 @@ def test_the_order_of_parties_changes_nothing(rows, seed):
 
 
 # ------------------------------------------------------------------------------------------------ settings
-
-
-def test_an_empty_buffer_teaches_nothing():
-    with pytest.raises(DataError, match="the knowledge buffer must hold a round before it is learnt from, got 'none'"):
-        KnowledgeBuffer(1).all()
 
 
 def test_a_round_s_noise_is_no_choice_so_a_delta_may_always_be_given():

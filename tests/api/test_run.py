@@ -6,8 +6,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import fedkd_flwr as fk
-from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.simulation.watch import Simulation, jobs
+from fedkd_flwr.simulation.run import checked, in_processes
+from fedkd_flwr.simulation.starter import party_starter
 
 TREE = DecisionTreeClassifier(max_depth=3)
 
@@ -30,11 +30,7 @@ def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tm
     words |= {"partition-column": "hospital", **{key.replace("_", "-"): value for key, value in settings.items()}}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        simulation = Simulation()
-    try:
-        simulation.begin(jobs(words), processes=1)
-        ended = simulation.watch(lambda text: None)
-    finally:
-        simulation.end()
-    assert ended[0].status == "completed", ended[0].reason
-    assert figures(RunRecord.load(ended[0].record)) == figures(here.record)
+        patch.syspath_prepend(tmp_path)
+        record, _ = in_processes(checked(words), party_starter(), lambda text: None, processes=1)
+    assert record.status == "completed", record.reason
+    assert figures(record) == figures(here.record)

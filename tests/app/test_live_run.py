@@ -26,7 +26,6 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table, write_page
 from fedkd_flwr.report.status import run_status
-from fedkd_flwr.simulation.server_process import StarterGone
 from fedkd_flwr.stores import record_file
 from fedkd_flwr.strategies import (
     PATE,
@@ -114,7 +113,6 @@ def test_each_round_is_in_the_record_before_it_is_sent_and_the_last_record_says_
     ("error", "reason"),
     [
         (KeyboardInterrupt(), "Ctrl-C"),
-        (StarterGone(), "the command that started it ended"),
         (RunNotRunningException(), "flwr stop"),
         (SystemExit(0), "its process was told to end"),
     ],

@@ -19,8 +19,8 @@ from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.settings.config import parse_run_config
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.run import with_drawn_rows
 from fedkd_flwr.stores.saved_model import load
 
 SCHEMA = Schema(

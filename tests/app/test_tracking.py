@@ -55,7 +55,7 @@ class Lines:
 
 @pytest.fixture(autouse=True)
 def lines(monkeypatch):
-    monkeypatch.setitem(TOOLS, "lines", (Lines, "json", ""))
+    monkeypatch.setitem(TOOLS, "lines", (Lines, ""))
 
 
 def _lines(folder):

@@ -58,13 +58,17 @@ def test_density_ratios_are_read_with_the_labels_beside_them_and_as_changes():
     assert said.kinds == {"ratios", "labels", "class-counts"}
     assert said.class_counts.tolist() == [1, 2, 3]
     assert said.answers.first.tolist() == codes.tolist()
-    later = codes.copy()
+    spec, labels = SPEC.rows(400), np.tile(students[0], 100)
+    many = rng.integers(0, 8, (400, 3)).astype(np.uint8)
+    later = many.copy()
     later[2] = 0
-    changes = encode_ratios(later, students[0], public=SPEC, server_round=2, base=(codes, students[1]))
+    said = Transcript(spec=spec)
+    first = encode_ratios(many, labels, public=spec, server_round=1)
+    said.add(Reply(node_id=1, party="a", arrays={"ratios": first}), asked={}, server_round=1)
+    changes = encode_ratios(later, labels, public=spec, server_round=2, base=(later, labels))
     with pytest.raises(PayloadError):  # a base that the party never sent
         said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
-    said = _said(ratios=sent)
-    changes = encode_ratios(later, students[0], public=SPEC, server_round=2, base=(codes, students[0]))
+    changes = encode_ratios(later, labels, public=spec, server_round=2, base=(many, labels))
     said.add(Reply(node_id=1, party="a", arrays={"ratios": changes}), asked={}, server_round=2)
     assert said.answers.last.tolist() == later.tolist()
 

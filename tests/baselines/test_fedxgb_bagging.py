@@ -98,11 +98,3 @@ def test_parties_get_the_model_and_splits_and_leaves_alone_leave():
     found = strategy.record.party("party-000").federated["common"]
     assert found.accuracy == pytest.approx(strategy.exchange.model.metrics(*rows(50, seed=7)).accuracy)
     assert "trees-left" in [note.code for note in strategy.record.notes]
-
-
-def test_a_continued_run_takes_its_trees_up():
-    whole, _ = run("fedxgb-bagging", rounds=2)
-    other, _ = run("fedxgb-bagging", rounds=1)
-    other.exchange.restore(whole.exchange.trees, {}, {})
-    other.exchange.measure()
-    assert other.record.server["common"] == whole.record.server["common"]

@@ -52,15 +52,6 @@ def test_a_party_goes_on_from_the_control_that_the_server_counted(tmp_path):
     assert [bool(array.any()) for array in before] == [True, False, True]
 
 
-def test_its_state_is_what_the_next_round_needs(kept):
-    strategy, _ = kept
-    arrays, plain = strategy.exchange.state()
-    other = make("scaffold")
-    other.exchange.restore(dict(enumerate(strategy.exchange.model.arrays())), arrays, plain)
-    assert same(other.exchange.control, strategy.exchange.control)
-    assert same(other.model.arrays(), strategy.exchange.model.arrays())
-
-
 @pytest.mark.parametrize("params", [{"optimizer": "adam"}, {"momentum": 0.9}])
 def test_a_net_with_another_optimiser_is_refused_at_the_server_and_at_a_party(params):
     def other(*, seed):

@@ -5,10 +5,11 @@ import pytest
 from federation import handler, model, parties, party, public_set, rows
 from grid import InProcessGrid
 
-from fedkd_flwr.baselines.cards import StackedConfig
-from fedkd_flwr.baselines.stacked import Stacked, StackedClient, aggregate
+from fedkd_flwr.baselines.cards import STACKED, StackedConfig
+from fedkd_flwr.baselines.stacked import StackedClient, aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.known import KnownRows
+from fedkd_flwr.strategies.loop import strategy_of
 
 ALLOW = {"allow": frozenset({"stacked"})}
 TEST = rows(100, seed=7)
@@ -16,7 +17,7 @@ TEST = rows(100, seed=7)
 
 def _strategy(public=None, **settings):
     config = StackedConfig(**{"seed": 1, "nodes_stable_s": 1e-6, **settings})
-    return Stacked(config=config, public=public or public_set(), final_model=model, test=TEST)
+    return strategy_of(STACKED)(config=config, public=public or public_set(), final_model=model, test=TEST)
 
 
 def _run(held):

@@ -1,115 +1,128 @@
 """What ``simulate`` and ``choose`` print, and their exit codes, without starting Flower."""
 
+import io
 import json
-from pathlib import Path
+import signal
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
+from report.conftest import failed, sample
 
 from fedkd_flwr.app.choose import candidates
+from fedkd_flwr.app.progress import ProgressLine
 from fedkd_flwr.cli import main as command
-from fedkd_flwr.cli.main import main
+from fedkd_flwr.cli.simulate import Interrupts
 from fedkd_flwr.errors import ConfigError, DataError
-from fedkd_flwr.simulation import watch
-from fedkd_flwr.simulation.watch import Ended
+from fedkd_flwr.report import table
+from fedkd_flwr.simulation import run as simulation
 
 
 @pytest.fixture
-def fedkd(monkeypatch, capsys):
-    """Return a caller of the command, whose simulations end as it is told: ``(exit code, stdout, stderr)``."""
+def simulated(fedkd, monkeypatch, tmp_path):
+    """Return a caller of ``fedkd simulate`` whose runs end with the given records, and the settings it ran."""
+    ran, records = [], []
 
-    class Fake:
-        ended: tuple[Ended, ...] = ()
-        given: tuple = ()
+    def run(config, starter, show, *, processes, verbose):
+        ran.append(config)
+        show("round 1 of 3: 0 of 2 parties have answered")
+        record = records.pop(0)
+        (tmp_path / "record.json").write_text(record.to_json(), encoding="utf-8")
+        return record, tmp_path
 
-        def begin(self, runs, *, processes):
-            Fake.given = (runs, processes)
+    monkeypatch.setattr(simulation, "in_processes", run)
+    monkeypatch.setattr("fedkd_flwr.simulation.starter.party_starter", lambda: None)
 
-        def watch(self, show, *, may_stop, print_log):
-            show("round 1 of 3: 0 of 2 parties have answered")
-            if Fake.ended == ("interrupt",):
-                may_stop()
-                return [Ended(run_id="7", status="stopped", reason="by its user", record="/r.json")]
-            return list(Fake.ended)
+    def call(*words, ended):
+        records[:] = ended
+        return fedkd("simulate", "model=knn", "dataset=synthetic(rows=400)", *words)
 
-        def end(self):
-            pass
-
-    monkeypatch.setattr(watch, "Simulation", Fake)
-
-    def call(*words, ended=()):
-        Fake.ended = tuple(ended)
-        with pytest.raises(SystemExit) as caught:
-            main(list(words))
-        out, err = capsys.readouterr()
-        return caught.value.code, out, err
-
-    call.fake = Fake
+    call.ran, call.folder = ran, tmp_path
     return call
 
 
-def _done(seed, accuracy):
-    figures = {"federated-common": accuracy}
-    return Ended(run_id=f"{seed}", seed=seed, status="completed", figures=figures, table="(table)", record=f"/{seed}")
+def _done(seed, run_id):
+    record = sample(3, 2)
+    record.seed, record.run_id = seed, run_id
+    return record
 
 
-def test_a_run_that_completes_prints_its_table_and_where_its_files_are(fedkd):
-    code, out, err = fedkd("simulate", "model=knn", "--parties", "3", "--name", "x", ended=[_done(1, 0.9)])
-    assert (code, out) == (0, "(table)\nrecord: /1\n")
-    assert err == "round 1 of 3: 0 of 2 parties have answered\n"
-    ((run,), processes) = fedkd.fake.given
-    assert run["config"] == {"model": "knn", "num-parties": 3, "name": "x"}
-    assert processes == 0
+def test_a_run_that_completes_prints_its_table_and_where_its_files_are(simulated):
+    done = simulated("--parties", "3", "--name", "x", ended=[_done(1, "100")])
+    assert done.code == 0
+    assert done.out.splitlines()[1].endswith("run 100: completed")
+    assert done.out.endswith(f"\nrecord: {simulated.folder}/record.json\n")
+    assert done.err.splitlines() == ["loading the data", "round 1 of 3: 0 of 2 parties have answered"]
+    (config,) = simulated.ran
+    assert (config.model, config.num_parties, config.name) == ("knn", 3, "x")
 
 
-def test_several_seeds_end_with_mean_and_deviation_and_the_next_command(fedkd):
-    code, out, _ = fedkd("simulate", "--seeds", "2", "--name", "x", ended=[_done(1, 0.8), _done(2, 0.9)])
-    assert code == 0
-    assert "federated-common: mean 0.8500, deviation 0.0707 over 2 seeds" in out
-    assert "fedkd compare x" in out
+def test_several_seeds_end_with_their_means_what_some_warn_of_and_the_next_command(simulated, monkeypatch):
+    runs = [_done(1, "100"), _done(2, "101")]
+    monkeypatch.setattr(table, "warnings", lambda record: [("losers", f"{record.seed} of 4 lose.")])
+    done = simulated("--seeds", "2", "--name", "x", "--parties", "2", ended=runs)
+    assert done.code == 0
+    assert [config.seed for config in simulated.ran] == [1, 2]
+    assert "A (2 runs)" in done.out
+    assert "WARNING in 2 of 2 seeds (of seed 1): 1 of 4 lose.\n" in done.out
+    assert done.out.endswith("fedkd compare x\n")
 
 
-def test_several_seeds_warn_of_useless_models_because_a_mean_alone_hides_them(fedkd):
-    runs = [_done(seed, 0.936) for seed in (1, 2, 3)]
-    for one, useless in zip(runs, (4, 3, 0), strict=True):
-        if useless:
-            said = f"{useless} of 4 models: "
-            one.warnings = [("useless", f"{said}useless."), ("missed", f"{said}no row of class '1' is found.")]
-        one.notes = [("converged", "converged.")]
-    _, out, _ = fedkd("simulate", "--seeds", "3", ended=runs)
-    assert "\nWARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: useless.\n" in f"\n{out}"
-    assert "WARNING in 2 of 3 seeds (of seed 1): 4 of 4 models: no row of class '1' is found.\n" in out
-    assert "note in 3 of 3 seeds: converged.\n" in out
-    for one in runs:
-        one.balanced = {"federated-common": 0.5}
-    assert "balanced accuracy by model and test rows" in fedkd("simulate", "--seeds", "3", ended=runs)[1]
+def test_json_is_the_line_of_the_list_with_warnings_and_paths(simulated):
+    (run,) = json.loads(simulated("--json", "--quiet", ended=[_done(3, "100")]).out)["runs"]
+    assert (run["run_id"], run["status"], run["seed"], run["report"]) == ("100", "completed", 3, "")
+    assert run["record"] == str(simulated.folder / "record.json")
+    assert isinstance(run["warnings"], list)
 
 
-def test_json_holds_the_warnings_and_what_a_fixed_answer_reaches_and_each_key_is_documented(fedkd):
-    one = _done(1, 0.936)
-    one.warnings, one.notes = [("useless", "useless.")], [("converged", "converged.")]
-    one.n, one.baseline = {"common": 500}, {"common": 0.936}
-    (run,) = json.loads(fedkd("simulate", "--json", ended=[one])[1])["runs"]
-    assert [run[key] for key in ("warnings", "notes", "n", "baseline")] == [
-        [["useless", "useless."]], [["converged", "converged."]], {"common": 500}, {"common": 0.936},
-    ]  # fmt: skip
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "record.md").read_text(encoding="utf-8")
-    assert all(f"`{key}`" in page for key in run)
-
-
-def test_a_failed_run_is_five_lines_at_most_and_code_1(fedkd):
-    failed = Ended(run_id="7", status="failed", reason="many\nlines " * 200, record="/r", report="/p", log="/l")
-    code, out, err = fedkd("simulate", ended=[failed])
-    lines = err.splitlines()[1:]  # after the progress
-    assert (code, out, len(lines)) == (1, "", 4)
+def test_a_failed_run_is_five_lines_at_most_and_code_1_and_no_later_seed_is_run(simulated):
+    record = failed()
+    record.reason = "many\nlines " * 200
+    done = simulated("--quiet", "--seeds", "2", ended=[record, record])
+    lines = done.err.splitlines()
+    assert (done.code, done.out, len(simulated.ran)) == (1, "", 1)
     assert lines[0].startswith("error: the run failed: many lines")
-    assert lines[1:] == ["record: /r", "report: /p", "log: /l"]
+    assert lines[1:] == [f"record: {simulated.folder}/record.json"]
 
 
-def test_a_stopped_run_is_code_130(fedkd):
-    code, _, err = fedkd("simulate", ended=["interrupt"])
-    assert code == 130
-    assert "The run was stopped: by its user" in err
+def test_a_stopped_run_is_code_130(simulated):
+    record = failed()
+    record.status, record.reason = "stopped", "Ctrl-C"
+    done = simulated(ended=[record])
+    assert done.code == 130
+    assert "The run was stopped: Ctrl-C" in done.err
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "stops"),
+    [
+        (signal.SIGINT, None, True),
+        (signal.SIGTERM, None, True),
+        (signal.SIGINT, "y\n", True),
+        (signal.SIGINT, "\n", False),
+    ],
+)
+def test_ctrl_c_asks_where_somebody_can_answer_and_other_signals_stop(monkeypatch, number, said, stops):
+    answer = io.StringIO(said or "")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: said is not None, readline=answer.readline))
+    before = signal.getsignal(number)
+    line = ProgressLine(io.StringIO())
+    with Interrupts(line) as interrupts:
+        if stops:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(number)
+        else:
+            signal.raise_signal(number)
+    assert line.held == (said == "y\n")  # parties that still answer do not write over the question
+    assert (interrupts.terminated, signal.getsignal(number)) == (number == signal.SIGTERM, before)
+
+
+def test_a_second_ctrl_c_interrupts_the_question_and_means_yes(monkeypatch):
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: signal.raise_signal(signal.SIGINT))
+    )
+    with Interrupts(ProgressLine(io.StringIO())), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(

@@ -74,24 +74,18 @@ def deployment(tmp_path_factory):
             "public-path": folder / "public.csv",
             "state-dir": folder / "state",
         }
-        node_config = " ".join(f'{key}="{value}"' for key, value in settings.items())
         supernode = [BIN / "flower-supernode"]
         if name == "north":
-            checked = [
-                "-m",
-                "fedkd_flwr.cli",
-                "node",
-                "run",
-                "--no-check",
-                "--approved",
-                tmp_path / "approved",
-                "--",
-            ]
-            supernode = [sys.executable, *checked]
+            ours = ["node", "run", "--no-check", "--approved", tmp_path / "approved", "share-metrics=accuracy"]
+            supernode = [sys.executable, "-m", "fedkd_flwr.cli", *ours]
+            config = [f"{key}={value}" for key, value in settings.items()]
+        else:
+            config = ["--host", "127.0.0.1", "--port", str(ports[i])]
+            text = " ".join(f'{key}="{value}"' for key, value in settings.items())
+            config += ["--node-config", f'{text} share-metrics=""']
         commands[name] = [
             *(*supernode, "--insecure", "--superlink", address),
-            *(() if name == "north" else ("--host", "127.0.0.1", "--port", str(ports[i]))),
-            *("--node-config", f'{node_config} share-metrics="{"accuracy" if name == "north" else ""}"'),
+            *config,
         ]
     started = []
     try:

@@ -9,7 +9,6 @@ from report.conftest import sample
 from benchmarks.harness.__main__ import bench, main
 from benchmarks.harness.runs import Bench
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.simulation.watch import Ended
 
 TABLE = "label-skew-digits"
 
@@ -21,15 +20,13 @@ def _no_pictures(monkeypatch):
 
 
 @pytest.fixture
-def ran(monkeypatch, tmp_path):
+def ran(monkeypatch):
     """Return the list of (consensus, partitioner, seed) that were simulated."""
     done = []
-    path = tmp_path / "record.json"
-    path.write_text(sample(3, 2).to_json())
 
-    def simulate(self, settings, show, may_stop):
+    def simulate(self, settings, show):
         done.append((settings["consensus"], settings.get("dirichlet-alpha", "iid"), settings["seed"]))
-        return Ended(run_id="1", status="completed", record=str(path))
+        return sample(3, 2)
 
     monkeypatch.setattr(Bench, "_simulate", simulate)
     return done

@@ -453,7 +453,7 @@ def test_several_mistakes_are_named_at_once():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "data-path must be given in the node config, got ''. Start this SuperNode with --node-config"),
+        ({}, "data-path must be given in the node config, got ''. Give the node its settings: party="),
         ({**SILO, "public-path": ""}, "public-path must be given with data-path, got ''. Name this node's copy"),
         ({**SILO, "party": ""}, "party must be given with data-path, got ''. Give this silo a unique name"),
         ({**SILO, "data_pth": "x"}, "node config key data_pth must be a known key, got 'x'. Did you mean data-path?"),

@@ -12,7 +12,7 @@ from app_bundles import make_bundle, packed
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.silo import bundles
-from fedkd_flwr.silo.bundles import Approvals, Bundle, build_bundle, compare, installed_differences
+from fedkd_flwr.silo.bundles import Approvals, Bundle, build_bundle, installed_differences
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,21 +84,6 @@ def test_an_approval_that_cannot_be_read_is_named_with_the_way_out(tmp_path, wha
     path.mkdir(mode=0o700) if what == "a folder" else path.symlink_to(tmp_path / "gone.fab")
     with pytest.raises(DataError, match=r"release\.fab must be a file that this user can read, got .*remove it"):
         approvals.find(b"any")
-
-
-def test_the_bundle_before_is_the_last_approved_one_of_the_same_app(tmp_path):
-    approvals = Approvals(tmp_path / "approved")
-    old, middle, new = (make_bundle(version=version) for version in ("1.0", "1.1", "1.2"))
-    other = make_bundle(name="other")
-    for seconds, bundle in enumerate((old, middle, other), start=1000):
-        os.utime(approvals.add(bundle), (seconds, seconds))
-    assert approvals.previous(new) == middle
-    assert approvals.previous(make_bundle(name="third")) is None
-
-
-def test_a_comparison_names_files():
-    old, new = make_bundle(**{"votes/a.py": "x\n"}), make_bundle("app = 1\n", **{"votes/b.py": "y\n"})
-    assert compare(old, new) == {"added": ["votes/b.py"], "removed": ["votes/a.py"], "changed": ["votes/client.py"]}
 
 
 def test_a_client_app_must_be_in_the_bundle_and_installed():

@@ -10,12 +10,12 @@ from email.utils import format_datetime
 import pytest
 
 from fedkd_flwr.app import server_app
-from fedkd_flwr.errors import FedkdError, TooFewPartiesError
+from fedkd_flwr.errors import ConfigError, FedkdError, TooFewPartiesError
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.silo import check_link
 from fedkd_flwr.silo.check import Level
 from fedkd_flwr.silo.check_link import Link
-from fedkd_flwr.silo.devnet import make_tls
+from fedkd_flwr.silo.devnet import make_key, make_tls
 
 
 @contextmanager
@@ -90,6 +90,15 @@ def test_an_address_where_nobody_listens_is_named(tls):
     (found,) = check_link.check_link(Link(address=address, insecure=True))
     assert (found.subject, found.level) == ("address", Level.FAULT)
     assert "nothing listens there" in found.what
+
+
+def test_a_key_that_is_none_and_a_certificate_that_nothing_would_look_at_are_named(tls, tmp_path):
+    assert Link("host:1", key=make_key(tmp_path / "key").with_suffix("")).keys()
+    link = Link("127.0.0.1:1", insecure=True, key=tls["key"])
+    key = next(check_link.check_link(link))
+    assert (key.subject, key.level, "ssh-keygen -t ecdsa" in key.what) == ("key", Level.FAULT, True)
+    with pytest.raises(ConfigError, match="--root-certificates must be left out with --insecure"):
+        Link("host:1", insecure=True, root_certificates=tls["ca"])
 
 
 @pytest.fixture

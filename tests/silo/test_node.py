@@ -15,9 +15,8 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
 from flwr.supernode.start_client_internal import _pull_and_store_message
 
-from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.silo import node_work
-from fedkd_flwr.silo.node import Node, run_node
+from fedkd_flwr.silo.node import Node
 from fedkd_flwr.silo.node_client import serve
 from fedkd_flwr.silo.node_work import CLIENT
 from fedkd_flwr.silo.review import log_text
@@ -221,9 +220,3 @@ note(log, log.append({"left": True, "run": "5", "round": 1})["number"])
     shown = log_text(found.lines)
     assert ("held, not sent: the run had ended" in shown) == bool(stopped)
     assert ("answer, sent" in shown) == (not stopped)
-
-
-@pytest.mark.parametrize("option", ["--ssl-certfile", "--isolation=process", "--port"])
-def test_options_that_mean_nothing_here_are_refused(approvals, option):
-    with pytest.raises(ConfigError, match=f"have a meaning here, got '{option}'"):
-        run_node([option, "x"], approvals=approvals)

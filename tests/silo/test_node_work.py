@@ -9,6 +9,7 @@ from app_bundles import approvals, installed, make_bundle, work_of
 
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.silo import node_work
+from fedkd_flwr.silo.check_link import Link
 from fedkd_flwr.silo.node import run_node
 from fedkd_flwr.silo.node_work import CLIENT, RunEndedError, answer
 from fedkd_flwr.wire.records import open_reply
@@ -125,7 +126,7 @@ def test_what_is_not_approved_starts_no_process_and_gets_one_word(installed, app
         approvals.folder.chmod(0o777)
         said = "writable for its owner alone"
         with pytest.raises(DataError, match=said):
-            run_node(["--insecure"], approvals=approvals)  # nor does a node start on these
+            run_node({}, Link("127.0.0.1:1", insecure=True), approvals=approvals)  # nor does a node start on these
     else:
         (approvals.folder / "release.fab").symlink_to(approvals.folder / "gone.fab")
         said = "release.fab must be a file that this user can read"

@@ -7,22 +7,16 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
 
-from fedkd_flwr.simulation.parties import PartyProcesses, ProcessGrid
+from fedkd_flwr.simulation.parties import ProcessGrid
+from fedkd_flwr.simulation.starter import party_starter
 
 CONFIG = {"dataset": "synthetic(rows=60)", "num-parties": 2, "model": "decision-tree", "algorithm": "fedct"}
 
 
-@pytest.fixture(scope="module")
-def processes():
-    return PartyProcesses(1)
-
-
 @pytest.fixture
-def grid(processes, tmp_path):
-    told = []
-    made = ProcessGrid(
-        processes, 2, CONFIG, run_id=7, log=str(tmp_path / "log.txt"), progress=lambda *at: told.append(at)
-    )
+def grid(tmp_path):
+    told, log = [], str(tmp_path / "log.txt")
+    made = ProcessGrid(party_starter(), 2, CONFIG, run_id=7, processes=1, log=log, progress=lambda *at: told.append(at))
     made.told = told
     yield made
     made.close()
@@ -51,25 +45,19 @@ def test_one_process_plays_all_parties_and_progress_is_told_after_each(grid):
 
 
 def test_a_process_that_dies_is_one_crashed_party_and_the_next_is_answered_by_another(grid):
-    _pulled(grid, _ask(grid, [0]))
-    start = grid.processes.start
-    pids = []
+    start, pids = grid.start, []
 
-    def dying(log):
-        process = start(log)
+    def dying():
+        process = start()
         pids.append(process.process.pid)
         if len(pids) == 1:
             process.process.kill()
             process.process.join()
         return process
 
-    fresh = ProcessGrid(grid.processes, 2, CONFIG, run_id=8)
-    fresh.processes.start = dying
-    try:
-        first, second = _pulled(fresh, _ask(fresh))
-    finally:
-        fresh.close()
-        del fresh.processes.start
+    grid.start = dying
+    first, second = _pulled(grid, _ask(grid))
+    grid.close()
     assert first.error.code == ErrorCode.CLIENT_APP_CRASHED
     assert second.content.config_records["reply"]["party"] == "party-001"
     assert len(pids) == 2

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import Code, ConfigError, DataError
 from fedkd_flwr.stores.egress_log import output_of
 from fedkd_flwr.stores.held_replies import HeldReplies, held_in
 from fedkd_flwr.stores.party_state import StoredReply
@@ -50,16 +50,21 @@ def test_what_nobody_decided_about_stays_until_the_next_reply_is_held_and_may_be
     assert _put(replies, 1).decide("approved").verdict == "approved"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "\0"])
-def test_a_damaged_description_is_named_with_a_way_out_and_keeps_no_other_reply_from_being_held(replies, text):
+@pytest.mark.parametrize("text", ["", "{}", '{"decision":null,"facts":{"run":"7"}}'])
+def test_a_damaged_file_is_named_with_a_way_out_is_no_approval_and_keeps_no_other_reply_from_being_held(replies, text):
     """Whoever holds one has charged it before: it must not fail for an older one."""
     held = _put(replies)
-    (replies.folder / "6-1.json").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"held reply .*6-1\.json must be described in JSON, got .* Remove it"):
-        held_in(replies.folder)
+    held.decide("approved")
+    held.file("json").write_text(text, encoding="utf-8")
+    for read in (lambda: held.decision, lambda: replies.decision("7", 1), lambda: held_in(replies.folder)):
+        with pytest.raises(DataError, match=r"held reply .*7-1\.json must be whole, got .* Remove it") as caught:
+            read()
+        assert caught.value.code is Code.WRONG_CONFIG
     assert _put(replies, 2).waits
-    (replies.folder / "6-1.json").unlink()
-    assert {one.path for one in held_in(replies.folder)} > {held.path}
+    held.file("json").unlink()
+    assert [one.facts["round"] for one in held_in(replies.folder)] == [2]
+    with pytest.raises(ConfigError, match="state-dir must be a folder"):
+        held_in(replies.folder / "none")
 
 
 def test_what_a_node_held_that_was_killed_while_it_waited_goes_with_the_next_reply(replies):
@@ -78,16 +83,6 @@ def test_an_approval_of_other_bytes_is_forgotten_and_a_rejection_is_not(replies)
     assert _put(replies, reply=other).decision is None
     _put(replies, 2).decide("rejected", reason="no")
     assert _put(replies, 2, reply=other).decision.verdict == "rejected"
-
-
-def test_a_damaged_decision_is_no_approval(replies):
-    held = _put(replies)
-    for content in (b"", b'{"verdict": "approved"}', b'{"verdict": "yes", "sha256": ""}'):
-        held.path.with_name(f"{held.path.name}.decision.json").write_bytes(content)
-        with pytest.raises(DataError, match="decision "):
-            _ = held.decision
-    with pytest.raises(ConfigError, match="state-dir must be a folder"):
-        held_in(replies.folder / "none")
 
 
 def test_a_public_set_puts_no_formula_into_the_table_that_a_steward_opens_in_a_spreadsheet(replies):

@@ -66,9 +66,9 @@ def test_without_self_training_the_model_learns_the_buffer_alone(monkeypatch):
     assert not same_weights(with_it, without)
     fresh = make()
     start = fresh.model.arrays()
-    held = without.exchange.buffer.all()
+    ((asked, targets),) = without.exchange.buffer
     taught = fresh.exchange._fresh("teach", 1).set_arrays(start)
-    taught.full_batch_steps(public_set().X[held.rows], held.targets, steps=4)
+    taught.full_batch_steps(public_set().X[asked], targets, steps=4)
     assert all((a == b).all() for a, b in zip(taught.arrays(), without.model.arrays(), strict=True))
 
 
@@ -118,7 +118,7 @@ def test_replies_that_cannot_be_counted_are_left_out_of_the_mean():
     strategy, _ = run(rounds=1, tamper=tamper)
     codes = [r.code for r in strategy.record.rounds[0].rejected]
     assert codes == ["wrong-length", "class-out-of-range", "bad-payload"]
-    assert strategy.exchange.buffer.all().targets.sum() == pytest.approx(2.0)
+    assert strategy.exchange.buffer[0][1].sum() == pytest.approx(2.0)
 
 
 # ---------------------------------------------------------------------------------------------------- the cost

@@ -14,6 +14,7 @@ from fedkd_flwr.clients import FedMDClient
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.errors import ConfigError, PayloadError
 from fedkd_flwr.strategies import FedMD, FedMDConfig
+from fedkd_flwr.wire.label_codec import seal
 from fedkd_flwr.wire.records import Reply, open_instruction
 from fedkd_flwr.wire.score_codec import encode_scores
 
@@ -63,11 +64,8 @@ def test_logits_with_infinities_leave_their_party_out():
     payload = encode_scores(np.ones((4, 3)), public=spec, server_round=1, kind="logits").copy()
     clean = strategy.exchange.read(Reply(node_id=1, party="a", arrays={"logits": payload}), 1)
     assert clean.scores.shape == (4, 3)
-    body = np.full((4, 3), np.inf, dtype="<f4").tobytes()
-    header = bytearray(payload.tobytes()[:36])
-    header[3] = 0  # not compressed
-    header[8:12] = (48).to_bytes(4, "little")
-    spoilt = np.frombuffer(bytes(header) + body, dtype=np.uint8)
+    infinite = np.full(12, np.inf, dtype="<f4").view("<u4"), 32
+    spoilt = seal(b"FS", [infinite], public=spec, server_round=1, own=1 << 8 | 32)
     with pytest.raises(PayloadError) as caught:
         strategy.exchange.read(Reply(node_id=1, party="a", arrays={"logits": spoilt}), 1)
     assert caught.value.reason == "not-a-number"

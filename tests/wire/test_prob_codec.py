@@ -46,7 +46,7 @@ def test_two_classes_take_four_bits_a_row_and_an_answer_that_did_not_change_next
     again = _encoded(steps, counts, base=held)
     assert len(again["probs"]) < 120
     assert (_decoded(again, steps.shape, base=held)["probs"] == steps).all()
-    with pytest.raises(PayloadError, match="be answers that the receiver holds"):
+    with pytest.raises(PayloadError, match="be an answer that the receiver holds"):
         _decoded(again, steps.shape)
 
 

@@ -8,19 +8,18 @@ from typing import Annotated
 import typer
 
 from fedkd_flwr.cli.options import AsJson, echo, print_json
-from fedkd_flwr.silo.cli.node import Insecure, Key, NodeText, NodeWords, RootCertificates, node_options, without_file
+from fedkd_flwr.silo.cli.node import Insecure, Key, NodeWords, RootCertificates, node_settings, without_file
 
 __all__ = ["doctor"]
 
 
 def doctor(
     words: NodeWords = None,
-    node_config: NodeText = "",
     superlink: Annotated[
         str, typer.Option(help="At a server: the SuperLink's name in Flower's configuration. At a silo: its host:port.")
     ] = "",
-    root_certificates: RootCertificates = "",
-    key: Key = "",
+    root_certificates: RootCertificates = None,
+    key: Key = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> int:
@@ -32,7 +31,7 @@ def doctor(
     Examples
     --------
     fedkd doctor party=st-mary data-path=patients.csv public-path=public.csv state-dir=/srv/state
-    fedkd doctor -- --superlink link.example.org:50800 --root-certificates ca.crt --node-config node.toml
+    fedkd doctor node.toml --superlink link.example.org:50800 --root-certificates ca.crt
     fedkd doctor my-run.toml --superlink ops
     """
     from fedkd_flwr.app.progress import ProgressLine
@@ -41,28 +40,19 @@ def doctor(
     from fedkd_flwr.settings.run_settings import read_settings
     from fedkd_flwr.silo.check import as_json as findings_json
     from fedkd_flwr.silo.check import as_text, exit_code
-    from fedkd_flwr.silo.check_link import read_supernode_options
+    from fedkd_flwr.silo.check_link import Link
+    from fedkd_flwr.silo.doctor import check_server, check_silo
 
-    settings, options, values = node_options(
-        words,
-        insecure=insecure,
-        root_certificates=root_certificates,
-        auth_supernode_private_key=key,
-        node_config=node_config,
-    )
+    values = node_settings(words)
     own = set(NodeConfig.keys().values()) - set(RunConfig.keys().values())
     line = ProgressLine()
     line.show("importing")
-    if options or own & set(values):
-        from fedkd_flwr.silo.check_silo import check_silo
-
-        options += ["--superlink", superlink] if superlink else []
-        from_options, link = read_supernode_options(options)
-        findings = check_silo({**from_options, **values}, link=link, show=line.show)
+    if own & set(values):
+        link = Link(superlink, insecure, root_certificates, key) if superlink else None
+        findings = check_silo(values, link=link, show=line.show)
     else:
-        from fedkd_flwr.silo.check_server import check_server
-
-        findings = check_server(without_file(read_settings(settings)), superlink=superlink or None, show=line.show)
+        settings = without_file(read_settings(words or []))
+        findings = check_server(settings, superlink=superlink or None, show=line.show)
     line.clear()
     if as_json:
         print_json(findings_json(findings))

@@ -36,7 +36,7 @@ def net(
 
     line = ProgressLine()
     settings = read_words(node or [])
-    with Interrupts(line.clear):
+    with Interrupts(line, asks=False):
         try:
             with started(silos, node_settings=settings, name=name, show=line.show) as made:
                 line.clear()

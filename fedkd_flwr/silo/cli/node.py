@@ -17,45 +17,30 @@ from fedkd_flwr.cli import NOT_READY
 from fedkd_flwr.cli.options import AsJson, complete_node_settings, echo, print_json
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.report.formatting import one_line
-from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, compare, installed_differences
+from fedkd_flwr.silo.bundles import APPROVED, Approvals, Bundle, build_bundle, installed_differences
 
-__all__ = [
-    "Insecure",
-    "Key",
-    "NodeText",
-    "NodeWords",
-    "RootCertificates",
-    "approve",
-    "bundle",
-    "list_approved",
-    "node_options",
-    "revoke",
-    "run",
-    "without_file",
-]
+__all__ = ["Insecure", "Key", "NodeWords", "RootCertificates", "approve", "bundle", "list_approved", "node_settings"]
+__all__ += ["revoke", "run", "without_file"]
 
 ApprovedFolder = Annotated[Path, typer.Option("--approved", help="The folder of approved bundles.")]
 NodeWords = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE.toml] [KEY=VALUE]... [-- SUPERNODE_OPTIONS]",
-        help="The node's settings; behind -- further options as flower-supernode takes them.",
-        autocompletion=complete_node_settings,
+        metavar="[FILE.toml] [KEY=VALUE]...", help="The node's settings.", autocompletion=complete_node_settings
     ),
 ]
-NodeText = Annotated[
-    str, typer.Option("--node-config", help="Its settings as flower-supernode takes them: one text, or a TOML file.")
+RootCertificates = Annotated[
+    Path | None, typer.Option("--root-certificates", help="At a silo: the CA's certificate; else the system's.")
 ]
-RootCertificates = Annotated[str, typer.Option("--root-certificates", help="At a silo: the CA's certificate.")]
-Key = Annotated[str, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")]
+Key = Annotated[Path | None, typer.Option("--auth-supernode-private-key", help="At a silo: the node's private key.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="At a silo: connect without TLS.")]
 
 
 def run(
+    superlink: Annotated[str, typer.Option(help="The SuperLink's host:port.")],
     words: NodeWords = None,
-    superlink: Annotated[str, typer.Option(help="The SuperLink's host:port.")] = "",
-    root_certificates: RootCertificates = "",
-    key: Key = "",
+    root_certificates: RootCertificates = None,
+    key: Key = None,
     insecure: Insecure = False,
     approved: ApprovedFolder = APPROVED,
     sandbox: Annotated[str, typer.Option(help="A command to put before the ClientApp's, such as a bwrap script.")] = "",
@@ -73,49 +58,28 @@ def run(
     fedkd node run node.toml --superlink link.example.org:50800 --root-certificates ca.crt
     fedkd node run party=st-mary data-path=own.csv public-path=public.csv --superlink link.example.org:50800
     fedkd node run node.toml --sandbox "bwrap --unshare-pid --bind / /" --superlink link.example.org:50800
-    fedkd node run -- --superlink link.example.org:50800 --node-config node.toml --max-retries 5
     """
-    from fedkd_flwr.app.submit import toml
-    from fedkd_flwr.silo.check_link import read_supernode_options
+    from fedkd_flwr.silo.check import as_text
+    from fedkd_flwr.silo.check_link import Link
+    from fedkd_flwr.silo.doctor import check_silo, may_start
     from fedkd_flwr.silo.node import run_node
 
-    _, supernode, values = node_options(
-        words,
-        insecure=insecure,
-        superlink=superlink,
-        root_certificates=root_certificates,
-        auth_supernode_private_key=key,
-    )
-    if values:  # what stands later wins, in Flower's options too
-        values = read_supernode_options(supernode)[0] | values
-        supernode += ["--node-config", " ".join(f"{name}={toml(value)}" for name, value in values.items())]
-    if checked and not _ready(supernode):
-        sys.exit(NOT_READY)
-    sys.exit(run_node(supernode, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
+    values, link = node_settings(words), Link(superlink, insecure, root_certificates, key)
+    # without data it plays a party of a simulation
+    if checked and not ("partition-id" in values and "data-path" not in values):
+        findings = check_silo(values, link=link)
+        for line in as_text(findings):
+            echo(line)  # as fedkd doctor itself prints them
+        if not may_start(findings):
+            text = (
+                "error: the node was not started: it could answer no run. Mend the faults; --no-check starts it anyway."
+            )
+            typer.echo(text, err=True)
+            sys.exit(NOT_READY)
+    sys.exit(run_node(values, link, approvals=Approvals(approved), sandbox=shlex.split(sandbox)))
 
 
-def _ready(supernode: list[str]) -> bool:
-    """Print what is found out about this silo; tell whether its node may start."""
-    from fedkd_flwr.silo.check import as_text
-    from fedkd_flwr.silo.check_link import read_supernode_options
-    from fedkd_flwr.silo.check_silo import check_silo, may_start
-
-    values, link = read_supernode_options(supernode)
-    if "partition-id" in values and "data-path" not in values:  # it plays a party of a simulation
-        return True
-    findings = check_silo(values, link=link)
-    for line in as_text(findings):
-        echo(line)  # as fedkd doctor itself prints them
-    if may_start(findings):
-        return True
-    typer.echo(
-        "error: the node was not started: it could answer no run. Mend the faults; --no-check starts it anyway.",
-        err=True,
-    )
-    return False
-
-
-def _description(new: Bundle, before: Bundle | None) -> Iterator[str]:
+def _description(new: Bundle) -> Iterator[str]:
     """Yield what an owner should see before he approves a bundle, line by line."""
     foreign = installed_differences(new)
     yield from (f"{sha256(content).hexdigest()}  {one_line(name)}" for name, content in new.files.items())
@@ -127,13 +91,6 @@ def _description(new: Bundle, before: Bundle | None) -> Iterator[str]:
         yield from (f"           {one_line(name)}" for name in foreign)
     else:
         yield "installed  the same code"
-    if before is None:
-        yield "before     nothing was approved for this app"
-        return
-    changes = compare(before, new)
-    counts = ", ".join(f"{len(names)} {kind}" for kind, names in changes.items())
-    yield f"before     {before.sha256} ({one_line(before.version)}); since then {counts}"
-    yield from (f"           {kind} {one_line(name)}" for kind, names in changes.items() for name in names)
 
 
 def approve(
@@ -144,7 +101,7 @@ def approve(
 ) -> None:
     """Show a bundle, ask, and approve it.
 
-    It shows what differs from the bundle that was approved before, and from what is installed.
+    It shows what differs from what is installed: that code runs, and none of the bundle's.
 
     Examples
     --------
@@ -162,7 +119,7 @@ def approve(
     if approvals.find(new.content):
         typer.echo(f"{new.sha256} is approved already.")
         return
-    for line in _description(new, approvals.previous(new)):
+    for line in _description(new):
         typer.echo(line)
     if not yes and not typer.confirm("Answer runs of this bundle from now on?"):
         typer.echo("Nothing was approved.")
@@ -233,23 +190,12 @@ def bundle(
     typer.echo(f"{built.sha256}  {one_line(built.app)} {one_line(built.version)}, {len(built.files)} files")
 
 
-def node_options(
-    words: Sequence[str] | None, *, insecure: bool = False, **given: str
-) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return the words that are settings, the options of flower-supernode, and the node's settings of the words.
-
-    ``given``: options by their names, with _ for -; "" is passed over.
-    """
+def node_settings(words: Sequence[str] | None) -> dict[str, Any]:
+    """Return the node's settings of these words."""
     from fedkd_flwr.settings.node_config import NodeConfig
     from fedkd_flwr.settings.run_settings import read_settings
 
-    found = list(words or [])
-    first = next((i for i, word in enumerate(found) if word.startswith("--")), len(found))
-    options = found[first:] + ["--insecure"] * insecure
-    for name, value in given.items():
-        options += [f"--{name.replace('_', '-')}", value] if value else []
-    values = read_settings(found[:first], of=NodeConfig)
-    return found[:first], options, without_file(values)
+    return without_file(read_settings(words or [], of=NodeConfig))
 
 
 def without_file(values: Mapping[str, Any]) -> dict[str, Any]:

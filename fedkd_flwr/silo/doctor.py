@@ -1,4 +1,4 @@
-"""Readiness of a silo: its client is built as in a run, and asked what it would answer, before anybody waits for it.
+"""Readiness for a run: of a silo, whose client is built as in a run and asked what it would answer; and of a server.
 
 What stands in the private file is read here and goes nowhere: `Finding.private` marks what it decided.
 """
@@ -15,30 +15,33 @@ import numpy as np
 
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.output import output_root
+from fedkd_flwr.app.submit import FlowerError, flower
 from fedkd_flwr.clients.base import PartyClient, try_model
 from fedkd_flwr.clients.party import Party
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.formats import require_readable
 from fedkd_flwr.data.public import PublicSet, short_fingerprint
+from fedkd_flwr.data.schema import Column
 from fedkd_flwr.data.shift import FEWEST_ROWS, column_differences, find_shift
 from fedkd_flwr.data.tables import load_public, read_table
-from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause
+from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.privacy.ledger.filter import spent_text
 from fedkd_flwr.processes.limits import limits_of
-from fedkd_flwr.settings.config import parse_node_config, parse_run_config
+from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.settings.node_config import NodeConfig
-from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, size_of, warning
+from fedkd_flwr.silo.check import Finding, Level, check_disk, exit_code, fault, finding_of, ready, warning
 from fedkd_flwr.silo.check_link import Link, check_link
 from fedkd_flwr.silo.ledger import read_ledger
 from fedkd_flwr.stores.book import FILE, HEAD
 from fedkd_flwr.stores.files import file_name
 
-__all__ = ["check_silo", "may_start"]
+__all__ = ["check_server", "check_silo", "may_start"]
 
 _FEW_ROWS = 40
 _ELSEWHERE_AUC, _NO_FIT, _TELLING_AUC, _LITTLE_FIT = 0.98, 0.2, 0.9, 0.5
 _MANY_UNKNOWN = 0.05  # of the cells of a column, of no category of the schema
+_AGREED = "public-fingerprint"
 _LINK = ("address", "certificate", "clock")
 
 
@@ -53,17 +56,13 @@ def may_start(findings: Sequence[Finding]) -> bool:
 
 
 def check_silo(
-    values: Mapping[str, Any],
-    *,
-    link: Link | None = None,
-    show: Callable[[str], None] = lambda _: None,
+    values: Mapping[str, Any], *, link: Link | None = None, show: Callable[[str], None] = lambda _: None
 ) -> list[Finding]:
-    """Look at a silo, by its node config, and at its way to a SuperLink."""
-    findings = list(_look(values, show))
-    return findings + (list(check_link(link)) if link is not None else [])
+    """Look at a silo, by its node config, and at its way to a SuperLink. ``show``: gets a word at each step."""
+    return [*_silo(values, show), *(check_link(link) if link is not None else ())]
 
 
-def _look(values: Mapping[str, Any], show: Callable[[str], None]) -> Iterator[Finding]:
+def _silo(values: Mapping[str, Any], show: Callable[[str], None]) -> Iterator[Finding]:
     try:
         node = parse_node_config(values)
         if node.simulated:
@@ -76,12 +75,10 @@ def _look(values: Mapping[str, Any], show: Callable[[str], None]) -> Iterator[Fi
         return
     yield ready("settings", f"party {node.party}, {len(values)} settings")
     show("the public file")
-    try:
-        public = load_public(node.public_path, node.schema_path or None)
-        yield ready("public file", f"{node.public_path}: {size_of(public)}")
-    except (FedkdError, OSError) as error:
-        way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
-        yield finding_of("public file", error, way_out)
+    way_out = "Correct public-path (or schema-path) in the node config; both files come from the coordinator."
+    public, found = _public(node.public_path, node.schema_path, way_out)
+    yield found
+    if public is None:
         return
     show("the private file and the model")
     client: PartyClient | None = None
@@ -100,6 +97,16 @@ def _look(values: Mapping[str, Any], show: Callable[[str], None]) -> Iterator[Fi
     yield from _ledger(node, root, client)
 
 
+def _public(path: str, schema: str, way_out: str = "", labels: str = "") -> tuple[PublicSet | None, Finding]:
+    """Return the public set, None for a file that cannot be used, and what is said of it."""
+    try:
+        public = load_public(path, schema or None, labels=labels)
+    except (FedkdError, OSError) as error:
+        return None, finding_of("public file", error, way_out)
+    size = f"{public.num_rows:,} rows, {len(public.schema.column_names)} columns, {public.num_classes} classes"
+    return public, ready("public file", f"{path}: {size}")
+
+
 def _subject(error: Exception, otherwise: str) -> str:
     """Return the code of an error, which the server is told, as words; `finding_of` says what and the way out."""
     told = isinstance(error, FedkdError) and error.code != Code.WRONG_DATA
@@ -110,10 +117,7 @@ def _fingerprint(node: NodeConfig, public: PublicSet) -> Finding:
     short = short_fingerprint(public.fingerprint)
     if node.public_fingerprint:
         return ready("fingerprint", f"{short}, as agreed")
-    way_out = (
-        "Compare these digits by telephone with those of `fedkd doctor` at the server, and put them into the node "
-        f'config: public-fingerprint="{short}"'
-    )
+    way_out = f'Compare them by telephone with those at the server; then, in the node config: {_AGREED}="{short}"'
     return ready("fingerprint", short, way_out)
 
 
@@ -133,41 +137,43 @@ def _rows(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding
         way_out = f"Export more rows, of other classes too: {FEWEST_ROWS} at the least, some hundreds to be of use."
     yield Finding(level, "rows", what, way_out, private=True)
     if min(len(party.X), public.num_rows) >= FEWEST_ROWS and public.num_features and party.X.dtype.kind in "fiu":
-        yield from _as_in_public(node, party, public)
+        columns = []
+        if public.schema.shape is None:
+            own, shared = (read_table(path, public.schema, lenient=True) for path in (node.data_path, node.public_path))
+            columns = column_differences(own, shared, public.schema)
+            for column in public.schema.columns:
+                yield from _cells(column, list(column_texts(own[column.name], column.reading.missing)))
+        yield _shift(party, public, [f"{name!r} {apart:.2f}" for name, apart in columns[:3] if apart > 0.2])
 
 
-def _as_in_public(node: NodeConfig, party: Party, public: PublicSet) -> Iterator[Finding]:
-    """Yield how the private file was read, and how far its rows are from the public ones."""
-    schema, columns = public.schema, []
-    if schema.shape is None:
-        tables = [read_table(path, schema, lenient=True) for path in (node.data_path, node.public_path)]
-        columns = column_differences(tables[0], tables[1], schema)
-        for column in schema.columns:
-            texts = column_texts(tables[0][column.name], column.reading.missing)
-            if all(text is None for text in texts):
-                way_out = f'If it is never filled in, name it in the node config: lacks="{column.name}"'
-                yield warning("values", f"column {column.name!r} holds no value in any row", way_out, private=True)
-            elif column.kind == "categorical":
-                strange = [text for text in texts if text not in {None, *map(canonical, column.categories)}]
-                if len(strange) > _MANY_UNKNOWN * sum(text is not None for text in texts):
-                    shown = short_list([repr(text[:30]) for text in dict.fromkeys(strange)], 3)
-                    what = f"column {column.name!r}: {len(strange):,} cells of no category count as empty: {shown}"
-                    names = short_list([repr(one) for one in column.categories], 5)
-                    way_out = f"The schema names {names}. Write the cells so, or have the values added to schema.toml."
-                    yield warning("values", what, way_out, private=True)
+def _cells(column: Column, texts: Sequence[str | None]) -> Iterator[Finding]:
+    """Yield what is wrong with a column of the private file."""
+    if all(text is None for text in texts):
+        way_out = f'If it is never filled in, name it in the node config: lacks="{column.name}"'
+        yield warning("values", f"column {column.name!r} holds no value in any row", way_out, private=True)
+    elif column.kind == "categorical":
+        strange = [text for text in texts if text is not None and text not in {*map(canonical, column.categories)}]
+        if len(strange) > _MANY_UNKNOWN * sum(text is not None for text in texts):
+            shown = short_list([repr(text[:30]) for text in dict.fromkeys(strange)], 3)
+            what = f"column {column.name!r}: {len(strange):,} cells of no category count as empty: {shown}"
+            names = short_list([repr(one) for one in column.categories], 5)
+            way_out = f"The schema names {names}. Write the cells so, or have the values added to schema.toml."
+            yield warning("values", what, way_out, private=True)
+
+
+def _shift(party: Party, public: PublicSet, apart: Sequence[str]) -> Finding:
+    """Return how far the private rows are from the public ones."""
     shift = find_shift(party.X, public.X, rng=np.random.default_rng(0))
-    apart = [f"{name!r} {distance:.2f}" for name, distance in columns[:3] if distance > 0.2]
     what = f"AUC {shift.auc:.2f} (0.5: told apart by chance, 1: always), public set fit {shift.fit:.2f} (1: best)"
     what += f"; most different columns: {', '.join(apart)}" if apart else ""
-    level, way_out = Level.READY, ""
-    if shift.auc >= _TELLING_AUC or (shift.fit < _LITTLE_FIT and len(party.X) >= 200):
-        level = Level.FAULT if shift.auc >= _ELSEWHERE_AUC and shift.fit < _NO_FIT else Level.WARNING
-        way_out = (
-            "Units, codes and time spans must be the same in both files. If they are, the public rows come from "
-            "elsewhere: agree on public rows like yours. A party that holds few of the classes is told apart too, "
-            "which does no harm."
-        )
-    yield Finding(level, "shift", what, way_out, private=True)
+    if shift.auc < _TELLING_AUC and (shift.fit >= _LITTLE_FIT or len(party.X) < 200):
+        return ready("shift", what, private=True)
+    way_out = (
+        "Units, codes and time spans must be the same in both files. If they are, the public rows come from elsewhere: "
+        "agree on public rows like yours. A party that holds few of the classes is told apart too, which does no harm."
+    )
+    far = shift.auc >= _ELSEWHERE_AUC and shift.fit < _NO_FIT
+    return Finding(Level.FAULT if far else Level.WARNING, "shift", what, way_out, private=True)
 
 
 def _model(client: PartyClient) -> Iterator[Finding]:
@@ -214,3 +220,65 @@ def _ledger(node: NodeConfig, root: Path, client: PartyClient | None) -> Iterato
         else:
             what = f"epsilon {node.epsilon_budget:g} at delta {node.delta_budget:g}, of which something is left"
             yield ready("budget", what)
+
+
+def check_server(
+    values: Mapping[str, Any], *, superlink: str | None = None, show: Callable[[str], None] = lambda _: None
+) -> list[Finding]:
+    """Look at what a run with real silos needs at the server.
+
+    ``superlink``: its name in Flower's configuration, "" for the default; None: it is not asked.
+    """
+    try:
+        config = parse_run_config(values)
+        root = output_root(config.output_dir)
+        if not config.public_path:
+            way_out = "A simulation tries its data and models itself before its first round: fedkd simulate"
+            raise ConfigError(explain("public-path", "be given for a check", "", way_out))
+    except FedkdError as error:
+        return [finding_of("settings", error)]
+    findings = [ready("settings", f"{config.algorithm}, {config.rounds} round{'s' * (config.rounds != 1)}")]
+    show("the public file")
+    public, found = _public(config.public_path, config.schema_path, labels=config.public_label_column)
+    findings.append(found)
+    if public is not None:
+        short = short_fingerprint(public.fingerprint)
+        way_out = f'Tell every party these digits by telephone, for its node config: {_AGREED}="{short}"'
+        findings.append(ready("fingerprint", short, way_out))
+    if superlink is not None:
+        show("the SuperLink")
+        findings += _superlink(config, superlink)
+    return [*findings, check_disk(root, "output-dir")]
+
+
+def _superlink(config: RunConfig, name: str) -> Iterator[Finding]:
+    """Yield whether the SuperLink answers an operator here, and how many nodes are online."""
+    from flwr.cli.flower_config import read_superlink_connection
+
+    try:
+        connection = read_superlink_connection(name or None)
+    except BaseException as error:  # Flower's commands leave by exceptions of click and typer, and by SystemExit
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        way_out = "`flwr config list` shows the connections; docs/howto/certificates.md says how to write one."
+        yield fault("address", f"Flower's configuration has no SuperLink {name or '(default)'}: {error}", way_out)
+        return
+    if connection.address:
+        roots = Path(connection.root_certificates).expanduser() if connection.root_certificates else None
+        link = Link(address=connection.address, insecure=bool(connection.insecure), root_certificates=roots)
+        found = list(check_link(link))
+        yield from found
+        if any(one.level == Level.FAULT for one in found):
+            return
+    try:
+        nodes = flower("supernode", "list", *([name] if name else []))["nodes"]
+    except FlowerError as error:
+        yield finding_of("nodes", error)
+        return
+    online = sum(str(node.get("status")) == "online" for node in nodes)
+    wanted = config.num_parties or config.min_parties
+    what = f"{online} of {len(nodes)} registered nodes are online; the run waits for {wanted}"
+    if online < wanted:
+        yield warning("nodes", what, "Ask the missing silos to start their nodes.")
+    else:
+        yield ready("nodes", what)

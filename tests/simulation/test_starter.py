@@ -1,0 +1,20 @@
+"""What starts the processes of parties: their one core is not the command's."""
+
+import os
+
+from fedkd_flwr.simulation.starter import party_starter
+
+
+def _threads(queue):
+    queue.put(os.environ.get("OMP_NUM_THREADS"))
+
+
+def test_a_party_computes_on_one_core_and_the_command_on_all(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    starter = party_starter()
+    assert "OMP_NUM_THREADS" not in os.environ
+    queue = starter.SimpleQueue()
+    process = starter.Process(target=_threads, args=(queue,))
+    process.start()
+    assert queue.get() == "1"
+    process.join()
