@@ -41,7 +41,7 @@ Base = tuple[NDArray[np.uint8], Labels]
 class RatioAnswer(NamedTuple):
     """What a payload says."""
 
-    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: Below `RATIO_BITS` bits
+    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: of `RATIO_BITS` bits
     labels: Labels  # (num_public,), int16
     # (num_classes,), int64, or None: The sender's rows of each class; None where the payload does not bring them
     class_counts: NDArray[np.int64] | None
@@ -98,7 +98,7 @@ def encode_ratios(
 ) -> NDArray[np.uint8]:
     """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
 
-    ``codes``, (num_public, num_classes) uint8, are below `RATIO_BITS` bits; ``labels``,
+    ``codes``, (num_public, num_classes) uint8, have `RATIO_BITS` bits; ``labels``,
     (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
     one row; ``base`` is what the receiver holds, where no counts are to be said. Raises `DataError` for anything else.
     """
