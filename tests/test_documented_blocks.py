@@ -47,15 +47,15 @@ BLOCKS = [
 ]
 RUN_ELSEWHERE = {
     "README.md": "api/test_python_page.py",
-    "docs/howto/export.md": "test_documented_blocks.py",
     "docs/howto/flower-project.md": "app/test_plug_in.py",
-    "docs/howto/predict.md": "test_documented_blocks.py",
     "docs/howto/python.md": "api/test_python_page.py",
     "docs/howto/your-algorithm.md": "app/test_your_algorithm.py",
     "docs/howto/your-model.md": "app/test_own_models.py",
 }
 HERE = {
+    "docs/howto/export.md": "use",
     "docs/howto/numbers.md": "numbers",
+    "docs/howto/predict.md": "use",
     "docs/howto/resume.md": "resume",
     "docs/howto/track.md": "track",
     "docs/reference/record.md": "record",
@@ -323,7 +323,8 @@ def _typed(line):
     return done.stdout
 
 
-def test_every_block_of_predict_and_export_runs_in_its_order(results, capsys):
+def test_python_of_use(results, capsys):
+    """Every block of predict.md and export.md, in their order."""
     assert [kind for kind, _ in USE] == ["bash", "bash", "python", "bash", "python"]
     for kind, text in USE:
         if kind == "bash":
