@@ -16,7 +16,7 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError, ModelBytesError
-from fedkd_flwr.models import Classifier, own_files
+from fedkd_flwr.models import Classifier, serialize
 from fedkd_flwr.stores.saved_model import load, save
 
 __all__ = ["fedkd", "home"]
@@ -125,7 +125,7 @@ def test_a_users_own_type_is_found_in_the_current_folder_as_it_was_for_the_simul
 @pytest.mark.parametrize("words", [("predict", "71", "rows.csv"), ("export", "71", "--onnx", "model.onnx")])
 def test_another_users_tree_is_read_with_trust_only(fedkd, home, monkeypatch, words):
     monkeypatch.chdir(home)
-    monkeypatch.setattr(own_files, "SECRET", home / "another user's")
+    monkeypatch.setattr(serialize, "SECRET", home / "another user's")
     done = fedkd(*words)
     assert done.stdout == ""
     assert isinstance(done.exception, ModelBytesError)
@@ -197,8 +197,8 @@ def test_an_export_says_what_the_graph_expects_where_raw_cells_are_no_numbers(fe
     rows.to_csv(tmp_path / "rows.csv", index=False)
     words = ("export", tmp_path / "m.fedkd", "--onnx", tmp_path / "m.onnx", "--check", tmp_path / "rows.csv")
     said = " ".join(fedkd(*words).stdout.split())
-    assert "the schema says: day: dates (12.03.2021), the day first, as days since 1970-01-01; crp: a bound" in said
-    assert json.loads(fedkd(*words, "--json").stdout)["expects"]["crp"].startswith("a bound such as <0.5")
+    assert "the schema says: day: dates='day-first'; crp: ranges=True." in said
+    assert json.loads(fedkd(*words, "--json").stdout)["expects"]["crp"] == "ranges=True"
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     days = (pd.to_datetime(rows["day"], dayfirst=True) - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
     numbers = {"day": days, "crp": pd.to_numeric(rows["crp"].str.lstrip("<"))}  # as docs/howto/export.md says
