@@ -92,9 +92,11 @@ class SiloDoor:
 
     def before_rows(self, ask: Ask) -> None:
         """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet."""
-        at, events = ask.server_round, [[event, n] for event, n in plain_events(ask.events or ())]
+        at = ask.server_round
         self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "public": ask.public}
-        self._visit["claim"] = None if ask.claim is None else {**ask.claim, "events": events}
+        if ask.claim is not None:
+            events = [[event, n] for event, n in plain_events(ask.events or ())]
+            self._visit["claim"] = {**ask.claim, "events": events}
         if not isinstance(at, int):
             return
         settings = {**self.settings, **ask.told}
@@ -166,7 +168,7 @@ class SiloDoor:
         seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
         end, now = time.monotonic() + seconds, datetime.now(UTC)
         until, where = (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"), self.log.directory.parents[1]
-        facts = {**self._visit, "run": self.run_id, "run_name": self.run_name, "party": self.log.party}
+        facts = {"claim": None, **self._visit, "run": self.run_id, "run_name": self.run_name, "party": self.log.party}
         facts |= {"since": now.isoformat(timespec="seconds"), "until": until}
         held = self.held.put(reply, facts, table())
         words = (
