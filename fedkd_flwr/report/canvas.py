@@ -7,7 +7,6 @@ blindness can tell apart, two of them darkened. In a page they are CSS variables
 from __future__ import annotations
 
 import io
-import logging
 import re
 import textwrap
 import warnings
@@ -73,9 +72,6 @@ class Canvas:
     """
 
     def __init__(self, height: float, width: float = _WIDTH) -> None:
-        logger = logging.getLogger("matplotlib")
-        level = logger.level
-        logger.setLevel(logging.ERROR)  # where its cache cannot be written it takes another, and warns twice
         try:
             import matplotlib
             import matplotlib.style
@@ -85,8 +81,6 @@ class Canvas:
             raise MissingExtraError(
                 'Plots need matplotlib, which is not installed. Run: pip install "fedkd-flwr[report]"'
             ) from error
-        finally:
-            logger.setLevel(level)
         self._settings = ExitStack()
         # Start from matplotlib's defaults: the user's own settings may ask for LaTeX or other fonts.
         self._settings.enter_context(matplotlib.style.context(["default", _STYLE]))
