@@ -59,7 +59,7 @@ def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, labe
     """
     import pandas as pd
 
-    from fedkd_flwr.data.write_schema import infer_schema
+    from fedkd_flwr.data.look import infer_schema
 
     if rows is None:
         from sklearn.datasets import load_digits
