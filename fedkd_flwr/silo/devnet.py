@@ -59,7 +59,7 @@ def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, labe
     """
     from sklearn.datasets import load_digits
 
-    from fedkd_flwr.data.write_schema import infer_schema
+    from fedkd_flwr.data.look import infer_schema
 
     if rows is None:
         digits = load_digits(as_frame=True)
