@@ -13,7 +13,7 @@ LIMITS = {
     "__init__": 30,
     "algorithms": 2_116,
     "api": 972,
-    "app": 2_978,
+    "app": 2_976,
     "audit": 791,
     "baselines": 1_919,
     "checks": 183,
