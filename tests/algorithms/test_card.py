@@ -281,14 +281,7 @@ CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 PROBABILITIES_ALONE = {"answer_form": ("logits",)}
 LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
-NO_NOISE = (
-    "level",
-    "noise",
-    "noise_strength",
-    "threshold",
-    "num_queries",
-    "learn_from",
-)
+NO_NOISE = ("level", "noise", "noise_strength", "threshold", "num_queries", "learn_from")
 NEVER = {
     "FedKTProxConfig": (*NO_NOISE, "epsilon", "delta", "party_models"),
     "FedMDConfig": LABELS_ALONE,

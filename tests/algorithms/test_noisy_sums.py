@@ -8,14 +8,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from fedkd_flwr.algorithms.noisy_sums import (
-    NoisySumsConfig,
-    aggregate,
-    difference,
-    draw,
-    shares,
-    shares_of_sums,
-)
+from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, difference, draw, shares, shares_of_sums
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema

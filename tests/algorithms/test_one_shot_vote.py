@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms import fedkt, pate
 from fedkd_flwr.algorithms.exchange import tally
-from fedkd_flwr.algorithms.one_shot_vote import (
-    OneShotVoteConfig,
-    aggregate,
-    fit_as_long,
-    fit_pooled,
-    kept,
-)
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, fit_as_long, fit_pooled, kept
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.voting import ABSTAIN
@@ -177,8 +171,7 @@ def test_a_plan_asks_as_many_rows_as_the_run_says():
 
 @pytest.mark.parametrize("unit", [1, 2])
 @pytest.mark.parametrize(
-    "settings",
-    [{"noise": "laplace"}, {"noise": "gaussian"}, {"noise": "confident-gaussian", "threshold": 3.0}],
+    "settings", [{"noise": "laplace"}, {"noise": "gaussian"}, {"noise": "confident-gaussian", "threshold": 3.0}]
 )
 def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(settings, unit):
     config = PATEConfig(**settings, epsilon=5.0, delta=1e-4, num_queries=4)

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.privatekt import (
-    PrivateKTConfig,
-    aggregate,
-    draw_by_entropy,
-    entropy,
-    estimate,
-    hard_targets,
-)
+from fedkd_flwr.algorithms.privatekt import PrivateKTConfig, aggregate, draw_by_entropy, entropy, estimate, hard_targets
 from fedkd_flwr.errors import ConfigError
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])

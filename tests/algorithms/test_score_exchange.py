@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms.dsfl import DSFLConfig
 from fedkd_flwr.algorithms.scarlet import ScarletConfig
-from fedkd_flwr.algorithms.score_exchange import (
-    DigestConfig,
-    ScoreExchangeConfig,
-    aggregate,
-    passes_on_pooled,
-)
+from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreExchangeConfig, aggregate, passes_on_pooled
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.cost.accountant import Accountant

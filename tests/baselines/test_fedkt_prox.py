@@ -85,12 +85,7 @@ SIZES = {"num_public": 60, "num_classes": 3}
 
 def test_the_parts_are_told_apart():
     config = FedKTProxConfig(
-        seed=3,
-        node_deadline_s=9.0,
-        ties="lowest",
-        students_per_party=3,
-        local_epochs=2,
-        proximal_mu=0.5,
+        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, local_epochs=2, proximal_mu=0.5
     )
     assert config.first == FedKTConfig(
         seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, party_models=False
