@@ -49,8 +49,6 @@ def sizes_of(public: PublicSet) -> dict[str, int]:
 class TreeExchange(Exchange[PartyTrees]):
     """Base of the exchanges in which parties send trees. Subclasses say what becomes of them: `combine`.
 
-    Further parameters as in `Exchange`.
-
     ``test``, optional: rows to measure the model on after each round.
 
     ``trees``: all trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round. ``model``: what

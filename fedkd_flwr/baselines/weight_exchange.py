@@ -52,8 +52,6 @@ class PartyWeights(PartyAnswer):
 class WeightExchange(Exchange[PartyWeights]):
     """Base of the exchanges in which parties send weights. Subclasses say what becomes of them: `combine_answers`.
 
-    Further parameters as in `Exchange`.
-
     ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
     optional: rows to measure the model on after each round, through Flower's ``evaluate_fn``.
 

@@ -29,8 +29,6 @@ class FedCTClient(PartyClient):
 
     Gradient learners continue from the state they kept (``steps-per-round`` minibatch steps, half of each batch
     private, half public rows); the others refit on private and labelled public rows together.
-
-    Parameters as in `PartyClient`.
     """
 
     card = CARD

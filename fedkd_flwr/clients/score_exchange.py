@@ -86,10 +86,7 @@ def averages(party: Party, instruction: Instruction, count: int, *, name: str = 
 
 
 class ScoreClient(PartyClient):
-    """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
-
-    Parameters as in `PartyClient`.
-    """
+    """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`."""
 
     heard = frozenset({"cached", "cache"})
 

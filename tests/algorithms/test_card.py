@@ -91,11 +91,6 @@ def test_a_setting_stands_in_the_section_of_the_class_that_declares_it():
     assert Again.keys()["step_size"] == "red.step-size"
 
 
-def test_defaults_are_those_declared_and_can_be_looked_up():
-    assert Both() == Both(seed=1, way="short", step_size=0.5, loud=False, word="", extra=None)
-    assert (Both.default("step_size"), Again.default("way"), Red.default("way")) == (0.5, "round", "short")
-
-
 @pytest.mark.parametrize(
     ("name", "rule"),
     [

@@ -14,7 +14,6 @@ from fedkd_flwr.algorithms.exchange import tally
 from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, fit_as_long, fit_pooled, kept
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers
@@ -90,15 +89,6 @@ def test_the_order_of_parties_changes_nothing(parties, settings, seed):
     other, same = _tally([answers[i] for i in order], **settings)
     assert votes.tolist() == other.tolist()
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
-
-
-@given(parties=everybody, settings=counting, order=st.permutations(range(3)))
-def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, settings, order):
-    renamed = np.array([*order, ABSTAIN])  # index -1 is ABSTAIN's
-    votes, facts = _tally(_arrays(*parties), **settings)
-    other, same = _tally([renamed[one].astype(np.int16) for one in _arrays(*parties)], **settings)
-    assert other[:, list(order)].tolist() == votes.tolist()
-    assert same.class_voters[list(order)].tolist() == facts.class_voters.tolist()
 
 
 # ------------------------------------------------------------------------------------------------ the winners

@@ -113,10 +113,6 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Drop it, or use fedkt.",
         ),
         (
-            {"level": "L2", "noise": "gaussian", "noise_strength": 1.0},
-            "fedkt.level must be L0: FedProx's weights carry no noise",
-        ),
-        (
             {"party_models": False},
             "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
         ),
@@ -124,7 +120,6 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             {"noise": "laplace", "noise_strength": 0.1},
             "noise must be none: FedProx's weights carry no noise, got 'laplace'",
         ),
-        ({"proximal_mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):
