@@ -120,10 +120,6 @@ class TreeClient(PartyClient):
 
     boosted: ClassVar[bool]
 
-    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return the trees as they are."""
-        return dict(values)
-
     def received(self, instruction: Instruction) -> Trees:
         """Return the trees that the server sent, which this party's code is going to follow."""
         return checked(instruction.arrays, boosted=self.boosted, **sizes_of(self.party.public))

@@ -219,10 +219,6 @@ class WeightClient(PartyClient):
         """Return how many rows this party trained on: its weight in the server's mean."""
         return len(self.party.y)
 
-    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return the weights as they are."""
-        return dict(values)
-
     def finish(self, instruction: Instruction) -> Finished:
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
         party, epochs = self.party, instruction.config.solo_epochs

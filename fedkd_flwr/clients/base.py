@@ -108,7 +108,9 @@ def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | Non
         if party.fault is not None and not private:
             raise party.fault
         # unknown where an array names the rows to ask, which is not here: then only a spent budget is seen
-        known = type(exchange).num_rows is PartyExchange.num_rows or getattr(instruction.config, "subset_rows", 0) > 0
+        known = (
+            type(exchange).asked_rows is PartyExchange.asked_rows or getattr(instruction.config, "subset_rows", 0) > 0
+        )
         exact = exchange.charge(instruction) if private and known else None
         if exact is not None or not private:
             obey(exchange, instruction, exact, final=False)
