@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
+from fedkd_flwr.algorithms.fedct import FedCTConfig, aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
@@ -188,35 +188,6 @@ def test_parties_are_told_the_noise_that_was_found():
     assert (auto.label_mechanism, auto.noise_strength) == ("randomized-response", 2.0)
     many = FedCTConfig(label_mechanism="auto", noise_strength=0.1).resolved(**{**sizes, "num_classes": 50})
     assert (many.label_mechanism, many.noise_strength) == ("xor", 0.1)
-
-
-# ------------------------------------------------------------------------------------------------ training alone
-
-
-@pytest.mark.parametrize(
-    ("takes_steps", "continues", "calls"),
-    [
-        (True, True, [("update", 35)]),  # four rounds and the end, seven steps each
-        (False, True, [("update", None)] * 5),  # a learner with partial_fit makes a pass in each of them
-        (False, False, [("fit", None)]),
-    ],
-)
-def test_alone_a_learner_trains_for_as_long_as_in_the_federation(takes_steps, continues, calls):
-    done = []
-
-    class Model:
-        def fit(self, X, y):
-            done.append(("fit", None))
-            return self
-
-        def update(self, X, y, *, steps=None):
-            done.append(("update", steps))
-            return self
-
-    Model.takes_steps, Model.continues = takes_steps, continues
-    train_as_long(Model(), "X", "y", config=FedCTConfig(steps_per_round=7), rounds=4, num_public=9)
-    assert done == calls
-    assert CARD.train_pooled is train_as_long
 
 
 @pytest.mark.parametrize("mechanism", ["xor", "auto"])

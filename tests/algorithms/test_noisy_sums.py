@@ -96,14 +96,6 @@ def test_public_rows_from_elsewhere_are_not_used():
     assert model.accuracy() > 0.75
 
 
-def test_parties_add_up_however_uneven_they_are():
-    parts = [Y == 0, Y == 1]
-    halves = [BINS.counts(X[part], Y[part], num_classes=2) for part in parts]
-    model = Learnt(CLEAR, answers=halves, noises=2)
-    assert (model.sums == SUMS).all()
-    assert model.scores == pytest.approx(Learnt(CLEAR).scores)
-
-
 def test_noise_drowns_the_sums_and_the_model_answers_all_the_same():
     noisy = NoisySumsConfig(noise_strength=1e6).mechanism(3).privatize(SUMS, rng=np.random.default_rng(1))
     for learn in ("naive-bayes", "public-rows"):

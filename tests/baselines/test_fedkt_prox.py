@@ -6,7 +6,6 @@ from flwr.app import ArrayRecord
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
 from fedkd_flwr.baselines.cards import FedKTProxConfig
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -91,18 +90,6 @@ def test_the_parts_are_told_apart():
         seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, party_models=False
     )
     assert type(config.first) is FedKTConfig
-
-
-def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
-    class Model:
-        def train_epochs(self, X, y, *, epochs):
-            return (X, y, epochs)
-
-    assert CARD.train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
-        "X",
-        "y",
-        12,
-    )
 
 
 @pytest.mark.parametrize(
