@@ -22,7 +22,6 @@ from fedkd_flwr.clients.visit import Visit, claimed, refused
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.errors import Code
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
@@ -151,7 +150,9 @@ def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction
 
     def measured() -> Finished:
         finished = finish(instruction)
-        return replace(finished, federated=_metrics(party, finished))
+        model = finished.model
+        told = party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
+        return replace(finished, federated=told)
 
     if party.apart is None:
         return measured()
@@ -214,11 +215,6 @@ def _told(
         metrics["failure"] = f"save-party-models could not save {party.model_name} ({lost}): {why}"
     right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
     return float("nan") if right is None else 1.0 - right, metrics
-
-
-def _metrics(party: Party, finished: Finished) -> dict[str, Metrics]:
-    model = finished.model
-    return party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
 
 
 def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:
