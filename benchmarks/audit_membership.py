@@ -100,7 +100,6 @@ def main() -> None:
             means = record.mean_accuracies()
             found = record.as_dict()["audit"]
             found = {**found, "parties": {p: of["auc"] for p, of in found["parties"].items()}}
-            del found["roc"]
             accuracy = means.get("federated-common") or record.server_accuracy
             runs.append({"exchange": name, "seed": seed, "accuracy": accuracy, **found})
             auc = {k: round(v, 3) for k, v in found["everybody"]["auc"].items()}

@@ -10,7 +10,10 @@ import itertools
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
@@ -25,27 +28,13 @@ BINS = 15  # of equal width, for calibration, as in Guo et al.
 SCORE_BINS = 50  # of equal width, for the probability of class 1 where there are two classes
 MOST_CLASSES = 100  # of more classes no confusion matrix is kept
 
-_FIGURES = {  # figure -> its range
-    "accuracy": (0.0, 1.0),
-    "baseline": (0.0, 1.0),
-    "balanced_accuracy": (0.0, 1.0),
-    "macro_f1": (0.0, 1.0),
-    "roc_auc": (0.0, 1.0),
-    "average_precision": (0.0, 1.0),
-    "log_loss": (0.0, 50.0),
-    "brier": (0.0, 2.0),
-    "calibration_error": (0.0, 1.0),
-    "rmse": (0.0, 1e300),
-    "mae": (0.0, 1e300),
-    "r2": (-1e300, 1.0),
-}
 _BY_CLASS = ("precision", "recall", "f1")
-
-NAMES = (
-    *(name.replace("_", "-") for name in (*_FIGURES, *_BY_CLASS, "confusion", "reliability", "score_counts", "pairs")),
-    "model",
-)
-"""What a node may name in ``share-metrics``; ``model`` stands for its model's name and size."""
+_Share = Annotated[float, Field(ge=0.0, le=1.0)]
+_Positive = Annotated[float, Field(ge=0.0, le=1e300)]
+_Finite = Annotated[float, Field(ge=-1e300, le=1e300)]
+_Count = Annotated[int, Field(ge=0)]
+_Some = Annotated[int, Field(ge=1, le=2**31)]
+_Scored = tuple[Annotated[int, Field(ge=0, lt=SCORE_BINS)], _Count, _Count]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,30 +45,30 @@ class Metrics:
     and the figures 0 that say nothing about it. `measure` says how each figure is defined.
     """
 
-    n: int  # test rows, 1 or more
-    accuracy: float | None = None  # share of rows that are right
-    baseline: float | None = None  # accuracy of always answering the commonest class
-    balanced_accuracy: float | None = None  # mean recall of the classes that occur in these rows
-    macro_f1: float | None = None  # mean F1 of the classes that occur in these rows or are predicted
-    roc_auc: float | None = None  # of class 1; of more than two classes each against the others, their mean
-    average_precision: float | None = None  # of class 1; of more than two classes each against the others, their mean
-    log_loss: float | None = None  # in nats, 0 or more
-    brier: float | None = None  # 0 to 1 with two classes, 0 to 2 with more
-    calibration_error: float | None = None  # expected calibration error, 0 to 1
-    rmse: float | None = None  # of a label with an order: root of the mean squared error of the numbers, in their unit
-    mae: float | None = None  # their mean absolute error
-    r2: float | None = None  # share of the numbers' variance that is explained, at most 1
-    precision: list[float | None] = field(default_factory=list)  # by class
-    recall: list[float | None] = field(default_factory=list)  # by class
-    f1: list[float | None] = field(default_factory=list)  # by class
-    support: list[int | None] = field(default_factory=list)  # test rows of each class
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    n: _Some  # test rows, 1 or more
+    accuracy: _Share | None = None  # share of rows that are right
+    baseline: _Share | None = None  # accuracy of always answering the commonest class
+    balanced_accuracy: _Share | None = None  # mean recall of the classes that occur in these rows
+    macro_f1: _Share | None = None  # mean F1 of the classes that occur in these rows or are predicted
+    roc_auc: _Share | None = None  # of class 1; of more than two classes each against the others, their mean
+    average_precision: _Share | None = None  # of class 1; of more than two classes each against the others, their mean
+    log_loss: Annotated[float, Field(ge=0.0, le=50.0)] | None = None  # in nats, 0 or more
+    brier: Annotated[float, Field(ge=0.0, le=2.0)] | None = None  # 0 to 1 with two classes, 0 to 2 with more
+    calibration_error: _Share | None = None  # expected calibration error, 0 to 1
+    rmse: _Positive | None = None  # of numbers and grades: root of the mean squared error, in their unit
+    mae: _Positive | None = None  # their mean absolute error
+    r2: Annotated[float, Field(ge=-1e300, le=1.0)] | None = None  # share of their variance that is explained
+    precision: list[_Share | None] = field(default_factory=list)  # by class
+    recall: list[_Share | None] = field(default_factory=list)  # by class
+    f1: list[_Share | None] = field(default_factory=list)  # by class
+    support: list[_Count | None] = field(default_factory=list)  # test rows of each class
     # rows are true classes, columns predicted ones; empty with more than `MOST_CLASSES` classes
-    confusion: list[list[int] | None] = field(default_factory=list)
-    # [count, mean confidence, share right] of each bin of confidence, from the lowest
-    reliability: list[list[float]] = field(default_factory=list)
-    # of two classes: [k, rows of class 0, rows of class 1] whose probability of class 1 is in [k/50, (k+1)/50)
-    score_counts: list[list[int]] = field(default_factory=list)
-    pairs: list[list[float]] = field(default_factory=list)  # [true number, predicted number, rows] on a grid
+    confusion: list[list[_Count] | None] = field(default_factory=list)
+    # of two classes: (k, rows of class 0, rows of class 1) whose probability of class 1 is in [k/50, (k+1)/50)
+    score_counts: list[_Scored] = field(default_factory=list)
+    pairs: list[tuple[_Finite, _Finite, _Some]] = field(default_factory=list)  # (true, predicted, rows) on a grid
     no_probabilities: bool = False  # the model gives no finite probabilities, so that what needs them is not known
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,10 +129,44 @@ class Metrics:
         if not isinstance(data, bytes) or len(data) > 4096 + 128 * num_classes + 12 * cells:
             return None
         try:
-            found = json.loads(data)
-        except (ValueError, RecursionError):
+            found = _reader().validate_json(data)
+        except ValidationError:
             return None
-        return cls(**found) if isinstance(found, dict) and _valid(found, num_classes) else None
+        return found if _fits(found, num_classes) else None
+
+
+@cache
+def _reader() -> TypeAdapter[Metrics]:
+    return TypeAdapter(Metrics)
+
+
+def _fits(found: Metrics, num_classes: int) -> bool:
+    """Tell whether figures from the wire fit each other, as those that `measure` returns do."""
+    by_class = [values for values in (*(getattr(found, name) for name in _BY_CLASS), found.confusion) if values]
+    held = [x is None for x in found.support]  # a class is held back in all lists, or in none
+    counted, scored = sum(x or 0 for x in found.support), sum(a + b for _, a, b in found.score_counts)
+    return (
+        len(held) == (num_classes if by_class or held else 0)
+        and all([x is None for x in values] == held for values in by_class)
+        and (counted == found.n if held and not any(held) else counted <= found.n)
+        and (not found.confusion or num_classes <= MOST_CLASSES)
+        and all(row is None or (len(row) == num_classes and sum(row) <= found.n) for row in found.confusion)
+        and scored in (0, found.n if num_classes == 2 else 0)
+        and all(a + b for _, a, b in found.score_counts)
+        and all(a[0] < b[0] for a, b in itertools.pairwise(found.score_counts))
+        and all(rows <= found.n for *_, rows in found.pairs)
+    )
+
+
+NAMES = (
+    *(
+        one.name.replace("_", "-")
+        for one in dataclasses.fields(Metrics)
+        if one.name not in ("n", "support", "no_probabilities")
+    ),
+    "model",
+)
+"""What a node may name in ``share-metrics``; ``model`` stands for its model's name and size."""
 
 
 def imbalanced(counts: Iterable[int]) -> bool:
@@ -251,11 +274,10 @@ def _from_probabilities(
     sure = np.bincount(bins, confidence)[held] / count[held]
     share = np.bincount(bins, right)[held] / count[held]
     figures["calibration_error"] = float((count[held] / n) @ np.abs(share - sure))
-    figures["reliability"] = [[float(value) for value in entry] for entry in zip(count[held], sure, share, strict=True)]
     if num_classes == 2:
         at = np.clip(np.floor(probs[:, 1] * SCORE_BINS + 1e-9).astype(int), 0, SCORE_BINS - 1)
         counts = np.stack([np.bincount(at[y == c], minlength=SCORE_BINS) for c in (0, 1)], axis=1)
-        figures["score_counts"] = [[k, *map(int, counts[k])] for k in range(SCORE_BINS) if counts[k].any()]
+        figures["score_counts"] = [(k, int(a), int(b)) for k, (a, b) in enumerate(counts) if a or b]
     return figures
 
 
@@ -270,71 +292,3 @@ def _ranking(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> tuple[float,
     gained = np.diff(recall)
     area = np.diff(others) @ (recall[1:] + recall[:-1]) / (2.0 * others[-1])
     return float(area), float(gained @ (hits / (ends + 1)))
-
-
-def _valid(found: dict[str, Any], num_classes: int) -> bool:
-    """Tell whether fields from the wire have the types, sizes and ranges that `measure` can return."""
-    known = {item.name for item in dataclasses.fields(Metrics)}
-    n: Any = found.get("n")
-    if not (found.keys() <= known and _whole(n, 1, 2**31) and isinstance(found.get("no_probabilities", False), bool)):
-        return False
-    by_class = [found[name] for name in (*_BY_CLASS, "support", "confusion") if name in found]
-    if not all(isinstance(values, list) and len(values) == num_classes for values in by_class):
-        return False
-    support, confusion = found.get("support", []), found.get("confusion", [])
-    held = [x is None for x in support]  # a class is held back in all lists, or in none
-    return (
-        all([x is None for x in values] == held for values in by_class)
-        and all(_number(found[name], *ends) for name, ends in _FIGURES.items() if name in found)
-        and all(x is None or _number(x, 0.0, 1.0) for name in _BY_CLASS for x in found.get(name, []))
-        and all(x is None or _whole(x, 0, n) for x in support)
-        and sum(x or 0 for x in support) in (range(n + 1) if None in support or not support else (n,))
-        and (not confusion or num_classes <= MOST_CLASSES)
-        and all(row is None or _counts(row, num_classes, n) for row in confusion)
-        and _bins(found.get("reliability", []), n)
-        and _scores(found.get("score_counts", []), n if num_classes == 2 else 0)
-        and _pairs(found.get("pairs", []), n)
-    )
-
-
-def _whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _number(value: object, least: float, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
-
-
-def _counts(row: object, num_classes: int, n: int) -> bool:
-    return isinstance(row, list) and len(row) == num_classes and all(_whole(x, 0, n) for x in row) and sum(row) <= n
-
-
-def _bins(entries: object, n: int) -> bool:
-    return (
-        isinstance(entries, list)
-        and len(entries) <= BINS
-        and all(
-            isinstance(entry, list)
-            and len(entry) == 3
-            and _number(entry[0], 1, n)
-            and all(_number(share, 0.0, 1.0 + 1e-3) for share in entry[1:])
-            for entry in entries
-        )
-    )
-
-
-def _scores(entries: object, n: int) -> bool:
-    return (
-        isinstance(entries, list)
-        and all(isinstance(e, list) and len(e) == 3 and _whole(e[0], 0, SCORE_BINS - 1) for e in entries)
-        and all(a[0] < b[0] for a, b in itertools.pairwise(entries))
-        and all(_whole(count, 0, n) for e in entries for count in e[1:])
-        and sum(e[1] + e[2] for e in entries) in (0, n)
-        and all(e[1] + e[2] for e in entries)
-    )
-
-
-def _pairs(entries: object, n: int) -> bool:
-    if not (isinstance(entries, list) and all(isinstance(e, list) and len(e) == 3 for e in entries)):
-        return False
-    return all(_whole(e[2], 1, n) and all(_number(x, -1e300, 1e300) for x in e[:2]) for e in entries)

@@ -17,7 +17,7 @@ from fedkd_flwr.silo.file_silo import answer
 from fedkd_flwr.silo.ledger import ledgers_in, read_ledger
 from fedkd_flwr.silo.letters import Letter
 
-__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "NOISY_PATE", "PATE", "Federation", "make_key"]
+__all__ = ["FEDCT", "L0", "L1", "L2", "NAMES", "NOISY_PATE", "PATE", "Federation", "make_key", "spoilt"]
 
 NAMES = ("north", "south", "west")
 L0 = {"algorithm": "fedkt", "model": "decision-tree", "seed": 3}
@@ -36,6 +36,15 @@ def make_key(name, folder):
     (folder / name).write_bytes(key.private_bytes(*form))
     (folder / f"{name}.pub").write_bytes(key.public_key().public_bytes(ssh, serialization.PublicFormat.OpenSSH))
     return key
+
+
+def spoilt(number, data, other, rng):
+    """Return a file that was cut, changed in one bit, half swapped with another one, or written after itself."""
+    at = rng.randrange(len(data))
+    lines, others = data.split(b"\n"), other.split(b"\n")
+    swapped = b"\n".join([lines[0], *others[1:]] if number % 2 else [others[0], *lines[1:]])
+    changed = data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
+    return (data[:at], changed, swapped, data + data[at:])[number % 4]
 
 
 def _until_the_result(message, context):

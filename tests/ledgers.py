@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from datetime import UTC, datetime
 
 import dp_accounting as dp
@@ -98,3 +100,17 @@ def refused_as_lost(call, message):
     with pytest.raises(DataError, match=message) as caught:
         call()
     assert caught.value.code is Code.LEDGER_LOST
+
+
+def three(root):
+    """Charge three rounds; return another store of the same ledger."""
+    for server_round in (1, 2, 3):
+        charge(make_store(root), server_round)
+    return make_store(root)
+
+
+def edited(path, *statements):
+    """Change a ledger's file as somebody who can write SQL would."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement)

@@ -12,31 +12,31 @@ PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
     "__init__": 30,
     "algorithms": 2_116,
-    "api": 976,
-    "app": 2_996,
-    "audit": 825,
+    "api": 973,
+    "app": 2_979,
+    "audit": 791,
     "baselines": 1_919,
     "checks": 183,
-    "cli": 1_275,
+    "cli": 1_269,
     "clients": 2_942,
     "data": 5_192,
     "errors": 272,
     "files": 256,
     "labels": 2_226,
-    "metrics": 340,
+    "metrics": 294,
     "models": 3_441,
     "onnx_graphs": 630,
-    "privacy": 3_807,
-    "processes": 430,
-    "record": 910,
+    "privacy": 3_754,
+    "processes": 410,
+    "record": 892,
     "registry": 78,
-    "report": 4_007,
+    "report": 3_682,
     "seeds": 30,
     "settings": 702,
-    "silo": 3_353,
+    "silo": 3_339,
     "simulation": 781,
     "stores": 1_998,
-    "strategies": 3_390,
+    "strategies": 3_386,
     "text": 411,
     "wire": 980,
 }
@@ -63,10 +63,6 @@ def test_every_room_has_a_limit():
 # ----------------------------------------------------------------------------------- functions, modules and classes
 
 FUNCTION, MODULE, CLASS = 60, 400, 25  # lines without the docstring; lines; methods
-# what is larger still: these sets only shrink, and the test fails where one of them is no longer needed
-LARGE_FUNCTIONS = set[str]()
-LARGE_MODULES = set[str]()
-LARGE_CLASSES = set[str]()
 
 
 def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:
@@ -90,7 +86,7 @@ def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:
 
 
 def test_no_function_no_module_and_no_class_is_too_large_to_read():
-    assert _too_large(PACKAGE) == (LARGE_FUNCTIONS, LARGE_MODULES, LARGE_CLASSES)
+    assert _too_large(PACKAGE) == (set(), set(), set())
 
 
 def test_this_test_would_notice_one_line_and_one_method_too_many(tmp_path):
@@ -106,23 +102,8 @@ def test_this_test_would_notice_one_line_and_one_method_too_many(tmp_path):
 # ------------------------------------------------------------------------------------------ tests mirror the package
 
 
-def _untested(package: Path, tests: Path) -> list[str]:
-    """Name the modules of a package that have no test file of their name in the room of their name."""
-    modules = [file.relative_to(package) for file in package.rglob("*.py") if not file.name.startswith("__")]
-    return [
-        str(one) for one in sorted(modules) if not (tests / one.parent / f"test_{one.name.removeprefix('_')}").is_file()
-    ]
-
-
 def test_every_module_has_a_test_file_of_its_name():
-    assert _untested(PACKAGE, ROOT / "tests") == []
-
-
-def test_this_test_would_notice_a_module_whose_tests_stand_in_another_room(tmp_path):
-    for name in ("package/__init__.py", "package/a/x.py", "package/a/_y.py", "package/z.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    for name in ("a/test_y.py", "test_x.py", "test_z.py"):
-        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "tests" / name).touch()
-    assert _untested(tmp_path / "package", tmp_path / "tests") == ["a/x.py"]
+    modules = [file.relative_to(PACKAGE) for file in PACKAGE.rglob("*.py") if not file.name.startswith("__")]
+    assert len(modules) > 200
+    mirrored = {one: ROOT / "tests" / one.parent / f"test_{one.name.removeprefix('_')}" for one in modules}
+    assert [str(one) for one, test in mirrored.items() if not test.is_file()] == []

@@ -81,7 +81,6 @@ def bench(
         raise DataError(explain("--data-root", rule, "nothing", way_out))
     with Interrupts(line := ProgressLine()) as interrupts:
         work.run(jobs, line.show)
-        line.clear()
     results, asked = [], {job.key for job in jobs}
     for table, found in planned:
         shown = {job.row.name for job in found if job.key in asked or work.has(job)}

@@ -21,7 +21,6 @@ from fedkd_flwr.app.output import output_root
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import name_of
-from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.simulation import run as simulation
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
@@ -41,7 +40,7 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     """
     with _one_at_a_time, disk_not_awaited(), captured_log() as said, _shown(progress) as show:
         show("loading the data")
-        config = _checked(values)
+        config = simulation.checked(_named(values))
         run_id, count = new_run_id(), config.num_parties
         folder = output_root(config.output_dir) / "runs" / run_id
         nodes = [{"partition-id": i, "num-partitions": count} for i in range(count)]
@@ -60,24 +59,22 @@ def run(values: Mapping[str, Any], classes: Mapping[str, Any], *, progress: bool
     return FederationResult(record=record, model_bytes=models, values=dict(classes))
 
 
-def _checked(values: Mapping[str, Any], **more: int) -> RunConfig:
-    """Return the settings of a run with its models by name, after the checks that `fedkd simulate` makes."""
+def _named(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run with its models by name."""
     by_party = values.get("model") if isinstance(values.get("model"), Mapping) else None
     named = {key: _spec(value) if key in _MODELS else value for key, value in values.items() if value is not by_party}
-    config = simulation.checked(named, **more)
     if by_party is None:
-        return config
+        return named
+    config = simulation.checked(named)
     names = [party_name(i, config) for i in range(config.num_parties)]
-    return simulation.checked({**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)})
+    return {**named, "num-parties": config.num_parties, "model": _mixed(by_party, names)}
 
 
 def chosen(values: Mapping[str, Any], *, progress: bool = True, **how: Any) -> Comparison:
     """Run candidates as `fedkd_flwr.app.choose.choose` does, in this process; ``how`` is told to it."""
     with _one_at_a_time, _shown(progress) as show:
         show("loading the data")
-        config = _checked(values, parties=5)
-        given = {**values, "model": config.model, "num-parties": config.num_parties}
-        return choose(given, progress=show, **how)
+        return choose(_named(values), progress=show, **how)
 
 
 def _spec(model: Any) -> str:

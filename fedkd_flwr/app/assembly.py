@@ -7,7 +7,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -56,7 +56,6 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies.exchange import Collaborators
 from fedkd_flwr.strategies.loop import ExchangeStrategy, strategy_of
-from fedkd_flwr.strategies.waiting import Readiness
 
 __all__ = ["make_client", "make_strategy", "refuse_foreign_algorithm", "refuse_foreign_code"]
 
@@ -99,7 +98,10 @@ def refuse_foreign_algorithm(name: object, node: NodeConfig) -> None:
 
 def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int]:
     """Return the party, and its number in the cycle of mixed models."""
-    name, index, told = (_simulated_party if node.simulated else _silo_party)(config, node, run_id)
+    named = own_model(config, node)
+    index = (node.partition_id or 0) if node.simulated else derive_seed(0, node.party)
+    spec = pick_model(named, index)
+    told = (_simulated_party if node.simulated else _silo_party)(config, node, run_id, index, spec)
     # whoever simulates a party decides for it; a silo's own list is all it takes part in
     allowed = listed(node.allow_algorithms)
     if node.simulated or config.algorithm in allowed:
@@ -108,7 +110,8 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     if node.simulated:
         allowed |= {rule.name for rule in RULES.values() if rule.needs}
     party = Party(
-        name=name,
+        model=model_factory(spec, told["public"]),
+        model_name=read_word("model", spec)[0],
         allow=frozenset(allowed),
         require_privacy=node.require_privacy,
         budget=Budget(epsilon=node.epsilon_budget, delta=node.delta_budget),
@@ -119,18 +122,13 @@ def _party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[Party, int
     return party, index
 
 
-def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, int, dict[str, Any]]:
-    """Return the name of a party that is dealt rows of a data set, its number, and what it is made of.
-
-    Whoever simulates holds all the data anyway: its metrics leave, and it demands nothing of runs.
-    """
+def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str, index: int, spec: str) -> dict[str, Any]:
+    """Return what a party is made of that is dealt rows of a data set: its metrics leave, and it demands nothing."""
     if node.partition_id is None or node.num_partitions is None:
         seen = f"partition-id {node.partition_id}, num-partitions {node.num_partitions}"
         raise ConfigError(explain("partition-id and num-partitions", "be given together", seen))
-    named = own_model(config, node)
-    name, index = node.party or party_name(node.partition_id, config), node.partition_id
+    name = node.party or party_name(index, config)
     pool = simulated_pool(config)
-    spec = pick_model(named, index)
     read = pool.as_read_by(model_factory(spec, pool.public)(seed=0))
     public, kept = read.public.without(lacking(config, index))
     common = read.common[0][:, kept], *read.common[1:]
@@ -148,35 +146,29 @@ def _simulated_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[
     )
     alone = not node.state_dir
     ledgers = root / "runs" / first_run(config, run_id) if alone else root
-    return (
-        name,
-        index,
-        {
-            "X": read.X[train][:, kept],
-            "y": pool.y[train],
-            "public": public,
-            "model": model_factory(spec, public),
-            "model_name": read_word("model", spec)[0],
-            "tests": {"common": common, "own": (read.X[own][:, kept], pool.y[own], *pool.numbers_of(own))},
-            "state": PartyState(root, run_id=run_id, party=name),
-            "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
-            "apart": _simulated_limits(config),
-            "share_metrics": NAMES,
-            "simulated": True,
-            "weigh_model": all(pick_model(named, i) != spec for i in range(index)),  # one of each is enough to compare
-            "keep_model": config.save_party_models,
-            "keep_state": not node.state_dir,  # the server forgets what lies beside its own record
-            "rows_at_least": len(positions),
-        },
-    )
+    return {
+        "name": name,
+        "X": read.X[train][:, kept],
+        "y": pool.y[train],
+        "public": public,
+        "tests": {"common": common, "own": (read.X[own][:, kept], pool.y[own], *pool.numbers_of(own))},
+        "state": PartyState(root, run_id=run_id, party=name),
+        "ledger": LedgerStore(ledgers, party=name, data_digest=digest, rows=rows, apart=False, alone=alone),
+        "apart": _simulated_limits(config),
+        "share_metrics": NAMES,
+        "simulated": True,
+        # one of each is enough to compare
+        "weigh_model": all(pick_model(config.model, i) != spec for i in range(index)),
+        "keep_model": config.save_party_models,
+        "keep_state": not node.state_dir,  # the server forgets what lies beside its own record
+        "rows_at_least": len(positions),
+    }
 
 
-def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, int, dict[str, Any]]:
-    """Return the name of a silo, its number, and what it is made of: its file, its public set, its state."""
-    name, index = node.party, derive_seed(0, node.party)
-    named = own_model(config, node)
+def _silo_party(config: RunConfig, node: NodeConfig, run_id: str, index: int, spec: str) -> dict[str, Any]:
+    """Return what a silo is made of: its file, its public set, its state."""
+    name = node.party
     refuse_foreign_code(config, node)
-    spec = pick_model(named, index)
     public = _silo_public(config, node, index, spec)
     # the file as it lies there: encoded rows differ in the last bit between machines
     digest = hashlib.sha256(require_readable(node.data_path)).hexdigest()
@@ -199,11 +191,10 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
         fingerprint=public.fingerprint,
     )
     told: dict[str, Any] = {
+        "name": name,
         "X": held.X[train[learnt]],
         "y": held.y[train[learnt]],
         "public": public,
-        "model": model_factory(spec, public),
-        "model_name": read_word("model", spec)[0],
         "tests": {"own": (held.X[measured], held.y[measured], *(one[measured] for one in held.numbers))},
         "state": state,
         "ledger": LedgerStore(root, party=name, data_digest=digest, rows=rows, apart=True),
@@ -217,7 +208,7 @@ def _silo_party(config: RunConfig, node: NodeConfig, run_id: str) -> tuple[str, 
     }
     if held.fault is not None:
         told |= {"fault": held.fault, "slots": np.flatnonzero(learnt), "num_slots": len(train)}
-    return name, index, told
+    return told
 
 
 def _silo_public(config: RunConfig, node: NodeConfig, index: int, spec: str) -> PublicSet:
@@ -290,12 +281,9 @@ def make_strategy(
     test: Rows | None,
     num_nodes: int,
     record: RunRecord,
-    names: Mapping[int, str] | None = None,
-    nodes: Sequence[int] = (),
-    readiness: Readiness | None = None,
-    on_round: Callable[[RunRecord], None] | None = None,
+    **more: Any,
 ) -> ExchangeStrategy[Any]:
-    """Return the server's strategy for the run; ``names``, ``nodes`` and ``readiness`` as in `ExchangeStrategy`."""
+    """Return the server's strategy for the run; ``more`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)
     runs = root / "runs" / record.run_id
     resume_from = continued(config)
@@ -326,10 +314,7 @@ def make_strategy(
         min_train_nodes=config.min_parties,
         min_available_nodes=num_nodes,
         record=record,
-        names=names,
-        nodes=nodes,
-        readiness=readiness,
-        on_round=on_round,
+        **more,
         checkpoint=runs / "checkpoint",
         resume_from=resume_from,
     )

@@ -110,7 +110,7 @@ def write_card(path: Path, record: RunRecord, *, party: str = "", alone: bool = 
                 ("release", version("fedkd-flwr")),
             ],
             measured=[(ROWS[rows], _figures(one)) for rows, one in found.items()],
-            warnings=[text for _, text in warnings_of(record, found[lead], who, lead)] if lead else [],
+            warnings=[text for _, text in warnings_of(record, [found[lead]], who, lead)] if lead else [],
             no_claim=no_claim(record),
             claims=[] if party else [claim_meaning(claim) for claim in ordered(record.publishable().claims)],
         )

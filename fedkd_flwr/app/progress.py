@@ -29,6 +29,8 @@ class Progress:
         'round 1 of 5: 0 of 10 parties have answered'
         >>> progress.text("train", 2, 5, 10)
         'round 2 of 5: 5 of 10 parties have answered, at most 23 s left'
+        >>> progress.text("query", 0, 1, 2), progress.text("evaluate", 4, 1, 2)
+        ('starting the parties: 1 of 2 are ready', 'final result: 1 of 2 parties have learnt from it')
         """
         if kind == "query":
             return f"starting the parties: {answered} of {asked} are ready"
@@ -65,10 +67,13 @@ class ProgressLine:
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace", closefd=False)
         self.terminal = self.stream.isatty()
+        self.held = False  # while somebody is asked, nothing else is shown
         self._head, self._width = "", 0
 
     def show(self, text: str) -> None:
         """Show a line."""
+        if self.held:
+            return
         if self.terminal:
             text = text[: shutil.get_terminal_size().columns - 1]
             self.stream.write("\r" + text.ljust(self._width))

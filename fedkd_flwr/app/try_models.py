@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.checks import read_word
-from fedkd_flwr.data.datasets import Pool
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.errors import ConfigError, FedkdError, LimitError, ModelBytesError, cause, place_of
 from fedkd_flwr.models.classifier import Classifier
@@ -33,17 +32,28 @@ _ROWS = 24
 _SECONDS = 120.0  # some libraries are imported slowly
 
 
+Reading = Callable[[Classifier], NDArray[Any]]  # rows as a model reads them
+
+
 def try_models(config: RunConfig, num_parties: int) -> list[Note]:
     """Fit each model that the run names by import string to a few of the simulated rows, and let it answer some.
 
     Returns notes on what works and may surprise: a model that cannot repeat itself, or cannot be stored. Nothing of the
     module is imported in this process.
     """
-    if not hasattr(os, "fork"):
-        return []
     specs = [config.model_of(role) for role in ("model", *config.card.roles)]
-    named = dict.fromkeys(pick_model(spec, i) for spec in specs if spec for i in range(num_parties))
-    return [note for spec in named if _is_own(spec) for note in _tried(spec, simulated_pool(config))]
+    own = [
+        one for one in dict.fromkeys(pick_model(s, i) for s in specs if s for i in range(num_parties)) if _is_own(one)
+    ]
+    if not own:
+        return []
+    pool = simulated_pool(config)
+    rows = _few(pool.y)
+    return [
+        note
+        for spec in own
+        for note in _tried(spec, pool.public, lambda model: pool.as_read_by(model).X[rows], pool.y[rows])
+    ]
 
 
 def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
@@ -52,38 +62,26 @@ def try_final_model(config: RunConfig, public: PublicSet) -> list[Note]:
     What fails there would otherwise fail after all parties have answered.
     """
     roles = ("final", "student", "model") if "final" in config.card.roles else ()
-    spec = next(filter(None, map(config.model_of, roles)), "")
-    if not _is_own(picked := pick_model(spec, 0)) or not hasattr(os, "fork"):
+    spec = pick_model(next(filter(None, map(config.model_of, roles)), ""), 0)
+    if not _is_own(spec):
         return []
-    rows = np.arange(public.num_rows)
-    y = (rows % public.num_classes).astype(np.int16)
-    nothing = public.X[:0], y[:0]
-    pool = Pool(
-        X=public.X,
-        y=y,
-        X_test=nothing[0],
-        y_test=nothing[1],
-        public=public,
-        rows=rows,
-        texts=public.texts,
-        test_texts=None if public.texts is None else public.texts[:0],
-    )
-    return _tried(picked, pool)
+    y = (np.arange(public.num_rows)[:_ROWS] % public.num_classes).astype(np.int16)
+    return _tried(spec, public, lambda model: public.as_read_by(model).X[: len(y)], y)
 
 
 def _is_own(spec: str) -> bool:
     name, _ = read_word("model", spec)
-    return ":" in name and not is_given(name)
+    return ":" in name and not is_given(name) and hasattr(os, "fork")
 
 
-def _tried(spec: str, pool: Pool) -> list[Note]:
+def _tried(spec: str, public: PublicSet, read: Reading, y: NDArray[np.int16]) -> list[Note]:
     usual = limits_of(_SECONDS, 0.0)
     name, memory = f"model {spec}", usual.memory if usual else 0
     names = (f"time for a fit of {_ROWS} rows", "three quarters of this machine's memory")
     way_out = "No run would end with it: name a smaller model."
     trial = Limits(seconds=_SECONDS, memory=memory, what=f"Before round 1 {name}", names=names, way_out=way_out)
     try:
-        told = json.loads(trial(partial(_trial, spec, pool)))
+        told = json.loads(trial(lambda: json.dumps(_notes(spec, public, read, y)).encode()))
         return [Note(code, {"model": spec, **values}) for code, values in told]
     except LimitError as error:
         raise ConfigError(str(error), code=error.code) from error
@@ -92,26 +90,21 @@ def _tried(spec: str, pool: Pool) -> list[Note]:
         raise ConfigError(text, code=error.code) from error
 
 
-def _trial(spec: str, pool: Pool) -> bytes:
-    """Do the trial; return codes and values of its notes as JSON."""
-    return json.dumps(_notes(spec, pool)).encode()
-
-
-def _notes(spec: str, pool: Pool) -> list[tuple[str, dict[str, Any]]]:
+def _notes(spec: str, public: PublicSet, read: Reading, y: NDArray[np.int16]) -> list[tuple[str, dict[str, Any]]]:
+    """Do the trial; return codes and values of its notes. Each call gets rows of its own, which a model may change."""
     notes: list[tuple[str, dict[str, Any]]] = []
-    make = model_factory(spec, pool.public)
+    make = model_factory(spec, public)
     model = make(seed=1)
-    read, rows = pool.as_read_by(model), _few(pool.y)
-    X, y, public = read.X[rows], pool.y[rows], read.public.X[:_ROWS].copy()
-    labels = model.fit(X.copy(), y.copy()).predict(public.copy())
-    same = np.array_equal(model.predict(public.copy()), labels)
-    if not same or not np.array_equal(make(seed=1).fit(X.copy(), y.copy()).predict(public.copy()), labels):
+    X, asked = read(model), public.as_read_by(model).X[:_ROWS]
+    labels = model.fit(X.copy(), y.copy()).predict(asked.copy())
+    same = np.array_equal(model.predict(asked.copy()), labels)
+    if not same or not np.array_equal(make(seed=1).fit(X.copy(), y.copy()).predict(asked.copy()), labels):
         notes.append((NoteCode.NOT_REPEATABLE, {"where": place_of(model.template.predict)}))
     if model.gives_probabilities:
-        model.predict_proba(public.copy())
+        model.predict_proba(asked.copy())
         notes += [(NoteCode.DIVIDED_BY_SUM, model.scaled)] if model.scaled else []
     if model.continues:
-        model.update(X.copy(), y.copy(), public.copy(), labels, steps=1).predict(public.copy())
+        model.update(X.copy(), y.copy(), asked.copy(), labels, steps=1).predict(asked.copy())
         notes += [(NoteCode.NOT_STORABLE, {"failure": failure})] if (failure := _not_stored(model)) else []
     return notes
 

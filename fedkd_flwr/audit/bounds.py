@@ -75,10 +75,8 @@ def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, con
     check_whole("one", one, 0, runs)
     check_whole("other", other, 0, runs)
     _check_shares(delta, confidence)
-    tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, one, runs - one + 1)) if one else 0.0
-    high = float(stats.beta.ppf(1 - tail, other + 1, runs - other)) if other < runs else 1.0
-    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+    low, high = (stats.binomtest(hits, runs).proportion_ci(confidence, method="exact") for hits in (one, other))
+    return max(0.0, math.log((low.low - delta) / high.high)) if low.low > delta else 0.0
 
 
 def _check_shares(delta: float, confidence: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +16,6 @@ def audit(
     settings: RunSettings = None,
     parties: Annotated[int | None, typer.Option(help="How many parties; 5 by default.", min=2)] = None,
     shadows: Annotated[int, typer.Option(help="Shadow runs: even, 4 or more.")] = 16,
-    output: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Also write what was found here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a federation, and attack it.
@@ -29,7 +27,7 @@ def audit(
     Examples
     --------
     fedkd dev audit dataset=digits model=random-forest
-    fedkd dev audit my-run.toml --shadows 32 --output found.json
+    fedkd dev audit my-run.toml --shadows 32 --json > found.json
     """
     from fedkd_flwr.app.output import output_root
     from fedkd_flwr.audit.run import audit as attack
@@ -41,16 +39,9 @@ def audit(
     config = parse_run_config(values)
     find_own_modules()
     record = attack(config, shadows=shadows, progress=lambda line: typer.echo(line, err=True))
-    found = record.as_dict()["audit"]
-    if output is not None:
-        import json
-
-        from fedkd_flwr.files import write_atomic
-
-        write_atomic(output, (json.dumps(found, indent=1) + "\n").encode())
     report = output_root(config.output_dir) / "runs" / record.run_id / "report.html"
     if as_json:
-        print_json({"run_id": record.run_id, "report": str(report), "audit": found})
+        print_json({"run_id": record.run_id, "report": str(report), "audit": record.as_dict()["audit"]})
         return
     if record.audit is not None:
         typer.echo(audit_text(record.audit))

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.record.audit import Measured
 
-__all__ = ["Estimate", "attack_auc", "detection_rate", "roc_points"]
+__all__ = ["attack_auc", "detection_rate"]
 
 Scores = NDArray[np.floating[Any]]
-
-
-class Estimate(NamedTuple):
-    """A measured value within its confidence interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def _checked(name: str, scores: Scores) -> NDArray[np.float64]:
@@ -31,7 +24,7 @@ def _checked(name: str, scores: Scores) -> NDArray[np.float64]:
     return values
 
 
-def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> Estimate:
+def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> Measured:
     """Return the area under the ROC curve with DeLong's interval.
 
     DeLong, DeLong and Clarke-Pearson (Biometrics 1988), by midranks as Sun and Xu (IEEE SPL 2014). The interval takes
@@ -48,10 +41,10 @@ def attack_auc(members: Scores, fresh: Scores, *, confidence: float = 0.95) -> E
     above = 1 - (ranks[n:] - stats.rankdata(negative)) / n  # share of members above each fresh row
     value = float(beaten.mean())
     width = float(stats.norm.ppf((1 + confidence) / 2)) * math.sqrt(beaten.var(ddof=1) / n + above.var(ddof=1) / m)
-    return Estimate(value, max(0.0, value - width), min(1.0, value + width))
+    return Measured(value=value, low=max(0.0, value - width), high=min(1.0, value + width))
 
 
-def detection_rate(members: Scores, fresh: Scores, *, false_alarms: float, confidence: float = 0.95) -> Estimate:
+def detection_rate(members: Scores, fresh: Scores, *, false_alarms: float, confidence: float = 0.95) -> Measured:
     """Return the share of members found (TPR) where at most ``false_alarms`` of the fresh rows (FPR) are taken for one.
 
     The interval is Clopper and Pearson's of the members' share above the threshold that the fresh rows set; that the
@@ -66,15 +59,4 @@ def detection_rate(members: Scores, fresh: Scores, *, false_alarms: float, confi
     allowed = math.floor(false_alarms * len(negative) + 1e-9)
     hits = int((positive > negative[len(negative) - allowed - 1]).sum())
     interval = stats.binomtest(hits, len(positive)).proportion_ci(confidence, method="exact")
-    return Estimate(hits / len(positive), float(interval.low), float(interval.high))
-
-
-def roc_points(members: Scores, fresh: Scores, *, most: int = 100) -> list[list[float]]:
-    """Return points [FPR, TPR] of the ROC curve from (0, 0) to (1, 1), spread over the orders of magnitude of FPR."""
-    positive, negative = np.sort(_checked("members", members)), np.sort(_checked("fresh rows", fresh))
-    m = len(negative)
-    allowed = np.unique(np.r_[0, np.geomspace(1, m, most - 1).round()].astype(int))
-    thresholds = np.r_[negative[m - 1 - allowed[:-1]], -np.inf]
-    found = 1 - np.searchsorted(positive, thresholds, side="right") / len(positive)
-    points: list[list[float]] = np.stack([allowed / m, found], axis=1).tolist()
-    return [[0.0, 0.0], *points]
+    return Measured(value=hits / len(positive), low=float(interval.low), high=float(interval.high))

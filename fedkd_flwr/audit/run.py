@@ -23,7 +23,7 @@ from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon, tree_odds
-from fedkd_flwr.audit.roc import Estimate, attack_auc, detection_rate, roc_points
+from fedkd_flwr.audit.roc import attack_auc, detection_rate
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.base import PartyClient
@@ -31,7 +31,7 @@ from fedkd_flwr.clients.party import Party
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.record.notes import Note, NoteCode
-from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, ProvenEpsilon, RunRecord
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, ProvenEpsilon, RunRecord
 from fedkd_flwr.report.page import write_page
 from fedkd_flwr.seeds import derive_rng
 from fedkd_flwr.settings.config import RunConfig, parse_node_config
@@ -216,8 +216,7 @@ class _Attack:
             shadows=len(shadows),
             everybody=_figures(all_scores, all_inside),
             parties={p.name: _figures(s, m) for p, s, m in zip(self.parties, scores, inside, strict=True)},
-            without_shadows=_measured(attack_auc(*_split(np.concatenate(alone), all_inside))),
-            roc=roc_points(*_split(all_scores, all_inside)),
+            without_shadows=attack_auc(*_split(np.concatenate(alone), all_inside)),
             claims=list(_proven(claims, all_scores, all_inside)),
         )
 
@@ -231,18 +230,14 @@ def _split(scores: NDArray[np.float64], inside: NDArray[np.bool_]) -> tuple[NDAr
     return scores[inside], scores[~inside]
 
 
-def _measured(estimate: Estimate) -> Measured:
-    return Measured(**estimate._asdict())
-
-
 def _figures(scores: NDArray[np.float64], inside: NDArray[np.bool_]) -> AttackFigures:
     members, fresh = _split(scores, inside)
     return AttackFigures(
         members=len(members),
         fresh=len(fresh),
-        auc=_measured(attack_auc(members, fresh)),
-        found_at_1_percent=_measured(detection_rate(members, fresh, false_alarms=0.01)),
-        found_at_1_permille=_measured(detection_rate(members, fresh, false_alarms=0.001)),
+        auc=attack_auc(members, fresh),
+        found_at_1_percent=detection_rate(members, fresh, false_alarms=0.01),
+        found_at_1_permille=detection_rate(members, fresh, false_alarms=0.001),
     )
 
 

@@ -9,7 +9,7 @@ from fedkd_flwr.algorithms.dd import DDConfig
 from fedkd_flwr.algorithms.exchange import EpsilonConfig, LocalEpochsConfig, epochs_on_pooled, steps_on_pooled
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum
 
 __all__ = [
     "DP_FEDAVG",

@@ -30,7 +30,7 @@ from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, Wei
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.claims.claim import EVERYONE, PrivacyClaim, clipped_sum_at_server
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore

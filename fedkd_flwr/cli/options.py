@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import sys
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -86,14 +87,8 @@ def find_own_modules() -> None:
 
 
 def open_page(address: str) -> None:
-    """Open a page in the browser; where there is none, its path has been printed, and xdg-open's lines say no more."""
-    if not sys.platform.startswith("linux"):
-        typer.launch(address)
-        return
-    try:
-        silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
-        os.posix_spawnp("xdg-open", ["xdg-open", address], os.environ, file_actions=silent, setpgroup=0)
-    except OSError:
+    """Open a page in the browser; where there is none, say which page it is."""
+    if not webbrowser.open(address):
         typer.echo(f"No browser was found. Open this page: {address}", err=True)
 
 

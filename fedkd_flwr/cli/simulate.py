@@ -95,14 +95,13 @@ def simulate(
                 config = checked(given)
             ended.append(in_processes(config, starter, show, processes=processes, verbose=verbose))
             given["seed"] = config.seed + 1
-        line.clear()
     lines = [_line(record, folder) for record, folder in ended]
     print_json({"runs": lines}) if as_json else _print(ended, lines, name)
     record, _ = ended[-1]
     if record.status != "completed":
         _complain(record, lines[-1])
     if open_ and lines[-1]["report"]:
-        open_page(lines[-1]["report"])
+        open_page(Path(lines[-1]["report"]).as_uri())
     codes = {"completed": 0, "stopped": INTERRUPTED}
     return TERMINATED if interrupts.terminated else codes.get(record.status, 1)
 
@@ -122,6 +121,7 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.line.clear()
         for number, handler in self.before.items():
             signal.signal(number, handler)
 
@@ -129,14 +129,13 @@ class Interrupts:
         """Raise `KeyboardInterrupt` unless the user, asked after Ctrl-C, says no; a second Ctrl-C means yes."""
         self.terminated |= number != signal.SIGINT
         if number == signal.SIGINT and self.asks and sys.stdin.isatty() and not self.agreed:
-            self.agreed = True  # also where a second one interrupts the question
+            self.agreed = self.line.held = True  # also where a second one interrupts the question
             self.line.clear()
             self.line.stream.write("\nStop the run? The rounds done stay in the record. [y/N] ")
             self.line.stream.flush()
-            self.agreed = sys.stdin.readline().strip().lower() in ("y", "yes")
+            self.agreed = self.line.held = sys.stdin.readline().strip().lower() in ("y", "yes")
             if not self.agreed:
                 return
-        self.line.show("stopping")
         raise KeyboardInterrupt
 
 

@@ -91,7 +91,7 @@ class Target:
             "rmse": float(np.sqrt((error**2).mean())),
             "mae": float(np.abs(error).mean()),
             "r2": 1.0 - float((error**2).sum()) / spread if spread > 0 else None,
-            "pairs": [[*pair, int(count)] for pair, count in zip(rounded, counts, strict=True)],
+            "pairs": [(*pair, int(count)) for pair, count in zip(rounded, counts, strict=True)],
         }
 
 

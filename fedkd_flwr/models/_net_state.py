@@ -35,7 +35,7 @@ class NetEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # skl
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of each class for each row, float32."""
-        return torch.from_numpy(self.logits(X)).softmax(dim=1).numpy()
+        return np.asarray(torch.from_numpy(self.logits(X)).softmax(dim=1))
 
     @contextmanager
     def _own_generator(self, device: torch.device) -> Iterator[None]:

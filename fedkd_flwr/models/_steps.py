@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-class SquaredProbabilities(nn.Module):
+class SquaredProbabilities(nn.Module):  # type: ignore[misc]  # torch is not read
     """Mean squared difference between probabilities, over rows and classes."""
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class SquaredProbabilities(nn.Module):
         return nn.functional.mse_loss(logits.softmax(dim=1), targets)
 
 
-class JointLoss(nn.Module):
+class JointLoss(nn.Module):  # type: ignore[misc]  # torch is not read
     """Cross-entropy on the first rows, with labels, plus a weighted distance on the others, with targets.
 
     Source: the joint objective of distributed distillation (Bistritz, Mann and Bambos 2020).
@@ -56,7 +56,7 @@ class JointLoss(nn.Module):
         return total
 
 
-class WithTerm(nn.Module):
+class WithTerm(nn.Module):  # type: ignore[misc]  # torch is not read
     """Cross-entropy plus what a function of the weights returns."""
 
     def __init__(self, term: Callable[[], Tensor]) -> None:

@@ -324,7 +324,7 @@ class TorchNet(NetEstimator):
             torch.default_generator.manual_seed(int(self.seed))
             module = self.build()
             if not self.is_own:  # faster for convolutions on CPUs, but a user's ``view`` may need rows as they are
-                module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # not in its types
+                module = module.to(memory_format=torch.channels_last)
             self.rng_state_ = torch.get_rng_state()
         extra = {"optimizer__momentum": self.momentum} if self.optimizer == "sgd" else {}
         self.net_ = _Net(

@@ -182,7 +182,7 @@ def _module(graph: Graph, module: Any, features: str, num_features: int) -> str:
             torch.onnx.export(
                 module,
                 (torch.zeros((2, num_features)),),
-                buffer,  # type: ignore[arg-type]  # tracing takes files, too
+                buffer,
                 input_names=["rows"],
                 output_names=["outputs"],
                 dynamic_axes={"rows": {0: "n"}, "outputs": {0: "n"}},

@@ -1,6 +1,6 @@
 """Work in a child process that is really ended: at a deadline, above a limit of memory, or when it starts too much.
 
-    fork -> the work, in a session of its own -> its bytes through a pipe -> everything it started is ended
+    fork -> the work, in a session of its own -> its bytes in a file in memory -> everything it started is ended
 
 Flower never ends a ClientApp that does not return, and the node then answers nobody. So a silo learns in a child of the
 ClientApp's process. Threads do not survive a fork; the work has a new thread, where OpenMP starts afresh. A GPU that
@@ -15,9 +15,9 @@ import gc
 import json
 import logging
 import os
-import selectors
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
@@ -83,50 +83,38 @@ class Limits:
         another exception becomes one of code ``internal``, as does a child that died.
         """
         still_at_work()
-        read, write = os.pipe()
-        with leaving_nothing() as end:
+        with leaving_nothing() as end, _memory_file() as answer:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()  # or the child would write what is buffered again
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # threads of this process: see above
                 child = os.fork()
             if child == 0:
-                _work(work, read, write)
+                _work(work, answer)
             try:
-                os.close(write)
-                message = self._wait(read, child, self.seconds / parts)
+                whole = self._wait(child, self.seconds / parts)
             finally:
-                os.close(read)
                 end(child)
+            if (size := os.fstat(answer.fileno()).st_size) > MAX_BYTES:
+                raise self._exceeded(self.names[1], f"hand back at most {MAX_BYTES} bytes", size)
+            answer.seek(0)
+            message = answer.read() if whole else b""
         still_at_work()
         return _opened(message, child)
 
-    def _wait(self, read: int, child: int, seconds: float) -> bytearray:
-        """Return what the child wrote; empty where it died before all was written."""
-        began, looked = time.monotonic(), 0.0
-        message = bytearray()
-        os.set_blocking(read, False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(read, selectors.EVENT_READ)
-            while True:
-                now = time.monotonic()
-                left = began + seconds - now if seconds else POLL_S
-                if left <= 0:
-                    raise self._exceeded(self.names[0], f"end within {seconds:.6g} s", "more time")
-                if now - looked >= POLL_S:
-                    looked = now
-                    self._look(child)
-                ready = selector.select(min(left, POLL_S))
-                ended = not ready and _has_ended(child)
-                chunk = _read(read) if ready or ended else None
-                if chunk:
-                    message += chunk
-                    if len(message) >= 8 and len(message) - 8 >= int.from_bytes(message[:8], "big"):
-                        return message[8:]
-                    if len(message) > MAX_BYTES:
-                        raise self._exceeded(self.names[1], f"hand back at most {MAX_BYTES} bytes", len(message))
-                elif chunk == b"" or ended:
-                    return bytearray()
+    def _wait(self, child: int, seconds: float) -> bool:
+        """Wait until the child has ended, within its limits; tell whether it ended as it should."""
+        began, looked, pause = time.monotonic(), 0.0, 0.001
+        while (ended := os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+            now = time.monotonic()
+            if seconds and now - began >= seconds:
+                raise self._exceeded(self.names[0], f"end within {seconds:.6g} s", "more time")
+            if now - looked >= POLL_S:
+                looked = now
+                self._look(child)
+            time.sleep(pause)
+            pause = min(1.2 * pause, POLL_S / 5)  # short work is not held up, and long work is not disturbed
+        return ended.si_code == os.CLD_EXITED and ended.si_status == 0
 
     def _look(self, child: int) -> None:
         tree = _tree({child})
@@ -141,9 +129,14 @@ class Limits:
         return LimitError(explain(self.what, f"{rule} ({limit})", seen, way_out))
 
 
-def _opened(message: bytearray, child: int) -> bytes:
+def _memory_file() -> BinaryIO:
+    """Return a file that is nowhere on a disk where the system has such; its writer's copy shares the place in it."""
+    return os.fdopen(os.memfd_create("answer"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile()
+
+
+def _opened(message: bytes, child: int) -> bytes:
     if message[:1] == b"A":
-        return bytes(message[1:])
+        return message[1:]
     if not message:
         raise FedkdError(
             f"The process of this visit ({child}) ended without an answer: its code ended it, or it crashed."
@@ -155,15 +148,15 @@ def _opened(message: bytearray, child: int) -> bytes:
     raise error
 
 
-def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
+def _work(work: Callable[[], bytes], answer: BinaryIO) -> NoReturn:
     """Be the child: do the work, write its bytes or its error, and end without this process's clean-up."""
+    code = 1
     try:
         gc.freeze()  # a collection would write to every object of this process, and copy the memory it shares
         os.setsid()
         end_with_parent(signal.SIGKILL)  # nobody is left to end it where its parent is killed
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, signal.SIG_DFL)  # Flower's handlers would talk to the SuperNode
-        os.close(read)
         message = bytearray()
         # GNU's OpenMP remembers a thread's helpers, and waits for ever for those that did not survive the fork: a new
         # thread has none
@@ -172,11 +165,11 @@ def _work(work: Callable[[], bytes], read: int, write: int) -> NoReturn:
         thread.join()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        with open(write, "wb") as pipe:
-            pipe.write(len(message).to_bytes(8, "big"))
-            pipe.write(message)
+        answer.write(message)
+        answer.flush()
+        code = 0
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def _done(work: Callable[[], bytes]) -> bytes:
@@ -191,14 +184,6 @@ def _done(work: Callable[[], bytes]) -> bytes:
 
 def _told(kind: str, code: Code, text: str, why: str = "") -> bytes:
     return b"E" + json.dumps({"class": kind, "code": str(code), "text": text, "cause": why}).encode()
-
-
-def _read(read: int) -> bytes | None:
-    """Return what is there to read, b"" at the end, None where nothing is there yet."""
-    try:
-        return os.read(read, 2**20)
-    except BlockingIOError:
-        return None
 
 
 # ---------------------------------------------------------------------------------------------------- processes
@@ -265,11 +250,6 @@ def _end(child: int, before: set[int]) -> None:
 def _kill(process: int, what: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process, what)
-
-
-def _has_ended(child: int) -> bool:
-    """Tell whether a child has ended; its number stays taken."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _tree(roots: set[int]) -> set[int]:

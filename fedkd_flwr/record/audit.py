@@ -47,6 +47,5 @@ class AuditRecord:
     everybody: AttackFigures  # of all parties together
     parties: dict[str, AttackFigures]  # by party
     without_shadows: Measured  # AUC of an attacker without shadow runs
-    roc: list[list[float]]  # [false alarms, members found], as shares, of all parties together
     claims: list[ProvenEpsilon] = field(default_factory=list)  # claims that the attack tested
     seconds: float = 0.0  # for the run, its shadows and the attack

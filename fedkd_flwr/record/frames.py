@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FRAMES", "frame"]
 
-FRAMES = ("rounds", "parties", "party_rounds", "models")
+FRAMES = ("rounds", "parties", "models")
 """The tables there are; `fedkd_flwr.record.run_record.RunRecord.to_frame` says what each holds."""
-
-_KINDS = ("solo", "federated")
-_SHARED = ("server", "centralised")
 
 
 def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
@@ -26,7 +23,7 @@ def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows = {"rounds": _rounds, "parties": _parties, "party_rounds": _party_rounds, "models": _models}
+    rows = {"rounds": _rounds, "parties": _parties, "models": _models}
     if of not in rows:
         raise ConfigError(explain("the table", f"be one of {', '.join(FRAMES)}", of))
     first = {"run_id": record["run_id"], "seed": record["seed"]}
@@ -35,37 +32,25 @@ def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
 
 def _rounds(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for one in record["rounds"]:
-        counted = {"answered": len(one["answered"]), "rejected": len(one["rejected"])}
-        yield {**_single(one), **counted}
+        yield {**_single(one), "answered": len(one["answered"]), "rejected": len(one["rejected"])}
 
 
 def _parties(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for party in record["parties"]:
         row = {**_single(party), "notes": "; ".join(note["code"] for note in party["notes"])}
         row |= {f"rows_of_class_{i}": count for i, count in enumerate(party["class_counts"])}
-        for kind in _KINDS:
-            for rows, metrics in party[kind].items():
-                row |= {f"{kind}_{rows}_{name}": value for name, value in _single(metrics).items()}
+        for model in _models({"parties": [party]}):
+            kind = f"{model.pop('whose')}_{model.pop('rows')}"
+            row |= {f"{kind}_{name}": value for name, value in model.items() if name != "party"}
         yield row
 
 
-def _party_rounds(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for one in record["rounds"]:
-        left_out = {x["party"] or f"node {x['node_id']}": x["code"] for x in one["rejected"]}
-        for party in sorted({*one["answered"], *left_out}):
-            row = {"server_round": one["server_round"], "party": party, "answered": party in one["answered"]}
-            row |= {"left_out_because": left_out.get(party), "accuracy": one["accuracy"].get(party)}
-            yield row | {"test_rows": one["tested"].get(party)}
-
-
 def _models(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for party in record["parties"]:
-        for kind in _KINDS:
-            for rows, metrics in party[kind].items():
-                yield {"whose": kind, "party": party["name"], "rows": rows, **_single(metrics)}
-    for kind in _SHARED:
-        for rows, metrics in record[kind].items():
-            yield {"whose": kind, "party": None, "rows": rows, **_single(metrics)}
+    of_parties = [(kind, one["name"], one[kind]) for one in record["parties"] for kind in ("solo", "federated")]
+    of_all = [(kind, None, record.get(kind, {})) for kind in ("server", "centralised")]
+    for whose, party, measured in [*of_parties, *of_all]:
+        for rows, metrics in measured.items():
+            yield {"whose": whose, "party": party, "rows": rows, **_single(metrics)}
 
 
 def _single(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedkd_flwr.files import canonical, without_nan
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.json_text import json_text
+from fedkd_flwr.record.json_text import Number, json_text
 from fedkd_flwr.record.notes import DOUBTS, Note, NoteCode
 from fedkd_flwr.record.publishable import WITHHELD
 
@@ -50,11 +50,11 @@ class RoundRecord:
     consensus_accuracy: float | None = None  # share of labels right, where truth is known, but for known-rows
     server_accuracy: float | None = None  # of the server's model after this round, on the common test rows
     kept_share: float | None = None  # share of answers that noise did not change; operator only if it was measured
-    accuracy: dict[str, float] = field(default_factory=dict)  # party -> accuracy of its model this round
+    accuracy: dict[str, Number] = field(default_factory=dict)  # party -> accuracy of its model this round
     tested: dict[str, int] = field(default_factory=dict)  # party -> number of test rows of that accuracy
     bytes_down: int = 0  # bytes of arrays, all parties together, without Flower's envelope
     bytes_up: int = 0  # the same, from the parties
-    seconds: float = 0.0  # from asking to the combined answer
+    seconds: Number = 0.0  # from asking to the combined answer
 
     def publishable(self, *, covered: bool, at_party: bool) -> RoundRecord:
         """Return what `RunRecord.publishable` leaves of a round.
@@ -115,7 +115,7 @@ class PartyRecord:
     public_fit: float | None = None  # how much of its rows the public rows show it, as its density ratios say
     trust: float | None = None  # the least that its answers counted in a round, 0 to 1; None: that could not be told
     agreement: float | None = None  # least share of labelled public rows on which its labels were a round's consensus
-    class_agreement: list[float] = field(default_factory=list)  # in that round, on the rows of each class
+    class_agreement: list[Number] = field(default_factory=list)  # in that round, on the rows of each class
 
     def report(self, metrics: Mapping[str, Any], *, num_classes: int) -> None:
         """Store what the party reported at the end. What has a wrong type, size or range is left out, with a note."""

@@ -23,7 +23,17 @@ from fedkd_flwr.processes.alive import ProcessRecord
 from fedkd_flwr.record.audit import AttackFigures, AuditRecord, Measured, ProvenEpsilon
 from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame
-from fedkd_flwr.record.json_text import SCHEMA_VERSION, built, check_digest, json_text, read_json, record_digest, signed
+from fedkd_flwr.record.json_text import (
+    SCHEMA_VERSION,
+    STRICT,
+    Number,
+    built,
+    check_digest,
+    json_text,
+    read_json,
+    record_digest,
+    signed,
+)
 from fedkd_flwr.record.notes import PUBLISHABLE, Note
 from fedkd_flwr.record.parts import NOT_READY, PartyRecord, Rejection, RoundRecord
 from fedkd_flwr.record.publishable import WITHHELD, covered_side, publishable_claims, without_folder
@@ -93,6 +103,8 @@ class RunRecord:
     reader can know then. ``claims`` count every round that was asked.
     """
 
+    __pydantic_config__ = STRICT
+
     run_id: str  # the name of its folder
     algorithm: str  # the card's name
     sends: str = ""  # what leaves a party: "labels", "scores", "sums", "trees" or "weights"
@@ -116,8 +128,8 @@ class RunRecord:
     classes: list[str] = field(default_factory=list)  # their names, in the order of labels
     fingerprint: str = ""  # SHA-256 of public rows, schema and preprocessing
     columns: list[ColumnRecord] = field(default_factory=list)  # how each column was read; operator only
-    startup_seconds: float = 0.0  # before the first instruction left, for registering nodes and loading data
-    seconds: float = 0.0  # from the first instruction to the end
+    startup_seconds: Number = 0.0  # before the first instruction left, for registering nodes and loading data
+    seconds: Number = 0.0  # from the first instruction to the end
     rounds: list[RoundRecord] = field(default_factory=list)  # in order
     parties: list[PartyRecord] = field(default_factory=list)  # by name
     final_asked: int = 0  # parties that the final result was sent to
@@ -206,10 +218,10 @@ class RunRecord:
 
         Parameters
         ----------
-        of : {"rounds", "parties", "party_rounds", "models"}
+        of : {"rounds", "parties", "models"}
             One row for each round; for each party, with the figures of its models (``federated_common_accuracy``);
-            for each party and round; or for each model and kind of test rows, with ``whose`` it is (``solo``,
-            ``federated``, ``server``, ``centralised``). Lists, such as figures by class, are left out.
+            or for each model and kind of test rows, with ``whose`` it is (``solo``, ``federated``, ``server``,
+            ``centralised``). Lists, such as figures by class, are left out.
 
         Raises
         ------

@@ -1,9 +1,7 @@
-"""A matplotlib figure in the style of the pages, written as SVG text.
+"""A matplotlib figure in the style of the pages, written as SVG text: by `Figure` alone, so no global state remains.
 
-Only matplotlib's `Figure` class is used, never pyplot: no window opens and no global state remains. The colours are
-those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any common form of colour blindness can
-tell apart; two of them are darkened so that they can be read on white. In a page they are CSS variables, which a dark
-page sets to other values; axes and text have the page's own colour.
+The colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which people with any common form of colour
+blindness can tell apart, two of them darkened. In a page they are CSS variables, which a dark page sets to others.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import logging
 import re
 import textwrap
 import warnings
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +23,6 @@ __all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "PALE", "PINK", "Canvas", "
 BLUE, ORANGE, GREEN, PINK, INK, GREY = "#0072b2", "#d55e00", "#007a5a", "#aa4488", "#222222", "#8a8a8a"
 PALE = "#9cc3dd"  # blue
 _WIDTH = 5.2  # inches: text is still large enough where a phone shows it smaller
-_PALEST = 0.005
-_DARK_BLUE = (0.03, 0.32, 0.61)  # of a heatmap's fullest cells, in light and dark pages alike
 _IN_PAGE = {
     INK: "currentColor",
     GREY: "var(--soft,#8a8a8a)",
@@ -120,42 +115,6 @@ class Canvas:
             columnspacing=1.2,
             handletextpad=0.5,
         )
-
-    def heatmap(
-        self,
-        axes: Any,
-        shares: Sequence[Sequence[float]],
-        *,
-        top: float,
-        words: Sequence[Sequence[str]] = (),
-        size: float = 7.5,
-    ) -> None:
-        """Draw rows of shares within 0..top as coloured cells with words in them, the first row on top.
-
-        Cells are vector shapes: a page may load no image, not even one that stands in the page itself. A small share is
-        nearly transparent, so that it looks small on a dark page too. Cells too pale to be seen are not drawn, and NaN
-        is not.
-        """
-        from matplotlib.collections import PatchCollection
-        from matplotlib.patches import Rectangle
-
-        seen = [
-            (i, j, value) for i, row in enumerate(shares) for j, value in enumerate(row) if value >= _PALEST * top > 0
-        ]
-        cells = [Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen]
-        colours = [(*_DARK_BLUE, round(min(value / top, 1.0), 2)) for _, _, value in seen]
-        axes.add_collection(PatchCollection(cells, linewidth=0, facecolors=colours))
-        for i, row in enumerate(words):
-            for j, text in enumerate(row):
-                if not text:
-                    continue
-                colour = "#fefefe" if shares[i][j] > 0.65 * top else INK if shares[i][j] else GREY
-                axes.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
-        axes.set_xlim(-0.5, len(shares[0]) - 0.5)
-        axes.set_ylim(len(shares) - 0.5, -0.5)
-        axes.tick_params(length=0)
-        for side in axes.spines.values():
-            side.set_visible(False)
 
     def save(self, path: Path) -> None:
         """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""

@@ -14,7 +14,6 @@ from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.formatting import is_number, plain
 
 __all__ = [
-    "CLAIM_FIELDS",
     "Claim",
     "bound_text",
     "bounded",
@@ -24,23 +23,10 @@ __all__ = [
     "claim_words",
     "ordered",
     "public",
-    "relation",
     "side",
 ]
 
 Claim = dict[str, Any]
-
-CLAIM_FIELDS = (
-    "protects",
-    "against",
-    "trusted for it",
-    "epsilon",
-    "delta",
-    "data sets compared",
-    "basis",
-    "may be passed on",
-    "noise",
-)
 
 _WHO = {"record": "one record (one row) of one party", "party": "everything one party holds"}
 _WATCHERS = {
@@ -52,25 +38,11 @@ _TRUSTED = {
     "everyone who sees the result": "the server, which sees what parties send without noise, and adds it",
 }
 _NOBODY = "nobody: nothing is promised"
-_BASES = {"proven": "proven: follows from the noise that was added"}
-
-
-def _named(claim: Claim) -> dict[str, Any]:
-    """Return the claim with its keys in lower case and with spaces, in British spelling."""
-    named = {key.lower().replace("_", " ").replace("-", " "): value for key, value in claim.items()}
-    if "neighboring relation" in named:
-        named.setdefault("neighbouring relation", named.pop("neighboring relation"))
-    return named
-
-
-def relation(claim: Claim) -> str:
-    """Return which data sets a claim compares (its neighbouring relation), "" if it does not say."""
-    return plain(_named(claim).get("neighbouring relation", ""))
 
 
 def bounded(claim: Claim) -> bool:
-    """Tell whether a claim promises anything: it states a finite epsilon and has some basis."""
-    return is_number(claim.get("epsilon")) and not str(claim.get("basis", "none")).startswith("none")
+    """Tell whether a claim promises anything: it states a finite epsilon, and is proven."""
+    return is_number(claim.get("epsilon")) and claim.get("basis") == "proven"
 
 
 def public(claim: Claim) -> bool:
@@ -101,26 +73,24 @@ def claim_cells(claim: Claim) -> dict[str, str]:
     >>> claim_cells({"unit": "party", "epsilon": None})["epsilon"]
     'no bound'
     """
-    named = _named(claim)
-    unit, adversary, basis = (str(named.pop(key, "–")) for key in ("unit", "adversary", "basis"))
-    trusted = str(named.pop("protects from", "–"))
-    epsilon, delta = named.pop("epsilon", None), named.pop("delta", None)
+    rest = dict(claim)
+    unit, adversary, basis = (str(rest.pop(key, "–")) for key in ("unit", "adversary", "basis"))
+    trusted = str(rest.pop("protects from", "–"))
+    epsilon, delta = rest.pop("epsilon", None), rest.pop("delta", None)
     cells = {
         "protects": _WHO.get(unit, unit),
         "against": _WATCHERS.get(adversary, adversary),
         "trusted for it": _TRUSTED.get(adversary, trusted) if bounded(claim) or epsilon == WITHHELD else _NOBODY,
         "epsilon": bound_text(epsilon),
         "delta": bound_text(delta) + (f" ({_small(rare)})" if 0 < (rare := _number(delta)) < 0.1 else ""),
-        "data sets compared": str(named.pop("neighbouring relation", "–")),
-        "basis": _BASES.get(basis, basis),
+        "data sets compared": str(rest.pop("neighbouring relation", "–")),
+        "basis": "proven: follows from the noise that was added" if basis == "proven" else basis,
         "may be passed on": "yes: computed without looking at private data"
-        if named.pop("publishable", None) is True
+        if rest.pop("publishable", None) is True
         else "no: for the operator only",
-        "noise": str(named.pop("mechanism", "–")),
+        "noise": str(rest.pop("mechanism", "–")),
     }
-    if notes := named.pop("notes", ""):
-        cells["notes"] = str(notes)
-    return {key: plain(value) for key, value in (cells | {str(k): str(v) for k, v in named.items()}).items()}
+    return {key: plain(value) for key, value in (cells | {str(k): str(v) for k, v in rest.items()}).items()}
 
 
 def _number(value: Any, otherwise: float = 0.0) -> float:
@@ -139,7 +109,7 @@ def _factor(odds: float) -> str:
 
 def _question(claim: Claim) -> str:
     """Return the question that the adversary asks: which of the claim's two data sets is the real one."""
-    compared = relation(claim)
+    compared = plain(claim.get("neighbouring relation", ""))
     unit = claim.get("unit")
     if unit == "record":
         return "whether one record is in the data" + (", or another in its place" if "replace" in compared else "")
@@ -183,8 +153,6 @@ def claim_meaning(claim: Claim) -> str:
     )
     if odds > 100:
         text += " A factor this large protects hardly at all."
-    if claim.get("basis") != "proven":
-        text += " This is not proven."
     if not public(claim):
         text += " The numbers were computed from private data: do not pass them on."
     return text
@@ -196,19 +164,10 @@ def claim_words(claim: Claim) -> str:
     who = {"record": "one record", "party": "one party"}.get(str(claim.get("unit")), cells["protects"])
     against = {"server": "the server", "everyone who sees the result": "all but the server"}
     whom = against.get(str(claim.get("adversary")), cells["against"])
-    basis = "proven" if claim.get("basis") == "proven" else plain(claim.get("basis", "–"))
-    if bounded(claim) and basis != "proven":
-        basis = f"NOT proven: {basis}"
     delta = f", delta {bound_text(claim.get('delta'))}" if bounded(claim) else ""
-    return f"{who} against {whom}{delta} ({cells['data sets compared']}; {basis})"
+    return f"{who} against {whom}{delta} ({cells['data sets compared']}; {plain(claim.get('basis', '–'))})"
 
 
-def claim_of(record: RunRecord, unit: str = "") -> dict[str, Any] | None:
-    """Return a run's first publishable claim with a finite epsilon, None if there is none.
-
-    ``unit`` ("record" or "party") selects claims about that unit; "" accepts any.
-    """
-    for claim in ordered(record.claims):
-        if public(claim) and is_number(claim.get("epsilon")) and unit in ("", claim.get("unit")):
-            return claim
-    return None
+def claim_of(record: RunRecord) -> dict[str, Any] | None:
+    """Return a run's first publishable claim with a finite epsilon, None if there is none."""
+    return next((one for one in ordered(record.claims) if public(one) and is_number(one.get("epsilon"))), None)

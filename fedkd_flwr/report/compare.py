@@ -74,42 +74,37 @@ class Comparison:
 
     def text(self) -> str:
         """Return the comparison as text, without a line break at the end."""
-        settings = [[plain(k), *(plain(_setting(r[0], k), 30) for r in self.groups.values())] for k in self.differs]
-        heads = [f"{letter} ({count(len(records), 'run')})" for letter, records in self.groups.items()]
-        cells = {(row.group, row.whose): _cell(row) for row in self.table.itertuples()}
-        numbers = [
-            [name, *(cells.get((letter, key), "–") for letter in self.groups)]
-            for key, name in _NUMBERS.items()
-            if any(whose == key for _, whose in cells)
-        ]
-        later = self.table[self.table.verdict.notna()]
+        head = ["", f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}", "", "beside A", "seeds", ""]
+        of = {key: i for i, key in enumerate(_NUMBERS)}
+        rows = [_cells(row) for row in sorted(self.table.itertuples(), key=lambda row: of[str(row.whose)])]
         parts = [
             [f"WARNING: {warning}" for warning in self.warnings],
-            [f"{letter}  {_group_title(records)}" for letter, records in self.groups.items()],
-            columns([["setting", *self.groups], *settings]) if settings else [],
-            columns([[f"{self.figure.replace('_', ' ')} on {results.ROWS[self.rows]}", *heads], *numbers]),
-            [_sentence(row) for row in later.itertuples()],
-            [_EXPLAINED] if len(later) else [],
+            [f"{letter}  {self._title(records)}" for letter, records in self.groups.items()],
+            columns([head, *rows]),
+            [_EXPLAINED] if self.table.verdict.notna().any() else [],
         ]
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
+    def _title(self, records: Sequence[RunRecord]) -> str:
+        """Return what a group is: its settings that differ, its runs and its seeds."""
+        seeds = ", ".join(dict.fromkeys(str(record.seed) for record in records))
+        ids = ", ".join(plain(record.run_id, 24) for record in records[:3]) + (" ..." if records[3:] else "")
+        words = [f"{plain(key)}={plain(_setting(records[0], key), 30)}" for key in self.differs]
+        return f"{' '.join([*words, count(len(records), 'run')])}, seed {seeds} ({ids})"
 
-_EXPLAINED = f"""In the table: mean over runs ± their standard deviation. Differences are paired by seed; ± is a
-{LEVEL:.0%} interval (Student's t) for all of them together. More seeds tell a difference from noise: --seeds 5"""
+
+_EXPLAINED = f"""Means over runs ± their standard deviation. Differences are paired by seed; ± is a {LEVEL:.0%} interval
+(Student's t) for all of them together. More seeds tell a difference from noise: --seeds 5"""
 
 
-def _cell(row: Any) -> str:
-    if row.whose == "epsilon":
-        return bound_text(row.mean)
+def _cells(row: Any) -> list[str]:
     digits = 3 if row.whose in _WHOSE else 1
-    return f"{row.mean:,.{digits}f}" + (f" ± {row.deviation:,.{digits}f}" if row.deviation > 0 else "")
-
-
-def _sentence(row: Any) -> str:
-    """Return a group's difference to the first one as a sentence."""
+    mean = bound_text(row.mean) if row.whose == "epsilon" else f"{row.mean:,.{digits}f}"
+    mean += f" ± {row.deviation:,.{digits}f}" if row.deviation > 0 and row.whose != "epsilon" else ""
+    if row.verdict != row.verdict:  # none
+        return [row.group, _NUMBERS[row.whose], mean, "", "", ""]
     width = f" ± {row.plus_minus:.3f}" if 0 < row.plus_minus < float("inf") else ""
-    seeds = count(int(row.seeds), "seed")
-    return f"{row.group} minus A, {_WHOSE[row.whose]}: {row.difference:+.3f}{width} ({seeds}): {row.verdict}."
+    return [row.group, _NUMBERS[row.whose], mean, f"{row.difference:+.3f}{width}", f"{row.seeds:.0f}", row.verdict]
 
 
 def compare(records: Sequence[RunRecord], *, figure: str = "") -> Comparison:
@@ -287,13 +282,3 @@ def _gaps(groups: dict[str, list[RunRecord]], values: pd.DataFrame) -> tuple[dic
         for (whose, group), one in both.items()
     }
     return gaps, warnings
-
-
-def _group_title(records: Sequence[RunRecord]) -> str:
-    """Return what a group is: its name, its runs and its seeds."""
-    seeds = ", ".join(dict.fromkeys(str(record.seed) for record in records))
-    ids = ", ".join(plain(record.run_id, 24) for record in records[:3])
-    ids += f" and {len(records) - 3} more" if len(records) > 3 else ""
-    names = {str(record.config.get("name", "")) for record in records}
-    name = plain(names.pop(), 40) if len(names) == 1 else ""
-    return f"{name}{': ' if name else ''}{count(len(records), 'run')}, seed {seeds} ({ids})"

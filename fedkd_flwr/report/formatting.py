@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["columns", "count", "is_number", "number", "one_line", "plain", "rounds_text", "share", "size", "time_span"]
+__all__ = ["columns", "count", "is_number", "one_line", "plain", "rounds_text", "share", "size", "time_span"]
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
@@ -54,17 +54,6 @@ def size(value: object) -> str:
             return f"{left:.0f} {unit}" if unit == "B" or left >= 99.95 else f"{left:.1f} {unit}"
         left /= 1000
     return f"{left:.1f} GB"
-
-
-def number(value: float) -> str:
-    """Return a positive ratio rounded to two significant figures.
-
-    >>> number(7.43), number(743.2)
-    ('7.4', '740')
-    """
-    if value < 10:
-        return f"{value:.1f}"
-    return f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
 
 
 def time_span(seconds: float) -> str:

@@ -6,7 +6,6 @@ The templates end in ``.md`` because a Flower bundle takes no file that ends in 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,25 +61,9 @@ def save_page(path: Path, template: str, *, title: str, **values: Any) -> Path:
 
     Raises `OSError` if the file cannot be written.
     """
-    text = _with_contents(environment().get_template(template).render(title=title, **values))
+    text = environment().get_template(template).render(title=title, **values)
     # A lone surrogate in a name has no UTF-8 form; "replace" writes a question mark for it.
     return write_atomic(path, f"{text}\n".encode(errors="replace"))
-
-
-def _with_contents(text: str) -> str:
-    """Give each section of a page an id, and link to them where the page has an empty ``<nav>``.
-
-    No name or text of a record can look like one of these tags: it is escaped.
-    """
-    links: list[str] = []
-
-    def section(found: re.Match[str]) -> str:
-        place = found[1].lower().replace(" ", "-")
-        links.append(f'<a href="#{place}">{found[1]}</a>')
-        return f'<h2 id="{place}">{found[1]}</h2>'
-
-    text = re.sub("<h2>([A-Za-z ]+)</h2>", section, text)
-    return text.replace("<nav></nav>", f'<nav aria-label="Contents">{" ".join(links)}</nav>', 1)
 
 
 def drawn(makers: Sequence[Callable[[Any], Plot]], subject: Any) -> tuple[list[Plot], str]:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
@@ -16,6 +18,8 @@ __all__ = ["LOOKS", "added", "confusion_plot", "numbers_plot", "pooled"]
 
 _NAMED_IN_MATRIX = 15
 _WRITTEN = 12  # of more classes the shares are not written
+_PALEST = 0.005  # paler cells cannot be seen
+_DARK_BLUE = (0.03, 0.32, 0.61)  # of the fullest cells, in light and dark pages alike
 
 LOOKS = {"alone (SOLO)": (INK, "--"), "with the federation": (BLUE, "-"), "server's model": (GREEN, "-.")}
 """Colour and line of each kind of models in a picture."""
@@ -27,19 +31,10 @@ def pooled(measured: Iterable[Metrics | None]) -> list[list[int]]:
     >>> pooled([Metrics(n=3, confusion=[[1, 1], [0, 1]]), Metrics(n=1, confusion=[[0, 1], [0, 0]]), None])
     [[1, 2], [0, 1]]
     """
-    total: list[list[int]] = []
-    for found in measured:
-        if found is None or not _is_whole(found):
-            continue
-        whole = [row for row in found.confusion if row is not None]
-        total = total or [[0] * len(whole) for _ in whole]
-        if len(total) == len(whole):
-            total = [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(total, whole, strict=True)]
+    whole = [found.confusion for found in measured if found and found.confusion and None not in found.confusion]
+    same = [matrix for matrix in whole if len(matrix) == len(whole[0])]
+    total: list[list[int]] = np.sum(np.array(same, dtype=int), axis=0).tolist() if same else []
     return total
-
-
-def _is_whole(found: Metrics) -> bool:
-    return bool(found.confusion) and None not in found.confusion
 
 
 def confusion_plot(record: RunRecord) -> Plot:
@@ -56,12 +51,11 @@ def confusion_plot(record: RunRecord) -> Plot:
     if not shown:
         return Plot(title="Which classes are confused", caption="Not drawn: no confusion matrix is known.")
     last, matrix = list(shown.items())[-1]
-    title = _title(last, matrix, record)
     classes = len(matrix)
     with Canvas(3.1 if len(shown) > 1 else 4.6) as canvas:
         all_axes = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
         for axes, (name, counts) in zip(all_axes, shown.items(), strict=True):
-            _draw(canvas, axes, counts, record, size=6.5 if len(shown) > 1 and classes > 5 else 8.5)
+            _draw(axes, counts, record, size=6.5 if len(shown) > 1 and classes > 5 else 8.5)
             axes.set_title(name, fontsize=9.5, weight="normal")
             axes.set_xlabel("predicted class" if classes <= _NAMED_IN_MATRIX else f"predicted: {classes} classes")
         all_axes[0].set_ylabel("true class")
@@ -70,32 +64,35 @@ def confusion_plot(record: RunRecord) -> Plot:
         f"All such models together, on {results.ROWS[rows]}. Each line is a true class and adds up to 1, the fullest "
         "colour; the diagonal is its recall. A full column off the diagonal is a class that swallows others."
     )
-    return Plot(title=title, svg=svg, caption=caption)
+    return Plot(title=_title(last, matrix, record), svg=svg, caption=caption)
 
 
-def _draw(canvas: Canvas, axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> None:
-    shares = [[n / sum(row) if sum(row) else float("nan") for n in row] for row in counts]
-    words = [[_short(value) for value in row] for row in shares if len(counts) <= _WRITTEN]
-    canvas.heatmap(axes, shares, top=1.0, words=words, size=size)
-    axes.set_aspect("equal")
+def _draw(axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> None:
+    """Draw a matrix as cells with words, the first class on top.
+
+    Cells are vector shapes, because a page may load no image, not even one that stands in the page itself. A small
+    share is nearly transparent, so that it looks small on a dark page too.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    shares = [(i, j, n / sum(row)) for i, row in enumerate(counts) for j, n in enumerate(row) if n]
+    seen = [one for one in shares if one[2] >= _PALEST]
+    cells = [Rectangle((j - 0.5, i - 0.5), 1.0, 1.0) for i, j, _ in seen]
+    colours = [(*_DARK_BLUE, round(share, 2)) for *_, share in seen]
+    axes.add_collection(PatchCollection(cells, linewidth=0, facecolors=colours))
+    for i, j, share in seen if len(counts) <= _WRITTEN else []:
+        text = f"{share:.2f}".removeprefix("0") if share < 0.995 else "1"
+        colour = "#fefefe" if share > 0.65 else INK
+        axes.text(j, i, text, ha="center", va="center", fontsize=size, color=colour)
+    axes.set(xlim=(-0.5, len(counts) - 0.5), ylim=(len(counts) - 0.5, -0.5), aspect="equal")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
     ticks = range(len(counts)) if len(counts) <= _NAMED_IN_MATRIX else []
     names = [plain(results.class_name(record.classes, c), 14) for c in ticks]
-    axes.set_xticks(ticks)
-    axes.set_yticks(ticks)
-    axes.set_yticklabels(names, parse_math=False, fontsize=8)
+    axes.set_yticks(ticks, names, parse_math=False, fontsize=8)
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, names), default=0) > 2 else {}
-    axes.set_xticklabels(names, parse_math=False, fontsize=8, **turned)
-
-
-def _short(share: float) -> str:
-    """Return a share for a cell; "" if it is 0 or not known.
-
-    >>> _short(0.5), _short(1.0), _short(0.004), _short(float("nan"))
-    ('.50', '1', '', '')
-    """
-    if not share >= 0.005:
-        return ""
-    return f"{share:.2f}".removeprefix("0") if share < 0.995 else "1"
+    axes.set_xticks(ticks, names, parse_math=False, fontsize=8, **turned)
 
 
 def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
@@ -111,13 +108,13 @@ def _title(whose: str, counts: list[list[int]], record: RunRecord) -> str:
 def added(measured: Iterable[Metrics | None]) -> Counter[tuple[float, float]]:
     """Return how many test rows have each pair of true and predicted number, of several models together.
 
-    >>> dict(added([Metrics(n=3, pairs=[[1.0, 2.0, 3]]), Metrics(n=1, pairs=[[1.0, 2.0, 1]]), None]))
+    >>> dict(added([Metrics(n=3, pairs=[(1.0, 2.0, 3)]), Metrics(n=1, pairs=[(1.0, 2.0, 1)]), None]))
     {(1.0, 2.0): 4}
     """
     total: Counter[tuple[float, float]] = Counter()
     for one in measured:
         for true, predicted, rows in one.pairs if one is not None else []:
-            total[true, predicted] += int(rows)
+            total[true, predicted] += rows
     return total
 
 
@@ -130,15 +127,13 @@ def numbers_plot(record: RunRecord) -> Plot:
     if not shown:
         return Plot()
     shown = {name: found for name, found in shown.items() if name in (next(iter(shown)), list(shown)[-1])}
-    rows = results.rows_used(record)
-    ends = [f([value for found in shown.values() for pair in found for value in pair]) for f in (min, max)]
+    ends = [f(value for found in shown.values() for pair in found for value in pair) for f in (min, max)]
     with Canvas(3.2) as canvas:
         panels = canvas.figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
         for axes, (name, found) in zip(panels, shown.items(), strict=True):
-            most = max(found.values())
             axes.plot(ends, ends, color=GREY, linewidth=1.0, linestyle=":")
             true, predicted = zip(*found, strict=True)
-            sizes = [3 + 50 * count / most for count in found.values()]
+            sizes = [3 + 50 * count / max(found.values()) for count in found.values()]
             axes.scatter(true, predicted, s=sizes, color=LOOKS[name][0], alpha=0.6, linewidths=0)
             axes.set_title(name, fontsize=9.5, weight="normal")
             axes.set_xlabel("true number")
@@ -146,7 +141,7 @@ def numbers_plot(record: RunRecord) -> Plot:
         panels[0].set_ylabel("predicted number")
         svg = canvas.svg("numbers")
     caption = (
-        f"All such models together, on {results.ROWS[rows]}. A larger mark holds more rows, on a grid. On the dotted "
-        "line the prediction is true; a cloud flatter than it is drawn to the mean."
+        f"All such models together, on {results.ROWS[results.rows_used(record)]}. A larger mark holds more rows, on a "
+        "grid. On the dotted line the prediction is true; a cloud flatter than it is drawn to the mean."
     )
     return Plot(title="What is predicted, and what is true", svg=svg, caption=caption)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import RunRecord
@@ -29,91 +29,71 @@ def kinds_of_warnings(record: RunRecord) -> list[tuple[str, str]]:
     """Return `model_warnings`, each after what the same warning of another run has too, whatever its numbers are."""
     found: list[tuple[str, str]] = []
     if server := record.server.get("common"):
-        found += warnings_of(record, server, "The server's model", "common")
+        found += warnings_of(record, [server], "The server's model", "common")
     rows = results.rows_used(record)
     models = [m for p in record.parties if (m := p.federated.get(rows))]
-    kind = "with the federation"
+    who = "Models with the federation"
     if not models and not server:
-        models, kind = [m for p in record.parties if (m := p.solo.get(rows))], "alone"
-    return found + list(_useless_parties(record, models, rows, f"{kind}, on {results.ROWS[rows]}"))
+        models, who = [m for p in record.parties if (m := p.solo.get(rows))], "Models alone"
+    return [*found, *warnings_of(record, models, who, rows)]
 
 
-def warnings_of(record: RunRecord, m: Metrics, who: str, rows: str) -> Iterator[tuple[str, str]]:
-    """Yield warnings about one model, by its figures on test rows of one kind; each as `kinds_of_warnings` does."""
-    if m.r2 is not None:
-        if m.r2 <= 0:
-            yield f"{who} not above the mean", f"{who}'s R2 {m.r2:.3f} is not above that of always answering the mean."
-        return
-    missed = _missed(m)
-    if (only := _only_class(m)) is not None:
-        yield (
-            f"{who} useless {_class(record, only)}",
-            f"{who} is useless: it gives {_class(record, only)} to all {m.n:,} {rows} test rows and finds none of "
-            f"{_classes(record, missed, m)}. An accuracy of {m.support[only] / m.n:.3f} comes from that alone.",  # type: ignore[operator]
-        )
-        return
-    if missed:
-        kind = " ".join([who, "misses", *(_class(record, c) for c in missed)])
-        yield kind, f"{who} finds none of the {rows} test rows of {_classes(record, missed, m)}."
-    if m.accuracy is not None and m.baseline is not None and m.accuracy <= m.baseline:
-        yield (
-            f"{who} not above the commonest class",
-            f"{who}'s accuracy {m.accuracy:.3f} is not above that of always answering the commonest class "
-            f"({m.baseline:.3f}).{_balanced(record, rows, [m])}",
-        )
+def warnings_of(record: RunRecord, models: Sequence[Metrics], who: str, rows: str) -> Iterator[tuple[str, str]]:
+    """Yield warnings about one or several models together, by their figures on test rows of one kind.
 
-
-def _useless_parties(record: RunRecord, models: list[Metrics], rows: str, where: str) -> Iterator[tuple[str, str]]:
+    Each is told as `kinds_of_warnings` does. Of several models a class counts that half of them do not find.
+    """
+    subject = f"{who}, on {results.ROWS[rows]}"
     if known := [m.r2 for m in models if m.r2 is not None]:
         if (mean := statistics.fmean(known)) <= 0:
-            yield "not above the mean", f"Mean R2 {where}: {mean:.3f}, not above that of always answering the mean."
+            text = f"{subject}: R2 {mean:.3f}, not above that of always answering the mean."
+            yield f"{who} not above the mean", text
         return
     fixed = [m for m in models if _only_class(m) is not None]
     if fixed:
-        models_in_all = count(len(models), "model", "models")
-        yield "useless", f"{len(fixed)} of {models_in_all} {where}: useless, one class is given to all rows."
-    tested = Counter(c for m in models for c, n in enumerate(m.support) if n and m.recall and m.recall[c] is not None)
-    missing = Counter(c for m in models for c in _missed(m))
-    said = Counter(c for m in fixed for c in _missed(m))  # the sentence above tells of these
-    often = sorted(c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c])
-    if often:
-        named = ", ".join(
-            f"{_class(record, c)} ({missing[c]} of {count(tested[c], 'model', 'models')})"
-            for c in often[:_MANY_CLASSES]
-        )
+        accuracies = [m.accuracy for m in fixed if m.accuracy is not None]
+        comes = f" An accuracy of {statistics.fmean(accuracies):.3f} comes from that alone." if accuracies else ""
+        of = f"{len(fixed)} of {count(len(models), 'model')} useless" if len(models) > 1 else "useless"
+        given = {_class(record, c) for m in fixed if (c := _only_class(m)) is not None}
+        name = given.pop() if len(given) == 1 else "one class"
+        yield f"{who} useless {name}", f"{subject}: {of}, {name} is given to all rows.{comes}"
+    missing, tested = Counter(c for m in models for c in _missed(m)), Counter(c for m in models for c in _classes(m))
+    said = Counter(c for m in fixed for c in _missed(m))  # by the sentence above
+    if often := sorted(c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]):
+        names = [_class(record, c) for c in often[:_MANY_CLASSES]]
+        how = [f"{missing[c]} of {tested[c]} models" if len(models) > 1 else _rows(models[0], c) for c in often]
+        named = ", ".join(f"{name} ({of})" for name, of in zip(names, how, strict=False))
         more = f" and {len(often) - _MANY_CLASSES} more" if len(often) > _MANY_CLASSES else ""
-        kind = " ".join(["missed", *(_class(record, c) for c in often[:_MANY_CLASSES])])
-        yield kind, f"Models {where} find no row of {named}{more}."
+        yield " ".join([who, "missed", *names]), f"{subject}: no row is found of {named}{more}."
     both = [(m.accuracy, m.baseline) for m in models if m.accuracy is not None and m.baseline is not None]
     if len(fixed) < len(both):
         mean, base = (statistics.fmean(values) for values in zip(*both, strict=True))
         if mean <= base:
-            below = f"Mean accuracy {where}: {mean:.3f}, not above that of the commonest class alone ({base:.3f})."
-            yield "not above the commonest class", below + _balanced(record, rows, models)
+            below = f"{subject}: accuracy {mean:.3f}, not above that of always answering the commonest class"
+            yield f"{who} not above the commonest class", f"{below} ({base:.3f}).{_balanced(record, rows, models)}"
 
 
-def _balanced(record: RunRecord, rows: str, models: list[Metrics]) -> str:
+def _balanced(record: RunRecord, rows: str, models: Sequence[Metrics]) -> str:
     """Return the models' balanced accuracy beside that of one fixed answer, where it leads; else nothing.
 
     With rare classes an accuracy below the fixed answer's is no fault: a model that finds them may raise false alarms.
     """
-    if results.figure_used(record, rows) != "balanced_accuracy":
-        return ""
-    known = [
-        (m.balanced_accuracy, 1 / sum(map(bool, m.support)))
-        for m in models
-        if m.balanced_accuracy is not None and m.support and None not in m.support
-    ]
-    if not known:
+    known = [(m.balanced_accuracy, 1 / len(_classes(m))) for m in models if m.balanced_accuracy and _classes(m)]
+    if results.figure_used(record, rows) != "balanced_accuracy" or not known:
         return ""
     mean, fixed = (statistics.fmean(values) for values in zip(*known, strict=True))
     figures = f"{mean:.3f}, of one fixed answer {fixed:.3f}{results.rarest_in_brackets(record, rows)}"
     return f" Balanced accuracy, which leads here because a class is rare: {figures}."
 
 
+def _classes(m: Metrics) -> list[int]:
+    """Return the classes that have test rows and whose recall is known."""
+    return [c for c, (share, n) in enumerate(zip(m.recall, m.support, strict=False)) if n and share is not None]
+
+
 def _missed(m: Metrics) -> list[int]:
     """Return the classes that have test rows of which the model finds none."""
-    return [c for c, (share, n) in enumerate(zip(m.recall, m.support, strict=False)) if n and share == 0]
+    return [c for c in _classes(m) if m.recall[c] == 0]
 
 
 def _only_class(m: Metrics) -> int | None:
@@ -124,10 +104,8 @@ def _only_class(m: Metrics) -> int | None:
     return None
 
 
-def _classes(record: RunRecord, classes: list[int], m: Metrics) -> str:
-    named = [f"{_class(record, c)} ({count(m.support[c] or 0, 'row', 'rows')})" for c in classes[:_MANY_CLASSES]]
-    more = len(classes) - len(named)
-    return ", ".join(named) + (f" and {count(more, 'more class', 'more classes')}" if more else "")
+def _rows(m: Metrics, c: int) -> str:
+    return count(m.support[c] or 0, "row")
 
 
 def _class(record: RunRecord, c: int) -> str:

@@ -145,10 +145,10 @@ def headline(record: RunRecord) -> str:
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {what}{results.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
-    sent = traffic.traffic(record)
-    if sent.up is not None:
+    up, _ = traffic.traffic(record)
+    if up is not None:
         rounds = count(len(record.rounds), "round")
-        return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(sent.up)} sent per party and round"
+        return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(up)} sent per party and round"
     figure, words = run_privacy.headline(record)
     bounded = any(claims.bounded(claim) for claim in record.claims)
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fedkd_flwr.metrics import Metrics, imbalanced
-from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.formatting import count, is_number, share
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "Spread",
     "baseline",
     "class_name",
-    "consensus_rows",
     "figure_used",
     "figures",
     "figures_shown",
@@ -62,8 +60,7 @@ OF_NUMBERS = ("r2", "rmse", "mae")
 ROWS = {"common": "common test rows", "own": "each party's own test rows"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
+class Spread(NamedTuple):
     """The mean, the lowest and the highest of some numbers."""
 
     mean: float
@@ -82,9 +79,7 @@ class Spread:
 def spread(values: Iterable[object]) -> Spread | None:
     """Return the spread of the finite numbers among ``values``, or None if there are none."""
     known = [float(v) for v in values if is_number(v)]  # type: ignore[arg-type]
-    if not known:
-        return None
-    return Spread(mean=statistics.fmean(known), lowest=min(known), highest=max(known))
+    return Spread(statistics.fmean(known), min(known), max(known)) if known else None
 
 
 def known(measured: Mapping[str, Metrics], rows: str, figure: str = "accuracy") -> float | None:
@@ -191,28 +186,6 @@ def fixed_answer(record: RunRecord, rows: str) -> float | None:
     return None
 
 
-def consensus_rows(record: RunRecord, done: RoundRecord) -> tuple[int, str] | None:
-    """Return on how many public rows a round's consensus accuracy was measured, as a number and in words.
-
-    None where that is not known. The record holds how many rows have a label; where the true class of some of them may
-    not be known, it is "at most" so many. Known rows are left out, whichever rule they chose; where the vote labels
-    some rows only, the record does not say how many of these are known ones.
-    """
-    known = sum(number for number in record.settings("known-rows") if isinstance(number, int))
-    if is_number(done.labelled_share):
-        rows = round(done.labelled_share * record.num_public)  # type: ignore[operator]
-    elif drawn := [rows for rows in record.settings("transfer-rows") if isinstance(rows, int)]:
-        rows = min(drawn[0], record.num_public or drawn[0])
-    elif record.sends == "weights" and record.num_public:
-        rows = record.num_public
-    else:
-        return None
-    sure = record.simulation and (not known or rows == record.num_public)
-    rows = min(rows, record.num_public - known) if known and record.num_public else rows
-    words = f"{rows:,} row{'' if rows == 1 else 's'}"
-    return rows, words if sure else f"at most {words}"
-
-
 def rarest_class(record: RunRecord, rows: str) -> tuple[int, int] | None:
     """Return the class with the fewest of these test rows, and how many it has; None where a party holds that back.
 
@@ -250,17 +223,14 @@ def models(record: RunRecord) -> list[tuple[str, list[Mapping[str, Metrics]]]]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """The means of figures over the models of one kind on test rows of one kind."""
 
     who: str  # ``alone``, ``federated``, ``server`` or ``centralised``
     rows: str  # a key of `ROWS`
     n: int  # test rows; of each party's own: of all parties together
     means: dict[str, float]  # by key of `FIGURES`; figures that nobody reports are left out
-    models: int = 1  # how many models were measured
-    # how many models have a figure that others lack: a model has no AUC on rows of one class
-    fewer: dict[str, int] = field(default_factory=dict)
+    fewer: dict[str, int]  # how many models have a figure that others lack: there is no AUC on rows of one class
 
     def text(self, figure: str) -> str:
         """Return a mean as text; where some models lack the figure, with how many have it."""
@@ -274,22 +244,12 @@ def figures(record: RunRecord) -> list[Figures]:
     for rows in ROWS:
         for who, measured in models(record):
             if ms := [m for one in measured if (m := one.get(rows))]:
-                having = {name: [m for m in ms if is_number(getattr(m, name))] for name in FIGURES}
-                found.append(
-                    Figures(
-                        who=who,
-                        rows=rows,
-                        n=_counted(ms, rows),
-                        means={name: statistics.fmean(getattr(m, name) for m in h) for name, h in having.items() if h},
-                        models=len(ms),
-                        fewer={name: len(h) for name, h in having.items() if 0 < len(h) < len(ms)},
-                    )
-                )
+                known = {name: [v for m in ms if is_number(v := getattr(m, name))] for name in FIGURES}
+                n = max(m.n for m in ms) if rows == "common" else sum(m.n for m in ms)
+                means = {name: statistics.fmean(values) for name, values in known.items() if values}
+                fewer = {name: len(values) for name, values in known.items() if 0 < len(values) < len(ms)}
+                found.append(Figures(who, rows, n, means, fewer))
     return found
-
-
-def _counted(measured: Sequence[Metrics], rows: str) -> int:
-    return max(m.n for m in measured) if rows == "common" else sum(m.n for m in measured)
 
 
 def test_rows(record: RunRecord) -> dict[str, int]:

@@ -9,7 +9,7 @@ from fedkd_flwr.report.claims import Claim, bound_text, bounded, claim_words, or
 from fedkd_flwr.report.formatting import plain
 from fedkd_flwr.report.status import moment
 
-__all__ = ["explanations", "headline", "no_claim", "trust", "unprotected", "unproven", "what_leaves"]
+__all__ = ["explanations", "headline", "no_claim", "trust", "unprotected", "unproven"]
 
 
 def unproven(claims: Sequence[Claim]) -> list[str]:
@@ -86,26 +86,17 @@ def headline(record: RunRecord) -> tuple[str, str]:
 
 
 def no_claim(record: RunRecord) -> str:
-    """Return what a run without privacy claims does, in a few words.
+    """Return what a run without privacy claims does: and what some rules of the vote ask for besides.
 
     >>> no_claim(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
     'labels are shared as they are (no noise)'
-    """
-    return f"{what_leaves(record)} are shared as they are (no noise)"
-
-
-def what_leaves(record: RunRecord) -> str:
-    """Return what the parties send: also the class counts and density ratios that some rules of the vote ask for.
-
-    >>> what_leaves(RunRecord(run_id="7", algorithm="fedct", sends="labels"))
-    'labels'
     """
     what = record.sends or "answers"
     if (more := _more(record)) is not None:
         kind, sent = more
         short = kind.rpartition(" ")[2]
         what += f", class counts and {kind}" if sent else f" (and class counts and {short}, of who allows it)"
-    return what
+    return f"{what} are shared as they are (no noise)"
 
 
 def _more(record: RunRecord) -> tuple[str, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
@@ -12,31 +11,25 @@ from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import columns, plain, share
 from fedkd_flwr.report.status import run_status
 
-__all__ = ["MainFigure", "data_name", "main_figure", "run_line", "runs_text"]
+__all__ = ["data_name", "main_figure", "run_line", "runs_text"]
 
 _WHOSE = {"federated": "parties", "server": "server's model", "alone": "parties alone"}
 _NAME = 18  # the longest name shown
 
 
-@dataclass(frozen=True, kw_only=True)
-class MainFigure:
-    """The figure by which a run is listed."""
+def main_figure(record: RunRecord) -> dict[str, Any] | None:
+    """Return the figure by which to list a run; None if nobody was tested yet.
 
-    value: float  # the figure; of parties their mean
-    figure: str  # ``accuracy`` or ``balanced_accuracy`` (`fedkd_flwr.report.results.figure_used`)
-    whose: str  # ``federated``, else ``server``, else ``alone``
-    rows: str  # a key of `fedkd_flwr.report.results.ROWS`
-    n: int  # test rows; of each party's own: of all parties together
-
-
-def main_figure(record: RunRecord) -> MainFigure | None:
-    """Return the figure by which to list a run; None if nobody was tested yet."""
+    Its ``value`` is of parties their mean, ``figure`` is `fedkd_flwr.report.results.figure_used`, ``whose`` is
+    ``federated``, else ``server``, else ``alone``, ``rows`` is a key of `fedkd_flwr.report.results.ROWS`, ``n`` is the
+    number of test rows.
+    """
     known = {(one.who, one.rows): one for one in results.figures(record)}
     for rows in results.ROWS:
         figure = results.figure_used(record, rows)
         for whose in _WHOSE:
             if (one := known.get((whose, rows))) and figure in one.means:
-                return MainFigure(value=one.means[figure], figure=figure, whose=whose, rows=rows, n=one.n)
+                return {"value": one.means[figure], "figure": figure, "whose": whose, "rows": rows, "n": one.n}
     return None
 
 
@@ -53,7 +46,7 @@ def data_name(config: Mapping[str, Any]) -> str:
 
 def run_line(record: RunRecord) -> dict[str, Any]:
     """Return the facts that the list shows of one run, as plain JSON types."""
-    found, stands = main_figure(record), run_status(record)
+    stands = run_status(record)
     return {
         "run_id": record.run_id,
         "name": str(record.config.get("name", "")),
@@ -66,7 +59,7 @@ def run_line(record: RunRecord) -> dict[str, Any]:
         "status": stands.word,
         "sentence": stands.sentence,
         "seed": record.seed,
-        "figure": None if found is None else vars(found),
+        "figure": main_figure(record),
     }
 
 

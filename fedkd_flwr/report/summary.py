@@ -121,13 +121,8 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
 
 def _bytes(record: RunRecord) -> Iterator[Line]:
     """Yield what travelled."""
-    sent = traffic.traffic(record)
-    if sent.up is None and sent.down is None:
-        return
-    later = ""
-    if sent.up_later is not None:
-        later = f"(up: {size(sent.up_first)} in the first round, {size(sent.up_later)} later)"
-    yield Line("bytes a party and round", f"{size(sent.up)} up, {size(sent.down)} down", later)
-    final = record.final_bytes_down / len(record.parties) if record.parties else 0.0
-    if final:
-        yield Line(f"final {traffic.final_result(record)}", f"{size(final)} down a party, once")
+    up, down = traffic.traffic(record)
+    if up is not None:
+        yield Line("bytes a party and round", f"{size(up)} up, {size(down)} down")
+        if record.final_bytes_down and record.parties:
+            yield Line("final result", f"{size(record.final_bytes_down / len(record.parties))} down a party, once")

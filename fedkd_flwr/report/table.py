@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
 from fedkd_flwr.report.formatting import columns, plain, rounds_text, share
-from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
+from fedkd_flwr.report.model_warnings import kinds_of_warnings
 from fedkd_flwr.report.recommendation import losers_warning
 from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
@@ -39,7 +39,7 @@ def summary_table(record: RunRecord) -> str:
         lines += _wrapped("", stands.sentence)
     if record.reason:
         lines += _wrapped("reason: ", record.reason)
-    for warning in _of_models(record):
+    for _, warning in _of_models(record):
         lines += _wrapped("WARNING: ", warning)
     lines.append("─" * WIDTH)
     for label, value in _figures(record):
@@ -62,10 +62,8 @@ def warnings(record: RunRecord) -> list[tuple[str, str]]:
 
     Beside each text stands what the same warning of another run has too, whatever its numbers are.
     """
-    lost = losers_warning(record)
     unproven = run_privacy.unproven(claims.ordered(record.claims))
-    found = [*([("losers", lost)] if lost else []), *kinds_of_warnings(record)]
-    return found + [(text, text) for text in unproven]
+    return [*_of_models(record), *((text, text) for text in unproven)]
 
 
 def notes(record: RunRecord) -> list[tuple[str, str]]:
@@ -77,9 +75,9 @@ def notes(record: RunRecord) -> list[tuple[str, str]]:
     return found
 
 
-def _of_models(record: RunRecord) -> list[str]:
+def _of_models(record: RunRecord) -> list[tuple[str, str]]:
     lost = losers_warning(record)
-    return [*([lost] if lost else []), *model_warnings(record)]
+    return [*([("losers", lost)] if lost else []), *kinds_of_warnings(record)]
 
 
 def _figures(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -114,19 +112,18 @@ def _parties(record: RunRecord) -> list[str]:
         known = [(results.known(p.federated or p.solo, rows, figure), p) for p in record.parties]
         ranked = [p for _, p in sorted(known, key=lambda one: -1.0 if one[0] is None else one[0])]
         chosen = [("best: ", ranked[-1]), ("median: ", ranked[len(ranked) // 2]), ("worst: ", ranked[0])]
-    errors = results.OF_NUMBERS[1:] if figure == "r2" else ()
-    own = not errors and rows == "common" and any("own" in p.federated or "own" in p.solo for p in record.parties)
+    more = [(rows, name, results.FIGURES[name]) for name in results.OF_NUMBERS[1:] if figure == "r2"]
+    if rows == "common" and figure != "r2" and any("own" in {**p.federated, **p.solo} for p in record.parties):
+        more = [("own", figure, "own")]
     name = "party" if figure == "accuracy" else f"party ({figure.replace('_', ' ')})"
-    body = [[name, "model", "alone", "with fed.", "gain"] + (["own alone", "own with"] if own else [])]
-    body[0] += [f"{results.FIGURES[name]} {kind}" for name in errors for kind in ("alone", "with")]
+    body = [[name, "model", "alone", "with fed.", "gain"]]
+    body[0] += [f"{short} {kind}" for *_, short in more for kind in ("alone", "with")]
     for prefix, party in chosen:
-        alone, after = (results.known(one, rows, figure) for one in (party.solo, party.federated))
+        both = (party.solo, party.federated)
+        alone, after = (results.known(one, rows, figure) for one in both)
         gain = "–" if alone is None or after is None else f"{after - alone:+.3f}"
         body.append([plain(prefix + party.name, 26), plain(party.model, 22), share(alone), share(after), gain])
-        measured = (party.solo, party.federated)
-        body[-1] += [results.written(results.known(one, rows, name), name) for name in errors for one in measured]
-        if own:
-            body[-1] += [share(results.known(one, "own", figure)) for one in (party.solo, party.federated)]
+        body[-1] += [results.written(results.known(one, on, which), which) for on, which, _ in more for one in both]
     return columns(body, left=2)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.privacy.rounding import bound_text, least_text
-from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RunRecord
 from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
@@ -139,7 +138,7 @@ def rounds(record: RunRecord) -> Table:
     """Return one row per round: who answered, the figures of the vote, bytes and time."""
     known = traffic.known_rounds(record)
     means = [results.spread(r.accuracy.values()) for r in record.rounds]
-    sized = traffic.traffic(record).up is not None
+    sized = traffic.traffic(record)[0] is not None
     found: _Columns = [
         ("round", [str(r.server_round) for r in record.rounds]),
         ("answered", [f"{len(r.answered) if r in known else 'not known'} of {r.asked}" for r in record.rounds]),
@@ -148,7 +147,7 @@ def rounds(record: RunRecord) -> Table:
         ("rows labelled", [share(r.labelled_share) for r in record.rounds]),
         ("noise replaced", [share(None if r.kept_share is None else 1 - r.kept_share) for r in record.rounds]),
         ("labels changed", [share(r.changed_share) for r in record.rounds]),
-        ("consensus right", [_consensus_right(record, r) for r in record.rounds]),
+        ("consensus right", [share(r.consensus_accuracy) for r in record.rounds]),
         ("parties' mean accuracy", [share(mean.mean if mean else None) for mean in means]),
         ("accuracy of the server's model", [share(r.server_accuracy) for r in record.rounds]),
         ("up, all parties", [size(r.bytes_up) if r in known and sized else "–" for r in record.rounds]),
@@ -156,13 +155,6 @@ def rounds(record: RunRecord) -> Table:
         ("time", [time_span(r.seconds) for r in record.rounds]),
     ]
     return _table("Each round", found)
-
-
-def _consensus_right(record: RunRecord, done: RoundRecord) -> str:
-    """Return the share of the labelled rows on which the consensus is right, and how many rows that are."""
-    found = results.consensus_rows(record, done)
-    of = f" of {found[1]}" if found and is_number(done.consensus_accuracy) else ""
-    return share(done.consensus_accuracy) + of
 
 
 def metrics(record: RunRecord, who: Mapping[str, str] = _WHO) -> Table:
@@ -187,27 +179,18 @@ def metrics_by_class(record: RunRecord) -> Table:
     num_classes = max((len(m.recall or m.precision or m.f1) for _, ms in kinds for m in ms), default=0)
     names = ("recall", "precision", "f1")
     header = ["class", "number of rows", *(f"{name}, {_WHO[who]}" for who, _ in kinds for name in names)]
-    body = [
-        [
-            record.classes[c] if c < len(record.classes) else str(c),
-            _support(kinds, rows, c),
-            *(_mean(ms, name, c) for _, ms in kinds for name in names),
+    body = []
+    for c in range(num_classes if num_classes <= _MANY_CLASSES else 0):
+        held = [[n for m in ms if m.support and (n := m.support[c]) is not None] for _, ms in kinds]
+        total = max((sum(counts) if rows == "own" else max(counts) for counts in held if counts), default=None)
+        means = [
+            results.spread(getattr(m, name)[c] for m in ms if getattr(m, name) and m.support[c])
+            for _, ms in kinds
+            for name in names
         ]
-        for c in range(num_classes if num_classes <= _MANY_CLASSES else 0)
-    ]
+        cells = [share(mean and mean.mean) for mean in means]
+        body.append([results.class_name(record.classes, c), "–" if total is None else f"{total:,}", *cells])
     return Table("Metrics by class", header, body, range(1, len(header)))
-
-
-def _support(kinds: list[tuple[str, list[Metrics]]], rows: str, c: int) -> str:
-    """Return the number of test rows of a class: of all parties together, if each has its own."""
-    known = [[n for m in ms if m.support and (n := m.support[c]) is not None] for _, ms in kinds]
-    totals = [sum(counts) if rows == "own" else max(counts) for counts in known if counts]
-    return f"{max(totals):,}" if totals else "–"
-
-
-def _mean(ms: list[Metrics], figure: str, c: int) -> str:
-    known = [getattr(m, figure)[c] for m in ms if getattr(m, figure) and m.support[c]]
-    return share(sum(known) / len(known)) if known else "–"
 
 
 def configuration(record: RunRecord) -> list[Table]:
@@ -230,16 +213,21 @@ def configuration(record: RunRecord) -> list[Table]:
 def audit_text(found: AuditRecord) -> str:
     """Return what an attack found as a table of plain text; claims rounded up, what is proven rounded down."""
 
+    def cell(of: Measured) -> str:
+        return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"
+
     def row(name: str, of: AttackFigures) -> str:
-        cells = (_interval_text(of.auc), *_found_texts(of))
-        return f"{name:<14} {of.members:>8} {of.fresh:>6} " + "  ".join(f"{cell:<24}" for cell in cells).rstrip()
+        at_percent = cell(of.found_at_1_percent) if of.fresh >= 100 else "–"
+        at_permille = cell(of.found_at_1_permille) if of.fresh >= 1000 else "–"
+        cells = f"{cell(of.auc):<24}  {at_percent:<24}  {at_permille}"
+        return f"{name:<14} {of.members:>8} {of.fresh:>6} {cells}"
 
     lines = [
         f"sent: {', '.join(found.sent)}; likelihood ratios over {found.shadows} shadow runs",
         f"{'':<14} {'members':>8} {'fresh':>6} {'attack AUC':<24}  {'found at 1 % FPR':<24}  found at 0.1 % FPR",
         row("all parties", found.everybody),
         *(row(name, of) for name, of in found.parties.items()),
-        f"without shadow runs: AUC {_interval_text(found.without_shadows)}",
+        f"without shadow runs: AUC {cell(found.without_shadows)}",
         *(
             f"claimed epsilon {bound_text(of.epsilon)} at delta {bound_text(of.delta)} ({of.unit}): "
             f"the attack proves {least_text(of.proven)}"
@@ -249,14 +237,3 @@ def audit_text(found: AuditRecord) -> str:
         "0.5 is guessing. An attack shows what leaks at least; only a claim says at most.",
     ]
     return "\n".join(lines)
-
-
-def _found_texts(of: AttackFigures) -> tuple[str, str]:
-    """Return the shares of members found at 1 % and 0.1 % false alarms; a dash where there are too few fresh rows."""
-    at_percent, at_permille = _interval_text(of.found_at_1_percent), _interval_text(of.found_at_1_permille)
-    return at_percent if of.fresh >= 100 else "–", at_permille if of.fresh >= 1000 else "–"
-
-
-def _interval_text(of: Measured) -> str:
-    """Return a figure with its interval."""
-    return f"{of.value:.3f} ({of.low:.3f} to {of.high:.3f})"

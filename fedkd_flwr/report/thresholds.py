@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from fedkd_flwr.metrics import SCORE_BINS, Metrics
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
@@ -34,25 +36,21 @@ def points(measured: Iterable[Metrics | None]) -> list[Point]:
 
     A row is answered positive where the probability of class 1 is the threshold or more.
 
-    >>> found = points([Metrics(n=4, score_counts=[[10, 2, 0], [40, 0, 2]]), None])
+    >>> found = points([Metrics(n=4, score_counts=[(10, 2, 0), (40, 0, 2)]), None])
     >>> found[0].precision, found[11].balanced, found[50].recall
     (0.5, 1.0, 0.0)
     """
-    counts = [[0, 0] for _ in range(SCORE_BINS + 1)]
+    counts = np.zeros((SCORE_BINS + 1, 2))
     for found in measured:
         for k, *rows in found.score_counts if found is not None else []:
-            counts[k] = [a + b for a, b in zip(counts[k], rows, strict=True)]
-    negatives, positives = (sum(column) for column in zip(*counts, strict=True))
-    if not negatives or not positives:
+            counts[k] += rows
+    false, true = counts[::-1].cumsum(axis=0)[::-1].T  # rows of each class whose probability is the threshold or more
+    if not false[0] or not true[0]:
         return []
-    curve, false, true = [], 0, 0
-    for k in range(SCORE_BINS, -1, -1):
-        false, true = false + counts[k][0], true + counts[k][1]
-        alarms, recall, answered = false / negatives, true / positives, true + false
-        precision = true / answered if answered else 1.0
-        of_all, balanced = answered / (negatives + positives), (recall + 1.0 - alarms) / 2.0
-        curve.append(Point(k / SCORE_BINS, of_all, precision, recall, alarms, balanced))
-    return curve[::-1]
+    alarms, recall, answered = false / false[0], true / true[0], false + true
+    precision = np.where(answered, true / np.maximum(answered, 1), 1.0)
+    columns = (answered / answered[0], precision, recall, alarms, (recall + 1.0 - alarms) / 2.0)
+    return [Point(k / SCORE_BINS, *row) for k, row in enumerate(np.stack(columns, axis=1).tolist())]
 
 
 def _lines(record: RunRecord) -> Mapping[str, list[Point]]:

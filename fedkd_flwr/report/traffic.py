@@ -8,20 +8,7 @@ from dataclasses import dataclass, field
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.report.formatting import plain
 
-__all__ = ["LeftOut", "Traffic", "answered", "final_result", "known_rounds", "left_out", "traffic"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traffic:
-    """Bytes of arrays on the wire."""
-
-    # up, down: Bytes per party and round, as the mean over rounds. None if the record holds no sizes: a valid reply is
-    # never empty, so a record without any bytes up is one whose sizes were left out.
-    up: float | None
-    down: float | None
-    # up_first, up_later: Bytes up per party in the first round, and the mean over the later rounds
-    up_first: float | None
-    up_later: float | None
+__all__ = ["LeftOut", "answered", "known_rounds", "left_out", "traffic"]
 
 
 def known_rounds(record: RunRecord) -> list[RoundRecord]:
@@ -30,29 +17,17 @@ def known_rounds(record: RunRecord) -> list[RoundRecord]:
     return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
 
 
-def traffic(record: RunRecord) -> Traffic:
-    """Return how many bytes travelled, per party that answered (up) or was asked (down)."""
-    rounds = known_rounds(record)
-    told = any(r.bytes_up for r in rounds)
-    ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered and told]
-    downs = [r.bytes_down / r.asked for r in rounds if r.asked > 0 and told]
-    return Traffic(
-        up=statistics.fmean(ups) if ups else None,
-        down=statistics.fmean(downs) if downs else None,
-        up_first=ups[0] if ups else None,
-        up_later=statistics.fmean(ups[1:]) if len(ups) > 1 else None,
-    )
+def traffic(record: RunRecord) -> tuple[float | None, float | None]:
+    """Return bytes per party and round, as means over rounds: up of those that answered, down of those asked.
 
-
-def final_result(record: RunRecord) -> str:
-    """Return what the parties get at the end, in a word: labels, averages (of scores) or the server's model.
-
-    >>> final_result(RunRecord(run_id="7", algorithm="fedmd", returns="scores"))
-    'averages'
+    None if the record holds no sizes: a valid reply is never empty, so without any bytes up they were left out.
     """
-    return {"labels": "labels", "scores": "averages", "weights": "model", "trees": "trees"}.get(
-        record.returns, "result"
-    )
+    rounds = known_rounds(record)
+    if not any(r.bytes_up for r in rounds):
+        return None, None
+    ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered]
+    downs = [r.bytes_down / r.asked for r in rounds if r.asked]
+    return statistics.fmean(ups), statistics.fmean(downs) if downs else None
 
 
 @dataclass(kw_only=True)

@@ -121,7 +121,9 @@ def read_letter(path: Path, keys: Mapping[str, Ed25519PublicKey] | None) -> Lett
             key = keys[letter.sender]
             rule, seen = f"be signed with the key of {letter.sender}", "another signature"
             way_out = f"It is forged, or {letter.sender} has another key now. Ask {letter.sender}, by another way."
-            key.verify(b64decode(signature, validate=True), line)
+            if b64encode(raw := b64decode(signature, validate=True)) != signature:  # a letter has one form
+                raise ValueError
+            key.verify(raw, line)
     except (OSError, ValueError, KeyError, InvalidSignature) as error:
         seen = error.strerror or seen if isinstance(error, OSError) else seen
         raise DataError(explain(f"file {path}", rule, seen, f"{way_out} Nothing of it was used.".strip())) from error

@@ -59,13 +59,11 @@ class FedKTExchange(OneShotVote):
             return self.server_claims()
         return list(
             noisy_max_at_party(
-                plan.mechanism,
-                num_queries=plan.num_queries,
+                plan,
                 delta=self.config.delta,
                 teachers=self.config.teachers,
                 partitions=self.config.students * self.roster.asked.most,
                 num_parties=len(self.roster.times_asked),
-                released=plan.release,
             )
         )
 

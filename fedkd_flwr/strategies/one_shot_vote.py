@@ -250,12 +250,10 @@ class OneShotVote(LabelExchange):
         labels_only = plan.release == "labels" and self.votes is not None
         return list(
             noisy_max_at_server(
-                plan.mechanism,
-                num_queries=plan.num_queries,
+                plan,
                 delta=self.config.delta,
                 num_parties=len(self.roster.times_asked),
                 counts=self.votes[self.queries] if labels_only and self.votes is not None else None,
-                released=plan.release,
                 seeded=self.noise_rng is not None,
             )
         )

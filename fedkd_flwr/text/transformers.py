@@ -173,7 +173,7 @@ class TextTransformer(NetEstimator):
                 self.optimizer_.zero_grad()
                 logits = self._forward([tokens[row] for row in rows.tolist()])
                 loss = nn.functional.cross_entropy(logits, wanted.to(self.device_))
-                loss.backward()  # type: ignore[no-untyped-call]  # torch
+                loss.backward()
                 loss = loss.detach()
                 nn.utils.clip_grad_norm_(trained, MAX_NORM)
                 self.optimizer_.step()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +21,6 @@ from fedkd_flwr.app.server_app import first_settings
 from fedkd_flwr.data.tables import load_party_table, load_public, read_table
 from fedkd_flwr.errors import ConfigError, DataError, TooFewPartiesError
 from fedkd_flwr.models import serialize
-from fedkd_flwr.processes.limits import limits_of
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.stores.saved_model import load
@@ -87,19 +84,6 @@ def test_a_table_without_a_header_in_another_encoding_is_simulated_and_its_model
     assert found["column-2"].iloc[0] == "запад"
 
 
-def _comparable(record):
-    """Drop what may differ between two equal runs: times, places, and the weight of models (skops varies it)."""
-    data = record.as_dict()
-    for key in ("started", "last_word", "process", "seconds", "startup_seconds", "server_model"):
-        del data[key]
-    del data["config"]["output-dir"]
-    for entry in data["rounds"]:
-        del entry["seconds"], entry["asked_at"]
-    for entry in data["parties"]:
-        del entry["model_bytes"]
-    return data
-
-
 # -------------------------------------------------------------------------------------------------- simulations
 
 
@@ -122,24 +106,13 @@ def test_fedct_with_its_defaults_runs_on_digits_and_leaves_a_record_and_a_page(t
     assert "party-003" in page
 
 
-def test_a_simulation_keeps_no_party_files_where_asked(tmp_path):
-    _simulate(tmp_path, {**FAST, "save-party-models": False})
-    kept = ["checkpoint.npz", "lineage.json", "participations.json", "record.json", "report.html"]
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_simulation_keeps_the_parties_models_unless_asked_not_to_and_nothing_else_of_them(tmp_path, keeps):
+    _simulate(tmp_path, {**FAST, "save-party-models": keeps})
+    models = [f"party-{i:03d}.model" for i in range(4)] if keeps else []
+    kept = ["checkpoint.npz", "lineage.json", "participations.json", *models, "record.json", "report.html"]
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == kept
-
-
-def test_a_simulation_keeps_the_parties_models_and_nothing_else_of_them(tmp_path):
-    _simulate(tmp_path)
-    files = sorted(path.name for path in tmp_path.rglob("parties/*"))
-    assert files == [f"party-{i:03d}.model" for i in range(4)]
-    kept = sorted(tmp_path.rglob("*.model"))
-    assert all(serialize.load(path).num_classes == 3 for path in kept)
-
-
-def test_the_same_seed_gives_the_same_run(tmp_path):
-    config = {**FAST, "partitioner": "dirichlet(min_rows=2)"}
-    first, second = (_simulate(tmp_path / name, config) for name in ("one", "two"))
-    assert _comparable(first) == _comparable(second)
+    assert all(serialize.load(path).num_classes == 3 for path in tmp_path.rglob("*.model"))
 
 
 def _people(rows, seed=0, label="income"):
@@ -214,12 +187,6 @@ def test_a_wrong_run_config_is_refused_before_any_party_is_contacted(tmp_path):
         server_app(grid, Context(1, 1, {}, RecordDict(), config))
     assert grid.sent == []
     assert list(tmp_path.iterdir()) == []  # not even the beginning of a record
-
-
-def test_without_an_output_folder_results_go_under_the_user_s_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    _start("", 2, {**FAST, "num-rounds": 1})
-    assert _record(tmp_path / ".fedkd").status == "completed"
 
 
 # --------------------------------------------------------------------------------------------------------- silos
@@ -324,44 +291,17 @@ def _edits(name, edit):
     return spoil
 
 
-def _other_schema(folder, node):
-    text = (folder / "schema.toml").read_text(encoding="utf-8")
-    (folder / "schema.toml").write_text(text.replace('"smith"', '"tailor"'), encoding="utf-8")
-
-
 PROBLEMS = {
-    "class outside the schema": (
-        _edits("own", lambda f: f.replace({">50K": "millions"})),
-        "class-outside-schema",
-        "'millions'",
-    ),
-    "no label column": (
-        _edits("own", lambda f: f.drop(columns="income")),
-        "wrong-data",
-        "must have the schema's label column 'income'",
-    ),
+    "class outside": (_edits("own", lambda f: f.replace({">50K": "millions"})), "class-outside-schema", "'millions'"),
     "a column is missing": (_edits("own", lambda f: f.drop(columns="job")), "wrong-data", "a table without job"),
     "no rows": (_edits("own", lambda f: f[:0]), "no-rows", "hold at least one row"),
-    "a word for a number": (_edits("own", lambda f: f.assign(age="old")), "wrong-data", "'old'"),
     "no file": (lambda f, n: (f / "own.csv").unlink(), "missing-file", "own.csv"),
-    "no public file": (lambda f, n: (f / "public.csv").unlink(), "missing-file", "public.csv"),
     "no schema": (lambda f, n: (f / "schema.toml").unlink(), "missing-file", "schema.toml"),
-    "another public file": (
-        _edits("public", lambda f: f.assign(hours="40")),
-        "public-set-mismatch",
-        "Give this node the same public file",
-    ),
-    "another schema": (_other_schema, "public-set-mismatch", "Give this node the same public file"),
+    "another public file": (_edits("public", lambda f: f.assign(hours="40")), "public-set-mismatch", "the same public"),
     "another label": (lambda f, n: n.update(label="wage"), "wrong-config", "label must be the schema's label column"),
     "unknown key": (lambda f, n: n.update(modell="knn"), "wrong-config", "Did you mean model?"),
-    "unknown model": (lambda f, n: n.update(model="oracle"), "wrong-config", "model must be one of"),
-    "relative state folder": (
-        lambda f, n: n.update({"state-dir": "state"}),
-        "wrong-config",
-        "state-dir must be an abs",
-    ),
+    "relative state folder": (lambda f, n: n.update({"state-dir": "state"}), "wrong-config", "be an absolute path"),
     "not allowed": (lambda f, n: n.update({"allow-algorithms": "fedkt"}), "not-allowed", "must be one of ['fedkt']"),
-    "privacy required": (lambda f, n: n.update({"require-privacy": True}), "privacy-required", "lift require-privacy"),
     "a budget": (lambda f, n: n.update({"epsilon-budget": 1.0}), "privacy-required", "lift require-privacy"),
 }
 
@@ -381,7 +321,7 @@ def test_a_silo_with_a_problem_tells_the_server_its_code_and_its_own_log_more(tm
 
 
 def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos, caplog):
-    spoil, code, text = PROBLEMS["class outside the schema"]
+    spoil, code, text = PROBLEMS["class outside"]
     spoil(tmp_path / "south", silos["south"])
     with caplog.at_level(logging.ERROR, logger="flwr.party"):
         record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
@@ -395,13 +335,6 @@ def test_beside_a_silo_with_a_problem_the_others_finish(tmp_path, silos, caplog)
         _deploy(tmp_path, {name: silos[name] for name in ("north", "south")}, {**FAST, "node-deadline-s": 0.05})
 
 
-def test_a_silo_s_files_are_for_its_owner_alone(tmp_path, silos):
-    _deploy(tmp_path, silos)
-    kept = [path for path in (tmp_path / "north" / "state").rglob("*") if path.is_file()]
-    assert kept
-    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
-
-
 def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_string(tmp_path, silos, caplog):
     for silo in silos.values():
         silo["allow-code"] = True
@@ -411,42 +344,3 @@ def test_a_silo_that_demands_privacy_takes_no_model_the_run_names_by_import_stri
     assert record.rounds[0].answered == ["north", "west"]
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: not-allowed")]
     assert "must be a name of the zoo at a node that demands privacy" in caplog.text
-
-
-def test_after_a_run_that_names_a_callable_the_next_is_answered_by_all(tmp_path, silos):
-    marker = tmp_path / "seen"
-    hostile = {"model": f"os:system(command='touch {marker}')", "num-rounds": 1}
-    with pytest.raises(TooFewPartiesError, match="north: not-allowed, south: not-allowed, west: not-allowed"):
-        _deploy(tmp_path, silos, {**FAST, **hostile})
-    assert not marker.exists()
-    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)
-
-
-HANGING = """
-import time
-
-from sklearn.tree import DecisionTreeClassifier
-
-
-class Hangs(DecisionTreeClassifier):
-    def fit(self, X, y):
-        time.sleep(600)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="limits are kept on Linux")
-def test_a_silo_whose_work_hangs_is_left_out_and_answers_the_next_run(tmp_path, silos, monkeypatch, caplog):
-    (tmp_path / "hanging_model.py").write_text(HANGING, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("fedkd_flwr.app.assembly.limits_of", limits_of)
-    usual = dict(silos["north"])
-    silos["north"] |= {"model": "hanging_model:Hangs", "round-limit-s": 0.5}
-    began = time.monotonic()
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        record = _deploy(tmp_path, silos, {**FAST, "num-rounds": 1})
-    assert time.monotonic() - began < 60
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "limit-exceeded")]
-    assert record.rounds[0].answered == ["south", "west"]
-    assert "The work of one visit must end within 0.5 s (round-limit-s)" in caplog.text
-    silos["north"] = usual
-    assert _deploy(tmp_path, silos, {**FAST, "num-rounds": 1}).rounds[0].answered == sorted(NAMES)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from federation import fedct_grid, handler, parties, public_set
+from federation import fedct_grid, parties, public_set
 from flwr.app import ArrayRecord
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
@@ -25,7 +25,6 @@ from fedkd_flwr.app.client_app import answer, finish
 from fedkd_flwr.clients import FedCTClient
 from fedkd_flwr.errors import ConfigError, TooFewPartiesError
 from fedkd_flwr.strategies import FedCT, FedCTConfig
-from fedkd_flwr.wire.records import numpy_client_mod
 
 
 def _strategy(**settings):
@@ -117,14 +116,3 @@ def test_flower_s_wrappers_that_add_noise_to_weights_are_refused_before_anything
         wrapped.start(grid, ArrayRecord(), 2)
     assert not grid.sent
     assert strategy.record.status == "failed"
-
-
-def test_a_client_fn_answers_with_one_mod_and_gets_the_names_of_its_arrays():
-    held = [FedCTClient(party) for party in parties(3)]
-    app = ClientApp(client_fn=lambda context: held[context.node_id - 1000].to_client(), mods=[numpy_client_mod])
-    strategy = _strategy()
-    strategy.start(InProcessGrid(app, [{}] * 3), num_rounds=2)
-    plain = _strategy()
-    plain.start(InProcessGrid(handler([FedCTClient(party) for party in parties(3)]), [{}] * 3), num_rounds=2)
-    assert np.array_equal(strategy.consensus, plain.consensus)
-    assert [p.federated for p in strategy.record.parties] == [p.federated for p in plain.record.parties]

@@ -9,9 +9,8 @@ from grid import run_apps
 
 from fedkd_flwr.app.predict import predictions
 from fedkd_flwr.data.tables import load_party_table, load_public
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import DataError
 from fedkd_flwr.models import serialize
-from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.saved_model import load
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
@@ -85,14 +84,6 @@ def test_silos_fine_tune_their_own_transformers_by_fedct_and_keep_them_between_r
         assert {float(s["step"]) for s in model.estimator.optimizer_.state.values()} == {40.0}
 
 
-def test_a_simulation_of_mixed_classical_models_finds_the_text_column_itself(tmp_path):
-    record = simulate(tmp_path, {"model": "mixed", "centralised": True}, parties=5)
-    assert record.status == "completed"
-    assert len({p.model for p in record.parties}) == 5
-    assert record.centralised_accuracy > 0.9
-    assert all(set(p.federated) == {"common", "own"} for p in record.parties)
-
-
 def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     config = {"algorithm": "fedkt", "num-rounds": 1, "model": "decision-tree", "fedkt.teachers-per-student": 2}
     config |= {"consensus": "majority"}
@@ -108,10 +99,3 @@ def test_fedkt_leaves_the_server_a_transformer_taught_by_trees(tmp_path, bert):
     assert np.array_equal(answers[["probability_no", "probability_yes"]].to_numpy(), own)
     with pytest.raises(DataError, match="review"):
         predictions([model], rows.rename(columns={"review": "text"}))
-
-
-def test_a_transformer_without_a_text_column_fails_before_any_party_trains(tmp_path, bert):
-    config = {"dataset": "wine", "model": reading(bert)}
-    with pytest.raises(ConfigError, match="schema must have a column of kind 'text'"):
-        start(tmp_path, [{"partition-id": i, "num-partitions": 2} for i in range(2)], config)
-    assert RunRecord.load(tmp_path / "runs" / "1" / "record.json").rounds == []

@@ -38,8 +38,8 @@ def test_shadow_runs_find_a_shift_that_hides_behind_differences_between_rows():
 
 def test_where_nothing_leaks_the_attack_is_at_chance():
     evidence, shadows, member, inside = _world(0.0)
-    _, low, high = _auc(likelihood_ratios(evidence, shadows, member), inside)
-    assert low < 0.5 < high
+    found = _auc(likelihood_ratios(evidence, shadows, member), inside)
+    assert found.low < 0.5 < found.high
 
 
 def test_noise_a_million_times_as_large_in_one_round_does_not_hide_another_round():

@@ -14,7 +14,7 @@ from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.ledger.ledger import Budget
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore

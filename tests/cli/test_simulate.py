@@ -106,12 +106,14 @@ def test_ctrl_c_asks_where_somebody_can_answer_and_other_signals_stop(monkeypatc
     answer = io.StringIO(said or "")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: said is not None, readline=answer.readline))
     before = signal.getsignal(number)
-    with Interrupts(ProgressLine(io.StringIO())) as interrupts:
+    line = ProgressLine(io.StringIO())
+    with Interrupts(line) as interrupts:
         if stops:
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(number)
         else:
             signal.raise_signal(number)
+    assert line.held == (said == "y\n")  # parties that still answer do not write over the question
     assert (interrupts.terminated, signal.getsignal(number)) == (number == signal.SIGTERM, before)
 
 

@@ -93,7 +93,9 @@ def test_a_repeated_request_gets_the_same_reply_also_where_only_changes_were_sen
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_data_file_that_changes_between_rounds_does_not_show_in_the_form_of_a_reply(tmp_path, changed):
+def test_a_data_file_that_changes_between_rounds_shows_in_the_own_log_and_not_in_the_form_of_a_reply(
+    tmp_path, changed, caplog
+):
     public = public_set(3000)
     asked = {**RESPONSE, "noise-strength": 20.0, "privacy": "party"}
     X, y = rows(20, seed=0)
@@ -106,6 +108,7 @@ def test_a_data_file_that_changes_between_rounds_does_not_show_in_the_form_of_a_
         **second,
     )
     assert len(sent) < len(first) / 2  # changes alone, from the net that starts afresh too
+    assert ("its data file is another than in round 1 of this run" in caplog.text) is changed
 
 
 def test_an_answer_kept_from_before_a_crash_is_not_sent_at_the_cost_of_another_file_s_rows(tmp_path, monkeypatch):

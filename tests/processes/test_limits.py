@@ -209,18 +209,6 @@ def test_a_process_that_dies_is_work_that_raised(work):
     assert caught.value.code is Code.INTERNAL
 
 
-def test_a_process_that_dies_while_another_holds_its_pipe_is_seen_to_be_dead():
-    def work():
-        if os.fork() == 0:
-            time.sleep(60)
-        os._exit(0)
-
-    began = time.monotonic()
-    with pytest.raises(FedkdError, match="ended without an answer"):
-        ANY(work)
-    assert time.monotonic() - began < 2
-
-
 def test_work_on_several_threads_does_not_wait_for_those_this_process_had():
     from sklearn.ensemble import HistGradientBoostingClassifier
 

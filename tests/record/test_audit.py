@@ -10,7 +10,7 @@ def test_what_an_audit_found_reads_back_as_it_was_and_is_never_published(record,
     claim = ProvenEpsilon(unit="record", neighbouring_relation="replace one", epsilon=2.5, delta=1e-5, proven=0.75)
     record.audit = AuditRecord(
         sent=["labels"], shadows=2, everybody=figures, parties={"party-a": figures}, without_shadows=half,
-        roc=[[0.0, 0.0], [1.0, 1.0]], claims=[claim],
+        claims=[claim],
     )  # fmt: skip
     (tmp_path / "record.json").write_text(record.to_json())
     assert RunRecord.load(tmp_path / "record.json") == record

@@ -1,7 +1,7 @@
 """A record as pandas tables."""
 
 import pytest
-from report.conftest import failed, sample
+from report.conftest import sample
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.metrics import Metrics
@@ -27,13 +27,6 @@ def test_parties_have_one_row_each_with_the_figures_of_their_models():
     assert table["solo_own_n"].tolist() == [40, 40, 40]
 
 
-def test_parties_and_rounds_say_who_was_left_out_and_why():
-    table = failed().to_frame("party_rounds").set_index("party")
-    assert table.loc["party-000", "answered"]
-    assert table.loc["party-001", "left_out_because"] == "no-reply"
-    assert table.loc["node 9999999999999999999", "left_out_because"] == "bad-payload"
-
-
 def test_models_are_those_of_the_parties_and_the_servers():
     record = sample(2, 1)
     record.server = {"common": Metrics(n=9, accuracy=0.5)}
@@ -44,7 +37,7 @@ def test_models_are_those_of_the_parties_and_the_servers():
 
 def test_an_unknown_table_lists_the_known_ones_and_an_empty_record_has_empty_ones():
     record = sample(1, 1)
-    with pytest.raises(ConfigError, match="be one of rounds, parties, party_rounds, models"):
+    with pytest.raises(ConfigError, match="be one of rounds, parties, models"):
         record.to_frame("classes")
     record.rounds, record.parties, record.centralised = [], [], {}
-    assert [len(record.to_frame(name)) for name in FRAMES] == [0, 0, 0, 0]
+    assert [len(record.to_frame(name)) for name in FRAMES] == [0, 0, 0]

@@ -9,6 +9,7 @@ import pytest
 
 from fedkd_flwr.privacy.claims.claim import SEEDED, label_privacy, noisy_max_at_party, noisy_max_at_server
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.plan import NoisyVotes
 from fedkd_flwr.privacy.noise.votes import GaussianMax, LaplaceMax
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import WITHHELD, ColumnRecord, PartyRecord, Rejection, RoundRecord, RunRecord
@@ -64,19 +65,23 @@ def _labels(**changes):
     return [dataclasses.replace(label_privacy(RESPONSE, num_labels=60, delta=1e-5, rounds=3), **changes)]
 
 
+def _asked(mechanism):
+    return NoisyVotes(mechanism=mechanism, num_queries=20)
+
+
 LEVELS = {
     "FedCT": ("fedct", [], ALWAYS, 1),
     "FedKT L0": ("fedkt", [], ALWAYS, 3),
     "FedKT L1": (
         "fedkt",
-        noisy_max_at_server(LaplaceMax(gamma=0.5), num_queries=20, delta=1e-5, counts=VOTES),
+        noisy_max_at_server(_asked(LaplaceMax(gamma=0.5)), delta=1e-5, counts=VOTES),
         ALWAYS | AFTER_NOISE,
         3,
     ),
-    "PATE": ("pate", noisy_max_at_server(GaussianMax(sigma=9.0), num_queries=20, delta=1e-5), ALWAYS | AFTER_NOISE, 3),
+    "PATE": ("pate", noisy_max_at_server(_asked(GaussianMax(sigma=9.0)), delta=1e-5), ALWAYS | AFTER_NOISE, 3),
     "FedKT L2": (
         "fedkt",
-        noisy_max_at_party(GaussianMax(sigma=9.0), num_queries=20, delta=1e-5, teachers=5),
+        noisy_max_at_party(_asked(GaussianMax(sigma=9.0)), delta=1e-5, teachers=5),
         ALWAYS | AT_PARTY,
         3,
     ),

@@ -29,7 +29,6 @@ def audited(make_record, hostile):
         everybody=figures,
         parties={hostile: figures},
         without_shadows=_measured(0.52),
-        roc=[[0.0, 0.0], [0.001, 0.01], [0.1, 0.4], [1.0, 1.0]],
         claims=[ProvenEpsilon(unit="record", neighbouring_relation=hostile, epsilon=2.5, delta=1e-5, proven=0.75)],
     )
     return record

@@ -6,11 +6,10 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
-from pages import texts
 
 from fedkd_flwr.errors import MissingExtraError
 from fedkd_flwr.report import accuracy_plot, rounds_plot
-from fedkd_flwr.report.canvas import BLUE, Canvas
+from fedkd_flwr.report.canvas import BLUE
 
 EVERY = [accuracy_plot, rounds_plot]
 
@@ -21,14 +20,6 @@ def test_every_plot_is_one_whole_svg(make_record, draw, parties):
     plot = draw(make_record(parties, 3))
     assert ET.fromstring(plot.svg).tag.endswith("svg")
     assert plot.caption
-
-
-def test_a_heatmap_s_cells_are_see_through_so_that_a_small_share_is_faint_on_a_dark_page_too():
-    with Canvas(2.0) as canvas:
-        canvas.heatmap(canvas.figure.add_subplot(), [[0.1, 0.5]], top=0.5, words=[["$1", ""]])
-        svg = canvas.svg("a")
-    assert "opacity: 0.2" in svg
-    assert "$1" in texts(svg)
 
 
 def test_without_matplotlib_it_says_what_to_install(make_record, monkeypatch):

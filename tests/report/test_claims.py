@@ -11,8 +11,8 @@ NOTHING = {**LABELS, "epsilon": None, "delta": None, "basis": "none: no noise", 
 @pytest.mark.parametrize("claim", [AT_SERVER, RECORD, PARTY, LABELS, SUBSET, NOTHING])
 def test_every_heading_of_every_claim_is_filled(claim):
     cells = claims.claim_cells(claim)
-    assert all(cells[heading] not in ("", "–", "None") for heading in claims.CLAIM_FIELDS)
-    assert set(cells) <= {*claims.CLAIM_FIELDS, "notes", "not covered"}
+    assert not {"", "–", "None"} & {*cells.values()}
+    assert len(cells.keys() - {"notes", "not covered"}) == 9
 
 
 @pytest.mark.parametrize("value", [0.1, 1.0, 8.0, 24.3214, 7.99999305, 1e-5, 123456.7, 1e-300, 99.995, 2.0000001])

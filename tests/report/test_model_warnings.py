@@ -1,13 +1,14 @@
 """What a reader must see first: models that find nothing of a class, or are no better than one fixed answer."""
 
 import numpy as np
+import pytest
 
 from fedkd_flwr.metrics import measure
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.model_warnings import kinds_of_warnings, model_warnings
 from fedkd_flwr.report.table import summary_table
 
-FRAUD = np.repeat([0, 1], [1990, 10])
+FRAUD, THREE = np.repeat([0, 1], [1990, 10]), np.repeat([0, 1, 2], [50, 40, 10])
 
 
 def metrics(labels, y=FRAUD, num_classes=2):
@@ -15,6 +16,7 @@ def metrics(labels, y=FRAUD, num_classes=2):
 
 
 NOTHING, HALF, ALL = metrics(np.zeros(2000, int)), metrics(np.repeat([0, 1], [1995, 5])), metrics(FRAUD)
+MISSES, OTHER, FINDS = (metrics(np.where(c == THREE, 0, THREE), THREE, 3) for c in (2, 1, 0))
 
 
 def record(server=None, federated=(), solo=()):
@@ -30,30 +32,52 @@ def record(server=None, federated=(), solo=()):
 
 
 def test_a_fraud_model_that_flags_nothing_is_called_useless_in_the_first_lines_of_the_table():
-    first, second, third, fourth, *_ = summary_table(record(NOTHING)).splitlines()[1:]
+    first, *lines = summary_table(record(NOTHING)).splitlines()[1:]
     assert first == "fedkt, run 1: completed"
-    assert f"{second} {third.strip()}" == (
-        "WARNING: The server's model is useless: it gives class 'legit' to all 2,000 common test rows and finds none "
-        "of class 'fraud' (10 rows). An accuracy of 0.995 comes from that alone."
+    assert " ".join(line.strip() for line in lines[:2]) == (
+        "WARNING: The server's model, on common test rows: useless, class 'legit' is given to all rows. An accuracy of "
+        "0.995 comes from that alone."
     )
-    assert fourth.startswith("─")
+    assert lines[2].startswith("─")
 
 
-def test_a_model_that_finds_something_of_every_class_is_not_warned_of():
-    assert model_warnings(record(HALF, [HALF, ALL])) == []
+PARTIES = "Models with the federation, on common test rows"
 
 
-def test_a_class_of_several_that_is_never_found_is_named_with_its_rows():
-    y = np.repeat([0, 1, 2], [50, 40, 10])
-    made = record(metrics(np.where(y == 2, 0, y), y, 3))
-    assert model_warnings(made) == ["The server's model finds none of the common test rows of class 2 (10 rows)."]
+@pytest.mark.parametrize(
+    ("server", "federated", "solo", "said"),
+    [
+        (HALF, [HALF, ALL], (), []),  # something is found of every class
+        (MISSES, (), (), ["The server's model, on common test rows: no row is found of class 2 (10 rows)."]),
+        (
+            None, [NOTHING, NOTHING, ALL], (),
+            [f"{PARTIES}: 2 of 3 models useless, class 'legit' is given to all rows. An accuracy of 0.995 comes from "
+             "that alone."],
+        ),
+        (None, [MISSES, MISSES, FINDS, FINDS], (), [f"{PARTIES}: no row is found of class 2 (2 of 4 models)."]),
+        (None, [MISSES, FINDS, FINDS, FINDS], (), []),
+        (None, [ALL] * 3, [NOTHING] * 3, []),  # models alone are judged only where there are no others
+        (
+            None, (), [NOTHING, ALL, ALL],
+            ["Models alone, on common test rows: 1 of 3 models useless, class 'legit' is given to all rows. An "
+             "accuracy of 0.995 comes from that alone."],
+        ),
+        (NOTHING.shared(["accuracy"]), [NOTHING.shared(["accuracy"])], (), []),  # what a silo did not share
+        (None, [NOTHING.shared(["recall", "precision"], min_support=20)], (), []),
+    ],
+)  # fmt: skip
+def test_what_models_miss_is_said_of_one_model_and_of_many(server, federated, solo, said):
+    made = record(server, federated, solo)
+
+    assert model_warnings(made) == said
 
 
 def test_accuracy_that_is_not_above_one_fixed_answer_is_said():
     y = np.repeat([0, 1], [60, 40])
     labels = np.where(np.arange(100) % 2, y, 1 - y)
     assert model_warnings(record(metrics(labels, y))) == [
-        "The server's model's accuracy 0.500 is not above that of always answering the commonest class (0.600)."
+        "The server's model, on common test rows: accuracy 0.500, not above that of always answering the commonest "
+        "class (0.600)."
     ]
 
 
@@ -61,45 +85,15 @@ def test_a_model_that_finds_all_of_a_rare_class_is_not_judged_by_accuracy_alone(
     alarms = metrics(np.where(np.arange(2000) < 1900, 0, 1))  # finds all 10 frauds, with 90 false alarms
     balanced = " Balanced accuracy, which leads here because a class is rare: 0.977, of one fixed answer 0.500"
     balanced += " (by 10 test rows of the rarest class)."
-    server, parties = model_warnings(record(alarms, [alarms, alarms]))
-    assert server.endswith(f"always answering the commonest class (0.995).{balanced}")
-    assert parties.endswith(f"commonest class alone (0.995).{balanced}")
-
-
-def test_parties_are_counted():
-    assert model_warnings(record(None, [NOTHING, NOTHING, ALL])) == [
-        "2 of 3 models with the federation, on common test rows: useless, one class is given to all rows."
-    ]
-
-
-def test_a_class_that_at_least_half_of_the_parties_do_not_find_is_named():
-    y = np.repeat([0, 1, 2], [50, 40, 10])
-    misses, finds = metrics(np.where(y == 2, 0, y), y, 3), metrics(y, y, 3)
-    sentence = "Models with the federation, on common test rows find no row of class 2 (2 of 4 models)."
-    assert model_warnings(record(None, [misses, misses, finds, finds])) == [sentence]
-    assert model_warnings(record(None, [misses, finds, finds, finds])) == []
-
-
-def test_models_alone_are_judged_only_where_there_are_no_others():
-    (text,) = model_warnings(record(None, (), [NOTHING, ALL, ALL]))
-    assert text.startswith("1 of 3 models alone")
-    assert model_warnings(record(None, [ALL] * 3, [NOTHING] * 3)) == []
-
-
-def test_what_a_silo_did_not_share_is_not_judged():
-    shared = NOTHING.shared(["accuracy"])
-    assert model_warnings(record(shared, [shared])) == []
-    held = NOTHING.shared(["recall", "precision"], min_support=20)
-    assert model_warnings(record(held, [held])) == []
+    for text in model_warnings(record(alarms, [alarms, alarms])):
+        assert text.endswith(f"always answering the commonest class (0.995).{balanced}")
 
 
 def test_a_warning_of_runs_with_other_seeds_is_of_one_kind_whatever_its_numbers_are_but_not_its_class():
     def kinds(*parties, server=None):
         return [kind for kind, _ in kinds_of_warnings(record(server, parties))]
 
-    y = np.repeat([0, 1, 2], [50, 40, 10])
-    misses, other = (metrics(np.where(y == c, 0, y), y, 3) for c in (1, 2))
-    assert kinds(NOTHING, NOTHING, ALL) == kinds(NOTHING, ALL, ALL) == ["useless"]
-    assert kinds(misses, misses, misses) == kinds(misses, misses) != kinds(other, other)
-    assert kinds(server=misses) != kinds(server=other)
+    assert kinds(NOTHING, NOTHING, ALL) == kinds(NOTHING, ALL, ALL)
+    assert kinds(MISSES, MISSES, MISSES) == kinds(MISSES, MISSES) != kinds(OTHER, OTHER)
+    assert kinds(server=MISSES) != kinds(server=OTHER)
     assert kinds(server=NOTHING) != kinds(NOTHING)

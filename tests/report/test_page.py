@@ -48,22 +48,6 @@ def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(ma
     assert "NO GUARANTEE" not in written(record, tmp_path)
 
 
-def test_a_run_whose_result_is_the_servers_model_shows_it_beside_parties_alone(make_record, tmp_path):
-    record = make_record(5, 3, algorithm="privatekt")
-    record.server = {"common": Metrics(n=9, accuracy=0.893)}
-    for r, value in zip(record.rounds, (0.5, 0.7, 0.893), strict=True):
-        r.accuracy, r.agreement, r.labelled_share, r.changed_share, r.server_accuracy = {}, None, None, None, value
-    for party in record.parties:
-        party.federated = {}
-    text = written(record, tmp_path)
-    page = check_safe_and_alone(text)
-    assert "<h1>The server&#39;s model reaches 0.89; a party alone" in text
-    assert "accuracy with the federation," not in text
-    assert page.tags.count("svg") == 2
-    assert "labels down" not in text  # the server sends a model
-    assert "nan" not in page.text
-
-
 def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, tmp_path, claims):
     record = make_record(3, 2, algorithm="fedkt")
     record.claims = claims

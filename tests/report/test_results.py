@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import PartyRecord, RoundRecord, RunRecord
+from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report import results
 
 
@@ -69,7 +69,7 @@ def test_a_figure_that_some_models_lack_says_of_how_many_it_is():
     record = of_parties([5, 5], [9, 0], rows="own", accuracy=0.9, roc_auc=0.8)
     record.parties[1].solo["own"] = Metrics(n=9, accuracy=0.7)
     (alone,) = results.figures(record)
-    assert (alone.n, alone.models) == (19, 2)
+    assert alone.n == 19
     assert alone.means == {"accuracy": pytest.approx(0.8), "roc_auc": 0.8}
     assert (alone.text("roc_auc"), alone.text("accuracy")) == ("0.800 (of 1)", "0.800")
 
@@ -112,27 +112,6 @@ def test_the_rarest_class_is_counted_once_on_common_rows_and_over_all_parties_on
     assert results.rarest_class(of_parties([60, 5, 0], [2, 5, 30], rows="own"), "own") == (1, 10)
     assert results.rarest_class(of_parties([60, 5], [60, None], rows="own"), "own") is None
     assert results.rarest_class(of_parties(), "own") is None
-
-
-@pytest.mark.parametrize(
-    ("config", "told", "expected"),
-    [
-        ({}, {"labelled_share": 0.0119}, (12, "12 rows")),  # rounded, not cut: 11.9
-        ({}, {"labelled_share": 0.001}, (1, "1 row")),
-        ({}, {"labelled_share": 0.5, "simulation": False}, (500, "at most 500 rows")),
-        ({"known-rows": 10}, {"labelled_share": 1.0}, (990, "990 rows")),  # which are left out
-        ({"known-rows": 10}, {"labelled_share": 0.5}, (500, "at most 500 rows")),  # some of them may be known ones
-        ({"paper.transfer-rows": 300}, {}, (300, "300 rows")),
-        ({"paper.transfer-rows": 3000}, {}, (1000, "1,000 rows")),
-        ({}, {"sends": "weights"}, (1000, "1,000 rows")),
-        ({}, {"sends": "labels"}, None),
-    ],
-)
-def test_a_consensus_is_measured_on_the_labelled_rows_whose_class_was_not_known(config, told, expected):
-    share = told.pop("labelled_share", None)
-    words = {"simulation": True, "sends": "labels", **told}
-    record = RunRecord(run_id="1", algorithm="x", num_public=1000, config=config, **words)
-    assert results.consensus_rows(record, RoundRecord(server_round=1, labelled_share=share)) == expected
 
 
 def test_accuracies_are_said_to_be_known_in_simulation_only_where_the_server_may_not_see_the_labels():

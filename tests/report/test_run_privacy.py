@@ -3,6 +3,7 @@ import math
 import pytest
 from sample_claims import AT_SERVER, LABELS, PARTY, RECORD
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.run_record import WITHHELD, RoundRecord, RunRecord
 from fedkd_flwr.report import claims, run_privacy
 from fedkd_flwr.report.status import run_status
@@ -61,10 +62,15 @@ def test_class_counts_and_ratios_are_named_where_parties_sent_them_beside_labels
     record = RunRecord(run_id="7", algorithm="fedct", sends="labels", rounds=[RoundRecord(server_round=1)])
     record.config["consensus"] = "majority"
     assert run_privacy.no_claim(record) == "labels are shared as they are (no noise)"
-    assert "density" not in " ".join(run_privacy.unprotected(record))
+    said = " ".join(run_privacy.unprotected(record))
+    assert "density" not in said
+    assert "membership inference" in said
+    assert "how accurate their models are" not in said
     record.config["consensus"] = "auto"
     record.party("a").public_fit, record.party("b").public_fit = None, 0.5
     assert run_privacy.no_claim(record).startswith("labels, class counts and density ratios are shared")
+    record.party("a").solo["own"] = Metrics(n=3, accuracy=0.5)
+    assert "parties reported how accurate their models are" in run_privacy.unprotected(record)[0]
     assert "1 of 2 parties also sent how many rows of each class they hold" in run_privacy.unprotected(record)[0]
     published = record.publishable()
     assert "class counts and ratios, of who allows it" in run_privacy.no_claim(published)

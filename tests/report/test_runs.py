@@ -10,7 +10,7 @@ def test_without_parties_models_it_is_the_servers_and_without_any_none(make_reco
     for party in record.parties:
         party.federated = {}
     record.server = {"common": Metrics(n=50, accuracy=0.5)}
-    assert main_figure(record).whose == "server"
+    assert main_figure(record)["whose"] == "server"
     assert main_figure(RunRecord(run_id="7", algorithm="fedct")) is None
 
 

@@ -53,12 +53,6 @@ def test_of_a_round_that_is_not_over_it_is_not_said_that_nothing_was_sent(make_r
     assert "<td>–</td><td>15.1 KB</td>" in last  # up and down
 
 
-def test_of_a_round_that_failed_it_is_not_said_that_a_vote_was_held(failed_record, tmp_path):
-    failed_record.rounds[0].ended = False
-    page = Page(written(failed_record, tmp_path)).text
-    assert "A vote that was held in these rounds was held without these parties." in page
-
-
 def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
     make_record, tmp_path
 ):
@@ -110,24 +104,6 @@ def test_the_page_has_every_figure_with_its_rows_and_those_of_each_class(record,
     assert "legit 1,960 1.000 1.000 1.000 1.000 0.980 0.990 1.000 0.980 0.990" in shown
     assert "fraud 40 1.000 1.000 1.000 0.000 0.000 0.000 0.000 0.000 0.000" in shown
     assert "Models without probabilities have no AUC" in shown
-
-
-def test_without_claims_it_says_what_was_shared_and_may_be_revealed(make_record, tmp_path):
-    record = make_record(100, 2)
-    page = Page(written(record, tmp_path)).text
-    assert all(p.name in page for p in record.parties)
-    assert "No privacy guarantee: labels are shared as they are (no noise)." in page
-    assert "labels for 10,000 public rows" in page
-    assert "membership inference" in page
-    assert "parties reported how accurate their models are" in page
-    for party in record.parties:
-        party.solo, party.federated = {}, {}
-    for r in record.rounds:
-        r.accuracy = {}
-    assert "how accurate their models are" not in written(record, tmp_path)
-    other = Page(written(make_record(3, 2, algorithm="fedavg"), tmp_path)).text
-    assert "did not leave the parties" not in other
-    assert "carry no noise" in other
 
 
 def test_useless_models_are_called_so_before_any_figure_and_what_is_held_back_is_a_dash(record, tmp_path):

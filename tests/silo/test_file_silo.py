@@ -6,7 +6,7 @@ import stat
 from base64 import b64encode
 
 import pytest
-from by_file import L0, L2, make_key
+from by_file import L0, L2, make_key, spoilt
 
 from fedkd_flwr.errors import DataError, RefusalError
 from fedkd_flwr.silo.door import NotYetApprovedError
@@ -45,11 +45,7 @@ def test_two_hundred_files_that_are_cut_changed_or_forged_are_named_and_charge_n
     named = Letter(**letter.model_dump() | {"sender": "north"})
     forged = [letter.sealed(thief), letter.sealed(federation.keys["north"]), named.sealed(federation.keys["north"])]
     for i in range(200):
-        at = rng.randrange(len(data))
-        cut, changed = data[:at], data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
-        first, *rest = other.split(b"\n")
-        swapped = b"\n".join([data.split(b"\n")[0], *rest] if i % 2 else [first, *data.split(b"\n")[1:]])
-        bad.write_bytes([cut, changed, swapped, data + data[at:], forged[i % 3]][i % 5])
+        bad.write_bytes(forged[i % 3] if i % 5 == 0 else spoilt(i, data, other, rng))
         with pytest.raises(DataError, match=r"bad\.fedkd must"):
             federation.answer("north", bad)
     assert federation.charges() == {}

@@ -33,6 +33,10 @@ def test_a_letter_comes_back_as_it_was_and_has_one_form(tmp_path, key):
     assert read.record("north")["reply"]["party"] == "Zoë"
     assert read.sealed(key) == read.data == path.read_bytes()
     assert read.digest.encode() in read.data
+    at = len(read.data) - 4  # the last character of the signature, of which four bits say nothing
+    path.write_bytes(read.data[:at] + bytes([read.data[at] + 1]) + read.data[at + 1 :])
+    with pytest.raises(DataError, match="signed with the key of north, got another signature"):
+        read_letter(path, {"north": key.public_key()})
 
 
 @pytest.mark.parametrize(

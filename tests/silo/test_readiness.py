@@ -115,15 +115,3 @@ def test_beside_a_claim_nothing_that_private_rows_decide_shows(tmp_path, silos):
     grid, record = _run(tmp_path, silos, {**PRIVATE, "num-parties": 3})
     assert record.rounds[0].answered == sorted(NAMES)
     assert _said(grid, "south") == {"party": "south", "wire-version": 1}
-
-
-def test_without_a_claim_a_silo_says_that_its_rows_cannot_be_used(tmp_path, silos):
-    _unknown_class(silos["south"]["data-path"])
-    grid, _ = _run(tmp_path, silos, PLAIN)
-    assert _said(grid, "south")["code"] == "class-outside-schema"
-
-
-def test_a_budget_that_is_too_small_is_said_before_anybody_is_charged(tmp_path, silos):
-    silos["south"]["epsilon-budget"] = 0.5
-    _, record = _run(tmp_path, silos, {**PRIVATE, "min-parties": 2, "num-parties": 2})
-    assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("south", "not ready: budget-exceeded")]

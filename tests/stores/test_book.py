@@ -1,14 +1,12 @@
 """A ledger's file: whatever is changed, cut, older or another's in it is refused, and nothing repairs it."""
 
-import contextlib
 import os
 import random
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
-from ledgers import charge, make_store, refused_as_lost
+from ledgers import charge, edited, make_store, refused_as_lost, three
 
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -30,24 +28,13 @@ def _all_lost(root, message):
     assert {p: p.read_bytes() for p in root.rglob("*") if p.is_file()} == before
 
 
-def _three(root):
-    for server_round in (1, 2, 3):
-        charge(make_store(root), server_round)
-    return make_store(root)
-
-
-@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b"SQLite format 3\x00" * 100])
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\x00", b"SQLite format 3\x00" * 100, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("file", [FILE, HEAD])
-def test_a_damaged_file_is_refused_and_not_reset(tmp_path, file, damage):
-    (_three(tmp_path).directory / file).write_bytes(damage)
+def test_a_file_that_is_damaged_or_cut_is_refused_and_not_reset(tmp_path, file, damage):
+    path = three(tmp_path).directory / file
+    data = path.read_bytes()
+    path.write_bytes(damage if isinstance(damage, bytes) else data[: int(damage * len(data))])
     _all_lost(tmp_path, rf"{file} must (be whole|hold the 3 entries)")
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_file_that_was_cut_is_refused(tmp_path, share):
-    path = _three(tmp_path).path
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    _all_lost(tmp_path, rf"{FILE} must be whole")
 
 
 def _values(root):
@@ -85,12 +72,6 @@ def test_another_party_s_ledger_is_refused(tmp_path):
     _all_lost(tmp_path, "must belong to party a, got party b")
 
 
-def _edited(path, *statements):
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in statements:
-            db.execute(statement)
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -109,12 +90,12 @@ def _edited(path, *statements):
     ],
 )
 def test_a_ledger_that_was_changed_is_refused(tmp_path, statement):
-    _edited(_three(tmp_path).path, statement)
+    edited(three(tmp_path).path, statement)
     _all_lost(tmp_path, f"{FILE} must be whole")
 
 
 def test_a_ledger_that_was_written_again_unchanged_is_read_so_that_the_changes_above_are_the_reason(tmp_path):
-    _edited(_three(tmp_path).path, "UPDATE entries SET said = said", "VACUUM")
+    edited(three(tmp_path).path, "UPDATE entries SET said = said", "VACUUM")
     assert len(make_store(tmp_path).load().entries) == 3
 
 
@@ -165,7 +146,7 @@ def test_an_older_ledger_beside_a_newer_egress_log_is_refused(tmp_path, older):
 
 
 def test_a_ledger_with_another_history_than_its_head_is_refused(tmp_path):
-    store, other = _three(tmp_path), make_store(tmp_path / "o")
+    store, other = three(tmp_path), make_store(tmp_path / "o")
     for server_round in (1, 2, 3):
         charge(other, server_round, epsilon=0.1)
     shutil.copy(other.path, store.path)
@@ -180,13 +161,13 @@ def test_a_ledger_with_another_history_than_its_head_is_refused(tmp_path):
     ],
 )
 def test_a_missing_file_is_refused_where_the_other_remains(tmp_path, gone, message):
-    (_three(tmp_path).directory / gone).unlink()
+    (three(tmp_path).directory / gone).unlink()
     _all_lost(tmp_path, message)
 
 
 @POSIX
 def test_a_link_to_a_disk_that_is_not_there_is_no_new_ledger(tmp_path):
-    directory = _three(tmp_path).directory
+    directory = three(tmp_path).directory
     for name in (FILE, HEAD):
         (directory / name).unlink()
         (directory / name).symlink_to(tmp_path / "unmounted" / name)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ledgers import DIGEST, charge, make_reply, make_store, refused_as_lost, same
+from ledgers import DIGEST, charge, edited, make_reply, make_store, refused_as_lost, same, three
 
 from fedkd_flwr.errors import Code, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
@@ -316,20 +316,8 @@ def test_a_head_that_cannot_be_written_keeps_the_reply_back_and_the_charge_stays
 # ------------------------------------------------------------------------------------- what cannot be believed
 
 
-def _three(root):
-    for server_round in (1, 2, 3):
-        charge(make_store(root), server_round)
-    return make_store(root)
-
-
-def _edited(path, *statements):
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
-        for statement in statements:
-            db.execute(statement)
-
-
 def test_a_removed_folder_is_a_deliberate_new_start(tmp_path):
-    store = _three(tmp_path)
+    store = three(tmp_path)
     shutil.rmtree(store.directory)
     assert store.load().entries == ()
 
@@ -339,8 +327,8 @@ ANOTHER = "UPDATE replies SET data = (SELECT data FROM replies WHERE round = 2) 
 
 @pytest.mark.parametrize("damage", ["DELETE FROM replies", "UPDATE replies SET data = zeroblob(length(data))", ANOTHER])
 def test_a_lost_reply_is_refused_and_the_charge_stays(tmp_path, damage):
-    store = _three(tmp_path)
-    _edited(store.path, damage)
+    store = three(tmp_path)
+    edited(store.path, damage)
     message = r"must hold the reply charged for round 3 of run r1, got none, or other bytes\. The charge stays"
     refused_as_lost(lambda: store.answered("r1", 3), message)
     refused_as_lost(lambda: charge(store, 3, reply=make_reply(3)), message)
@@ -394,7 +382,7 @@ def test_two_processes_that_answer_the_same_requests_charge_once_and_say_the_sam
 
 
 def test_a_ledger_that_another_process_holds_for_ever_is_an_error_in_time_and_can_be_read(tmp_path):
-    store = _three(tmp_path)
+    store = three(tmp_path)
     message = r"ledger .* must be free within 0\.05 s, got held by another"
     with store.held():
         with pytest.raises(DataError, match=message) as caught:
@@ -428,6 +416,6 @@ def test_a_store_that_has_read_its_ledger_sees_what_another_process_charges_and_
     charge(mine, 1)
     charge(other, 2)
     assert [entry.server_round for entry in mine.load().entries] == [1, 2]
-    _edited(mine.path, "UPDATE entries SET said = replace(said, '[\"r1\",2', '[\"r1\",3')")
+    edited(mine.path, "UPDATE entries SET said = replace(said, '[\"r1\",2', '[\"r1\",3')")
     with pytest.raises(DataError, match="must be whole"):
         mine.load()

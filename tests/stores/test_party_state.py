@@ -58,36 +58,21 @@ def test_the_state_of_another_party_is_refused(tmp_path):
     _lost(_state(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [lambda data: b"", lambda data: data[:-1], lambda data: data[20:], lambda data: b"PK\x03\x04" + b"\x00" * 100],
-    ids=["empty", "one byte short", "no head", "zeros"],
-)
-def test_a_damaged_file_is_said_to_be_lost(tmp_path, damage):
+GOOD, NO_MODEL = {"server_round": 1, "party": "a", "meta": {}}, {"": np.zeros(0, dtype=np.uint8)}
+WHOLE = packed(NO_MODEL, GOOD)
+SPOILT = {
+    "empty": b"", "one byte short": WHOLE[:-1], "no head": WHOLE[20:], "zeros": b"PK\x03\x04" + bytes(100),
+    "no model": packed({}, GOOD), "no values": packed(NO_MODEL, {}), "no round": packed(NO_MODEL, {"party": "a"}),
+    "round is a word": packed(NO_MODEL, {**GOOD, "server_round": "x"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", SPOILT.values(), ids=SPOILT)
+def test_a_damaged_file_or_one_of_something_else_is_said_to_be_lost(tmp_path, data):
     state = _state(tmp_path)
-    state.save(_saved())
-    state.path.write_bytes(damage(state.path.read_bytes()))
-    _lost(state)
-
-
-GOOD = {"server_round": 1, "party": "a", "meta": {}}
-NO_MODEL = {"": np.zeros(0, dtype=np.uint8)}
-
-
-def test_an_archive_by_hand_is_read_so_that_what_the_next_tests_spoil_is_the_reason(tmp_path):
-    state = _state(tmp_path)
-    write_atomic(state.path, packed(NO_MODEL, GOOD))
+    write_atomic(state.path, WHOLE)
     _equal(state.load(), Saved(server_round=1))
-
-
-@pytest.mark.parametrize(
-    ("arrays", "values"),
-    [({}, GOOD), (NO_MODEL, {}), (NO_MODEL, {"party": "a", "meta": {}}), (NO_MODEL, {**GOOD, "server_round": "x"})],
-    ids=["no model", "no values", "no round", "round is a word"],
-)
-def test_an_archive_of_something_else_is_refused(tmp_path, arrays, values):
-    state = _state(tmp_path)
-    write_atomic(state.path, packed(arrays, values))
+    state.path.write_bytes(data)
     _lost(state)
 
 

@@ -22,7 +22,7 @@ from fedkd_flwr.simulation.rows import check_simulation
 from fedkd_flwr.stores.book import ledger_in
 from fedkd_flwr.stores.checkpoints import Lineage, Participations
 from fedkd_flwr.strategies import FedCTConfig
-from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on, save_checkpoint
+from fedkd_flwr.strategies.resuming import Checkpoints, _settings, check_goes_on, load_checkpoint, save_checkpoint
 
 pytest.importorskip("torch")
 
@@ -220,6 +220,17 @@ def test_a_run_goes_on_where_a_round_or_the_final_visit_is_left(tmp_path, card, 
     Lineage(runs=("7",), secret="00" * 32, finished=finished).save(tmp_path)
     with pytest.raises(ConfigError, match=error) if error else nullcontext():
         check_goes_on(tmp_path, card, num_rounds)
+
+
+def test_a_missing_and_a_damaged_checkpoint_are_told_apart(tmp_path):
+    with pytest.raises(DataError, match="must be there, got no such file") as missing:
+        load_checkpoint(tmp_path)
+    path = save_checkpoint(tmp_path, {"x": np.arange(100)}, {})
+    data = path.read_bytes()
+    path.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
+    with pytest.raises(DataError, match="must be whole, got") as damaged:
+        load_checkpoint(tmp_path)
+    assert [one.value.code for one in (missing, damaged)] == [Code.MISSING_FILE, Code.STATE_LOST]
 
 
 def test_a_checkpoint_of_another_version_is_refused_by_name(tmp_path):

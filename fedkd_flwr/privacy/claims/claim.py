@@ -15,6 +15,7 @@ from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_cost
 from fedkd_flwr.privacy.cost.pate import data_dependent_epsilon
+from fedkd_flwr.privacy.noise.plan import NoisyVotes
 
 __all__ = [
     "BASES",
@@ -135,61 +136,37 @@ def _composed(
 
 
 def _noisy_max(
-    mechanism: Any, num_queries: int, released: str, *, delta: float, num_units: int | None = None, **who: Any
+    mechanism: Any, plan: NoisyVotes, times: int = 1, *, delta: float, num_units: int | None = None, **who: Any
 ) -> PrivacyClaim:
     """Return the publishable claim of noisy max; at delta 0 if the plain sum of the queries' epsilons is as small."""
-    check_choice("released", released, ("labels", "counts"))
-    if released == "counts" and getattr(mechanism, "winner_of_two", False):
-        way_out = "Make the mechanism without it: counts cost more than the winner."
-        raise ConfigError(explain("winner_of_two", "be False where noisy counts are released", True, way_out))
-    spent = Accountant().compose(mechanism.dp_event(), num_queries)
+    uses = plan.num_queries * times
+    spent = Accountant().compose(mechanism.dp_event(), uses)
     at = 0.0 if spent.epsilon(0.0) <= spent.epsilon(delta) else delta
-    words = f"; {num_queries:,} queries, {'noisy counts' if released == 'counts' else 'labels'} released"
-    return _composed(mechanism, num_queries, words, delta=at, num_units=num_units, **who)
+    words = f"; {uses:,} queries, {'noisy counts' if plan.release == 'counts' else 'labels'} released"
+    return _composed(mechanism, uses, words, delta=at, num_units=num_units, **who)
 
 
 def noisy_max_at_server(
-    mechanism: Any,
-    *,
-    num_queries: int,
-    delta: float,
-    num_parties: int | None = None,
-    counts: Any = None,
-    released: Literal["labels", "counts"] = "labels",
-    seeded: bool = False,
+    plan: NoisyVotes, *, delta: float, num_parties: int | None = None, counts: Any = None, seeded: bool = False
 ) -> tuple[PrivacyClaim, ...]:
     """Claim for noisy max at the server (FedKT L1, PATE): one party, against everyone who sees the result.
 
-    Returns the publishable claim and, with ``counts``, where it is smaller, a second one for the operator only.
-
-    Parameters
-    ----------
-    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
-        With ``votes`` as many as one party casts (FedKT's s).
-    num_queries : int
-        Rows answered (asked, for Confident-GNMax), over all rounds.
-    delta : float
-        Within [0, 1).
-    num_parties : int, optional
-        For the warning that delta is not below 1 / parties.
-    counts : ndarray of shape (num_queries, num_classes), optional
-        The true votes as the mechanism sees them, for `data_dependent_epsilon`.
-    released : {"labels", "counts"}
-        What the server lets out: the noisy winners, or the noisy counts.
-    seeded : bool
-        Whether any of the noise came from a seed: then nothing is claimed.
+    ``plan`` is all that is asked, over all rounds, by a mechanism with ``votes`` as many as one party casts (FedKT's
+    s); ``num_parties`` is for the warning that delta is not below 1 / parties; where any noise is ``seeded`` nothing is
+    claimed. With ``counts``, (num_queries, num_classes), the true votes as the mechanism sees them, a second claim for
+    the operator only follows the publishable one, where it is smaller: `data_dependent_epsilon`.
     """
     trusted = "everyone but the server, which sees the votes as they were cast and is trusted to add the noise"
     who: dict[str, Any] = {**_AT_SERVER, "protects_from": trusted, "num_units": num_parties, "seeded": seeded}
-    public = _noisy_max(mechanism, num_queries, released, delta=delta, **who)
+    public = _noisy_max(plan.mechanism, plan, delta=delta, **who)
     if counts is None:
         return (public,)
-    if released == "counts":
+    if plan.release == "counts":
         way_out = "The data-dependent bound holds for labels only: give no votes."
         raise ConfigError(explain("counts", "be None where noisy counts are released", "votes", way_out))
-    if len(counts) != num_queries:
-        raise DataError(explain("counts", f"have one row for each of the {num_queries} queries", len(counts)))
-    found = data_dependent_epsilon(mechanism, counts, delta) if delta > 0 and not seeded else None
+    if len(counts) != plan.num_queries:
+        raise DataError(explain("counts", f"have one row for each of the {plan.num_queries} queries", len(counts)))
+    found = data_dependent_epsilon(plan.mechanism, counts, delta) if delta > 0 and not seeded else None
     if found is None or not found < public.epsilon:
         return (public,)
     notes = ("Computed from the private votes: for the operator only.", *_exposure(delta, num_parties, "party"))
@@ -197,14 +174,7 @@ def noisy_max_at_server(
 
 
 def noisy_max_at_party(
-    mechanism: Any,
-    *,
-    num_queries: int,
-    delta: float,
-    teachers: int,
-    partitions: int = 1,
-    num_parties: int | None = None,
-    released: Literal["labels", "counts"] = "labels",
+    plan: NoisyVotes, *, delta: float, teachers: int, partitions: int = 1, num_parties: int | None = None
 ) -> tuple[PrivacyClaim, PrivacyClaim]:
     """Claim for noisy max at a party (FedKT L2): one record against the server, and the whole party beside it.
 
@@ -212,30 +182,20 @@ def noisy_max_at_party(
     partitions compose. It holds if rows are cut by position, not by value, and the number of rows is public. The claim
     covers every party's records alike; somebody with records at two parties is covered by the sum of both claims.
 
-    Parameters
-    ----------
-    mechanism : LaplaceMax, GaussianMax or ConfidentGaussianMax
-        With ``votes = 1``.
-    num_queries : int
-        Per partition.
-    teachers : int
-        Teachers per partition (FedKT's t): the votes that all change where the whole party changes.
-    partitions : int
-        FedKT's s.
-    delta, num_parties, released
-        As in `noisy_max_at_server`.
+    ``plan`` is what is asked of each of the ``partitions`` (FedKT's s), by a mechanism with ``votes = 1``; of the
+    ``teachers`` (FedKT's t) in each all votes change where the whole party changes. The rest is as in
+    `noisy_max_at_server`.
     """
     check_whole("teachers", teachers, 1)
     check_whole("partitions", partitions, 1)
-    if mechanism.votes != 1:
+    if plan.mechanism.votes != 1:
         way_out = "A record moves one vote; the party-level claim scales by itself."
-        raise ConfigError(explain("votes", "be 1 for noise at the party", mechanism.votes, way_out))
-    uses, record = num_queries * partitions, {**_AT_PARTY, "unit": "record", "neighbouring_relation": REPLACED_RECORD}
+        raise ConfigError(explain("votes", "be 1 for noise at the party", plan.mechanism.votes, way_out))
+    record = {**_AT_PARTY, "unit": "record", "neighbouring_relation": REPLACED_RECORD}
+    party: dict[str, Any] = {**_WHOLE_PARTY, "num_units": num_parties}
     return (
-        _noisy_max(mechanism, uses, released, delta=delta, **record),
-        _noisy_max(
-            replace(mechanism, votes=teachers), uses, released, delta=delta, num_units=num_parties, **_WHOLE_PARTY
-        ),
+        _noisy_max(plan.mechanism, plan, partitions, delta=delta, **record),
+        _noisy_max(replace(plan.mechanism, votes=teachers), plan, partitions, delta=delta, **party),
     )
 
 

@@ -21,17 +21,18 @@ __all__ = ["calibrate", "calibrate_labels", "calibrate_votes"]
 
 M = TypeVar("M")
 
-_TRIED = tuple(10.0**power for power in range(-10, 11))  # noise parameters that the search starts from
 _CLOSE = 1e-6  # ratio of the parameters between which the search ends
 
 
-def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: float) -> M:
+def calibrate(
+    make: Callable[[float], M], *, count: int, epsilon: float, delta: float, more_is_noisier: bool = True
+) -> M:
     """Return the mechanism with the least noise of which ``count`` uses cost at most ``epsilon`` at ``delta``.
 
-    ``make`` builds a mechanism (anything with ``dp_event()``) from its noise parameter, a float > 0; the cost must rise
-    or fall with the parameter over all of its range, and a `ConfigError` counts as out of range. ``count`` is how often
-    the mechanism will be used, over all partitions and rounds. The accounted epsilon never exceeds the target, and is
-    at least 0.99 of it wherever the parameter between 1e-10 and 1e10 allows.
+    ``make`` builds a mechanism (anything with ``dp_event()``) from its noise parameter, a float > 0: a scale, or
+    without ``more_is_noisier`` a rate or an epsilon. A `ConfigError` counts as out of range. ``count`` is how often the
+    mechanism will be used, over all partitions and rounds. The accounted epsilon never exceeds the target, and is at
+    least 0.99 of it wherever the parameter between 1e-10 and 1e10 allows.
 
     Raises `ConfigError` for impossible targets, and where no parameter in the range keeps to the target (Gaussian noise
     at delta = 0).
@@ -40,50 +41,39 @@ def calibrate(make: Callable[[float], M], *, count: int, epsilon: float, delta: 
     check_delta(delta)
     check_whole("count", count, 1)
 
-    def made(parameter: float) -> M | None:
+    def affordable(parameter: float) -> Any:
+        """Return the mechanism; None if it costs too much or there is none."""
         try:
-            return make(parameter)
+            mechanism: Any = make(parameter)
         except ConfigError:
             return None
-
-    def affordable(mechanism: Any) -> bool:
         accountant = Accountant().compose(mechanism.dp_event(), count)
         # Evaluating delta once is cheaper than solving for epsilon; at delta = 0 only the plain sum counts.
-        within: bool = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
-        return within
+        within = accountant.delta(epsilon) <= delta if delta > 0 else accountant.epsilon(0.0) <= epsilon
+        return mechanism if within else None
 
-    def one_use(mechanism: Any) -> float:
-        """Return what tells two mechanisms of one kind apart at any size: the delta at epsilon 0."""
-        return Accountant().compose(mechanism.dp_event()).delta(0.0)
-
-    tried = [(x, mechanism) for x in _TRIED if (mechanism := made(x)) is not None]
-    if not tried:
-        make(1.0)  # No parameter was accepted; let make() raise its own error.
-    fits = [affordable(mechanism) for _, mechanism in tried]
-    if True not in fits:
+    powers = range(-10, 11) if more_is_noisier else range(10, -11, -1)  # from the least noise on
+    found = next(((10.0**power, one) for power in powers if (one := affordable(10.0**power)) is not None), None)
+    if found is None:
+        make(1.0)  # If no parameter was accepted, this raises make()'s own error.
         way_out = "Use a larger epsilon, a delta > 0, fewer queries or rounds, or Laplace noise."
         seen = f"{epsilon:g} at delta {delta:g} for {count} uses"
         raise ConfigError(explain("epsilon", "be attainable by some noise", seen, way_out))
-    # Affordable parameters lie together at one end; which end has more noise depends on what the parameter means.
-    rising = not fits[-1] if False in fits else one_use(tried[0][1]) <= one_use(tried[-1][1])
-    last = len(fits) - 1 - fits[::-1].index(True) if rising else fits.index(True)
-    good, least = tried[last]
-    best: Any = least
-    bad = good * 10 if rising else good / 10
+    good, best = found
+    bad = good / 10 if more_is_noisier else good * 10
     while abs(math.log(good / bad)) > _CLOSE:
         middle = math.sqrt(good) * math.sqrt(bad)
-        mechanism = made(middle)
-        if mechanism is not None and affordable(mechanism):
-            good, best = middle, mechanism
+        if (one := affordable(middle)) is not None:
+            good, best = middle, one
         else:
             bad = middle
     # Epsilon at delta may be rounded up further than delta at epsilon was: then step back.
-    back = -_CLOSE if rising else _CLOSE
+    back = _CLOSE if more_is_noisier else -_CLOSE
     while not Accountant().compose(best.dp_event(), count).epsilon(delta) <= epsilon:
         good, back = good * (1 + back), 2 * back
         best = make(good)
-    found: M = best
-    return found
+    least: M = best
+    return least
 
 
 def calibrate_votes(
@@ -98,7 +88,7 @@ def calibrate_votes(
         strength = parameter * counts_per_vote if noise == "laplace" else parameter / counts_per_vote
         return make_noise(noise, counts_per_vote=counts_per_vote, strength=strength, **others)
 
-    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta)
+    return calibrate(make, count=num_queries, epsilon=epsilon, delta=delta, more_is_noisier=noise != "laplace")
 
 
 @lru_cache(maxsize=64)
@@ -120,6 +110,6 @@ def calibrate_labels(
         def make(per_label: float) -> RandomizedResponse | BitFlip:
             return label_mechanism(kind, epsilon=per_label, num_classes=num_classes)
 
-        return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta)
+        return calibrate(make, count=num_labels, epsilon=epsilon, delta=delta, more_is_noisier=False)
 
     return min(map(best, ("randomized-response", "xor") if name == "auto" else (name,)), key=lambda one: one.variance)

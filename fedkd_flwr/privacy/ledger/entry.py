@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fedkd_flwr import files
+from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, explain
 from fedkd_flwr.privacy.cost.events import event_from_json, event_to_json
 
@@ -25,7 +26,6 @@ __all__ = [
     "check_digest",
     "check_text",
     "epsilon_of",
-    "is_whole",
     "lost",
     "plain_events",
     "utc",
@@ -66,15 +66,12 @@ class Entry:
     def __post_init__(self) -> None:
         for name in ("run_id", "algorithm", "mechanism", "adversary", "neighbouring_relation"):
             check_text(name, getattr(self, name))
-        if not (is_whole(self.server_round) and self.server_round >= 0):
-            raise ConfigError(explain("server_round", "be a whole number >= 0", self.server_round))
-        if self.unit not in ("record", "party"):
-            raise ConfigError(explain("unit", "be record or party", self.unit))
+        check_whole("server_round", self.server_round, 0)
+        check_choice("unit", self.unit, ("record", "party"))
         _check_events(self.events)
         if not (isinstance(self.when, str) and utc(self.when) is not None):
             raise ConfigError(explain("when", "be a date and time in UTC as ISO 8601 writes it", self.when))
-        if not (isinstance(self.reply_digest, str) and re.fullmatch("[0-9a-f]{64}", self.reply_digest)):
-            raise ConfigError(explain("reply_digest", "be a SHA-256 in hexadecimal", self.reply_digest))
+        check_digest(self.reply_digest, "reply_digest", "{64}")
         check_digest(self.data)
 
     @property
@@ -128,7 +125,7 @@ def _check_events(events: object) -> None:
     if not (isinstance(events, tuple) and events):
         raise ConfigError(explain("events", "hold at least one event", events, "NoOp says that nothing was spent."))
     for event, count in events:
-        if not (isinstance(event, dict) and is_whole(count) and count >= 1):
+        if not (isinstance(event, dict) and type(count) is int and count >= 1):
             raise ConfigError(explain("events", "pair an event with a whole number >= 1", (event, count)))
 
 
@@ -138,15 +135,10 @@ def check_text(name: str, value: object) -> None:
         raise ConfigError(explain(name, "be a text that is not empty", value))
 
 
-def check_digest(value: object) -> None:
-    """Refuse what names no data set."""
-    if not (isinstance(value, str) and re.fullmatch("[0-9a-f]{16,}", value)):
-        raise ConfigError(explain("data digest", "be a digest in hexadecimal", value))
-
-
-def is_whole(value: object) -> bool:
-    """Tell whether this is a whole number; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def check_digest(value: object, name: str = "data digest", length: str = "{16,}") -> None:
+    """Refuse what is no digest in hexadecimal, such as names a data set."""
+    if not (isinstance(value, str) and re.fullmatch(f"[0-9a-f]{length}", value)):
+        raise ConfigError(explain(name, "be a digest in hexadecimal", value))
 
 
 def utc(text: str) -> datetime | None:

@@ -44,7 +44,7 @@ class NoisyVotes:
     cheaper and releases no counts.
     """
 
-    adds_noise: ClassVar[bool] = True
+    adds_noise: ClassVar[Literal[True]] = True
     mechanism: Noise
     num_queries: int  # public rows asked, >= 1
     release: Literal["labels", "counts"] = "labels"  # the noisy winners, or the noisy counts
@@ -93,7 +93,7 @@ class QuietVotes:
     [0, -1]
     """
 
-    adds_noise: ClassVar[bool] = False
+    adds_noise: ClassVar[Literal[False]] = False
     mechanism: ClassVar[NoNoise] = NoNoise()
     release: ClassVar[Literal["labels"]] = "labels"
     words: ClassVar[str] = NoNoise.words

@@ -107,10 +107,7 @@ def _decide(run: str, state_dir: Path, **words: Any) -> None:
     typer.echo(f"digest   {decision.sha256}")
 
 
-def log(
-    place: Place = str(OUTPUT),
-    as_json: AsJson = False,
-) -> None:
+def log(place: Place = str(OUTPUT), as_json: AsJson = False) -> None:
     """Print what has left, and what was held back.
 
     Each reply of this party is one line. It only reads.
@@ -123,17 +120,13 @@ def log(
     from fedkd_flwr.silo.review import log_text
     from fedkd_flwr.stores.egress_log import egress_logs_in, read_log
 
-    problems: list[str] = []
-    everything: list[dict[str, Any]] = []
-    for path in egress_logs_in(Path(place).expanduser()):
-        found = read_log(path)
-        problems += [f"{path}: {problem}" for problem in found.problems]
-        everything += found.lines
+    found = [read_log(path) for path in egress_logs_in(Path(place).expanduser())]
+    everything = [line for one in found for line in one.lines]
     if as_json:
         print_json(everything)
     else:
         typer.echo(log_text(everything))
-    if problems:
+    if problems := [f"{one.path}: {problem}" for one in found for problem in one.problems]:
         raise FedkdError("\n".join(problems))
 
 
@@ -160,25 +153,20 @@ def verify(
     paths = egress_logs_in(Path(place).expanduser())
     if head and len(paths) > 1:
         raise ConfigError(explain("PATH", "name one log with --head", f"{len(paths)} logs", f"Give {paths[0]}, say."))
-    said, whole = [], True
+    said = []
     for path in paths:
         found = read_log(path)
         problems = found.problems + [why for kept in head or [] if (why := found.check_kept(kept))]
-        whole = whole and not problems
-        said.append(
-            {"path": str(path), "holds": not problems, "lines": len(found.lines), "head": found.head}
-            | {"problems": problems, "notes": found.notes}
-        )
+        one = {"path": str(path), "holds": not problems, "lines": len(found.lines), "head": found.head}
+        said.append({**one, "problems": problems, "notes": found.notes})
         if not as_json:
-            typer.echo(f"log    {path}\nlines  {len(found.lines)}\nhead   {found.head}")
-            for text in problems:
-                typer.echo(f"WRONG  {text}")
-            for text in found.notes:
-                typer.echo(f"note   {text}")
-            typer.echo("holds  no line was altered, removed or moved" if not problems else "holds  no")
+            holds = "no" if problems else "no line was altered, removed or moved"
+            marked = [*(f"WRONG  {text}" for text in problems), *(f"note   {text}" for text in found.notes)]
+            shown = (f"log    {path}", f"lines  {len(found.lines)}", f"head   {found.head}", *marked, f"holds  {holds}")
+            typer.echo("\n".join(shown))
     if as_json:
         print_json(said)
-    return 0 if whole else 1
+    return 0 if all(one["holds"] for one in said) else 1
 
 
 def ledger(
@@ -209,7 +197,6 @@ def ledger(
     fedkd node ledger /srv/st-mary/state --json
     """
     from fedkd_flwr.app.find_run import find_run
-    from fedkd_flwr.errors import FedkdError
     from fedkd_flwr.privacy.ledger.ledger import Budget
     from fedkd_flwr.silo.ledger import ledger_dict, ledger_text, ledgers_in, read_ledger
 
@@ -221,17 +208,14 @@ def ledger(
     for one in paths:
         try:
             read, rows = read_ledger(one)
-            found = (ledger_dict if as_json else ledger_text)(
-                read, delta=budget.delta, budget=budget.epsilon, rows=rows
-            )
-            known.append({"path": str(one), **found} if isinstance(found, dict) else found)
+            words: dict[str, Any] = {"delta": budget.delta, "budget": budget.epsilon, "rows": rows}
+            known.append({"path": str(one), **ledger_dict(read, **words)} if as_json else ledger_text(read, **words))
         except (FedkdError, OSError) as error:
             failed.append(str(error))
     if as_json:
         print_json(known)
     else:
+        known += ["Each ledger counts the releases of its own party only.\n"] if len(paths) > 1 else []
         typer.echo("\n".join(known), nl=False)
-    if not as_json and len(paths) > 1:
-        typer.echo("\nEach ledger counts the releases of its own party only.")
     if failed:
         raise FedkdError("\n".join(failed))

@@ -74,18 +74,34 @@ _Narrow = _kind(0.5, 2, PureEvent)  # accepts one of the powers of ten from whic
 _Stated = _kind(0.01, 30, lambda epsilon: ApproximateEvent(epsilon, 1e-6))
 
 
-def test_parameters_that_mean_more_noise_work_as_well_and_refused_ones_are_out_of_range():
-    assert calibrate(_Falling, count=4, epsilon=2.0, delta=0.0).x == pytest.approx(2.0, rel=1e-5)
-    with pytest.raises(
-        ConfigError, match=r"epsilon must be attainable by some noise, got 0\.001 at delta 0 for 1 uses"
-    ):
-        calibrate(_Falling, count=1, epsilon=1e-3, delta=0.0)
+def _found(kind, **target):
+    return calibrate(kind, **target, more_is_noisier=kind is _Falling).x
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_where_all_noise_is_affordable_the_least_there_is_is_taken(delta):
-    assert calibrate(_Rising, count=1, epsilon=1e6, delta=delta).x == pytest.approx(30.0, rel=1e-5)
-    assert calibrate(_Falling, count=1, epsilon=1e6, delta=delta).x == pytest.approx(0.01, rel=1e-5)
+@pytest.mark.parametrize(
+    ("kind", "count", "epsilon", "delta", "least"),
+    [
+        (_Falling, 4, 2.0, 0.0, 2.0),
+        *((_Rising, 1, 1e6, delta, 30.0) for delta in (0.0, 1e-5)),  # all noise is affordable
+        *((_Falling, 1, 1e6, delta, 0.01) for delta in (0.0, 1e-5)),
+        (_Narrow, 1, 1e6, 0.0, 2.0),  # one parameter to start from is enough
+        (_Narrow, 1, 1.5, 0.0, 1.5),
+        (_Stated, 1, 2.0, 1e-6, 2.0),  # a stated delta that is the asked one is within it
+    ],
+)
+def test_the_least_noise_is_found_in_either_direction_and_up_to_the_end_of_the_range(
+    kind, count, epsilon, delta, least
+):
+    assert _found(kind, count=count, epsilon=epsilon, delta=delta) == pytest.approx(least, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "epsilon", "delta", "seen"),
+    [(_Falling, 1e-3, 0.0, r"0\.001 at delta 0 for 1 uses"), (_Stated, 2.0, 0.9e-6, "2 at delta 9e-07")],
+)
+def test_a_target_that_no_noise_reaches_is_refused(kind, epsilon, delta, seen):
+    with pytest.raises(ConfigError, match=f"epsilon must be attainable by some noise, got {seen}"):
+        _found(kind, count=1, epsilon=epsilon, delta=delta)
 
 
 class _RoundsUp(Accountant):
@@ -98,27 +114,16 @@ class _RoundsUp(Accountant):
 @pytest.mark.parametrize("kind", [_Rising, _Falling])
 def test_where_epsilon_is_rounded_up_further_than_delta_the_search_steps_back(kind, monkeypatch):
     monkeypatch.setattr(calibration, "Accountant", _RoundsUp)
-    found = calibrate(kind, count=3, epsilon=2.0, delta=1e-5)
+    found = kind(_found(kind, count=3, epsilon=2.0, delta=1e-5))
     assert 0.9999 * 2.0 <= _RoundsUp().compose(found.dp_event(), 3).epsilon(1e-5) <= 2.0
-
-
-def test_the_search_needs_no_more_than_one_parameter_to_start_from():
-    assert calibrate(_Narrow, count=1, epsilon=1e6, delta=0.0).x == pytest.approx(2.0, rel=1e-5)
-    assert calibrate(_Narrow, count=1, epsilon=1.5, delta=0.0).x == pytest.approx(1.5, rel=1e-5)
-
-
-def test_a_stated_delta_that_is_the_asked_one_is_within_it():
-    assert calibrate(_Stated, count=1, epsilon=2.0, delta=1e-6).x == pytest.approx(2.0, rel=1e-5)
-    with pytest.raises(ConfigError, match="epsilon must be attainable by some noise"):
-        calibrate(_Stated, count=1, epsilon=2.0, delta=0.9e-6)
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_at_delta_zero_the_parameter_is_the_target_shared_by_the_uses(count):
     for epsilon in (0.06, 1.0, 20.0):
-        strength = calibrate(_Rising, count=count, epsilon=epsilon, delta=0.0).x
+        strength = _found(_Rising, count=count, epsilon=epsilon, delta=0.0)
         assert epsilon / count * (1 - 2e-6) <= strength <= epsilon / count
-        noise = calibrate(_Falling, count=count, epsilon=epsilon, delta=0.0).x
+        noise = _found(_Falling, count=count, epsilon=epsilon, delta=0.0)
         assert count / epsilon <= noise <= count / epsilon * (1 + 2e-6)
 
 

@@ -14,8 +14,7 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
-from fedkd_flwr.privacy.noise.sums import NoisyCounts, NoisyProducts
-from fedkd_flwr.privacy.noise.updates import ClippedSum
+from fedkd_flwr.privacy.noise.sums import ClippedSum, NoisyCounts, NoisyProducts
 from fedkd_flwr.privacy.noise.votes import ConfidentGaussianMax, GaussianMax, LaplaceMax
 
 laplace, gaussian = (partial(NoisyScores, noise=noise) for noise in ("laplace", "gaussian"))
