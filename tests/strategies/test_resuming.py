@@ -51,7 +51,7 @@ RUNS = {
     "scarlet": {**SCORES, "num-rounds": 3, "score-bits": 8, "scarlet.cache-rounds": 2},
     "scaffold": {**NET, **SOME, "num-rounds": 3, "model": "mlp(hidden=[4], optimizer='sgd', lr=0.1)"},
     "pfnm": {**NET, "local-epochs": 1, "num-rounds": 1},
-    "pooled-forest": {"model": "random-forest(n_estimators=3)", "num-rounds": 1},
+    "fedxgb-bagging": {"model": "xgboost(max_depth=2)", "num-rounds": 3},
     "privatekt": {**NET, "privatekt.round-epsilon": 300.0, **SOME},
     "fedkt-prox": {**NET, "num-rounds": 1, "local-epochs": 1, **FEW},
     "fedkt": {"model": "decision-tree", "final-model": "decision-tree", "num-rounds": 1, **FEW},
