@@ -46,7 +46,7 @@ from threadpoolctl import threadpool_limits
 from fedkd_flwr.cli.main import main as fedkd
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.models import NAMES, Classifier, make_model, own_files
+from fedkd_flwr.models import NAMES, Classifier, make_model, serialize
 from fedkd_flwr.stores.saved_model import save
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -143,7 +143,7 @@ def _asked(path: Path, rows: Path, secret: Path, *, trust: bool) -> str:
     if not (child := os.fork()):
         code = 99
         with out.open("w") as stream, contextlib.redirect_stdout(stream), contextlib.redirect_stderr(io.StringIO()):
-            own_files.SECRET = secret
+            serialize.SECRET = secret
             try:
                 fedkd(["predict", str(path), str(rows), "--json", *(["--trust"] if trust else [])])
             except SystemExit as end:
@@ -175,7 +175,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         first, second = folder / "first user", folder / "second user"
-        own_files.SECRET = first
+        serialize.SECRET = first
         models = _models(folder)
         ends = {name: Counter[str]() for name in models}
         for name, path in models.items():

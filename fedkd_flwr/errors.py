@@ -137,7 +137,7 @@ _STANDARD = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdli
 _INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("purelib", "platlib")})
 # a user's own model may be an installed package too; these are nobody's own
 _LIBRARIES = frozenset(
-    ("flwr", "imodels", "joblib", "numpy", "pandas", "ray", "scipy", "sklearn", "skops", "skorch", "torch", "xgboost")
+    ("flwr", "imodels", "joblib", "numpy", "pandas", "ray", "scipy", "sklearn", "skops", "torch", "xgboost")
 )
 
 

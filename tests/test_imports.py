@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
 PURE = ("labels", "privacy", "algorithms", "models", "data", "report", "stores", "onnx_graphs")
 PURE += ("record", "metrics", "checks", "errors", "files", "processes", "registry", "seeds")
-HEAVY = {"torch", "transformers", "xgboost", "skorch", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
+HEAVY = {"torch", "transformers", "xgboost", "imodels", "flwr_datasets", "datasets", "matplotlib", "ray"}
 HEAVY |= {"dp_accounting", "onnx", "onnxruntime", "skl2onnx"}
 # public modules that are themselves imported only on use, with the extra they belong to
 ON_USE = {"fedkd_flwr.models.networks", "fedkd_flwr.text.net", "fedkd_flwr.text.transformers"}

@@ -14,8 +14,7 @@ import pandas as pd
 from fedkd_flwr.algorithms import find_card
 from fedkd_flwr.data import datasets
 from fedkd_flwr.data.columns import canonical, factorize, short_list
-from fedkd_flwr.data.given import giving
-from fedkd_flwr.data.tables import lacking
+from fedkd_flwr.data.tables import giving, lacking
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.settings.config import RunConfig
 

@@ -29,7 +29,7 @@ from fedkd_flwr.data.tables import load_public
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.files import make_folder, write_atomic
 from fedkd_flwr.labels.priors import class_shares
-from fedkd_flwr.models.binned import BinnedLinear
+from fedkd_flwr.models.estimators import BinnedLinear
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report.claims import bound_text, claim_meaning, claim_words
 from fedkd_flwr.report.formatting import plain

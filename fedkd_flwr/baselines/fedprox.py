@@ -41,4 +41,4 @@ class FedProxClient(WeightClient):
     def train(self, model: Classifier, instruction: Instruction) -> None:
         """Train the net with the proximal term."""
         config = instruction.config
-        model.proximal_epochs(self.party.X, self.party.y, epochs=config.local_epochs, mu=config.proximal_mu)
+        model.train_epochs(self.party.X, self.party.y, epochs=config.local_epochs, mu=config.proximal_mu)

@@ -133,7 +133,7 @@ class SCAFFOLDClient(WeightClient):
         held, notes = self._held(instruction, before)
         shifts = [(c - mine).astype(np.float32) for c, mine in zip(servers, held, strict=True)]
         epochs = instruction.config.local_epochs
-        steps = model.shifted_epochs(party.X, party.y, epochs=epochs, shifts=shifts)
+        steps = model.train_epochs(party.X, party.y, epochs=epochs, shifts=shifts).steps_taken
         after = model.arrays()
         found = next_control(held, servers, before, after, steps=steps, rate=model.sgd_rate)
         control = [new if moves else np.zeros_like(new) for new, moves in zip(found, trained, strict=True)]

@@ -114,7 +114,7 @@ def export(
     """Write a model as an ONNX file.
 
     It takes raw columns, and gives class names and probabilities. The file is written only if it answers as the model
-    does: both run on the same rows, each label must be the same and each probability within 1e-5. Models of raw text
+    does: both run on the same rows, each label must be the same and each probability within 1e-5. Models of texts
     are refused. Needs `pip install "fedkd-flwr[onnx]"`.
 
     Examples
@@ -133,7 +133,7 @@ def export(
     data = to_onnx(loaded)
     found = check_onnx(loaded, data, read_rows(check, loaded) if check else None)
     write_atomic(onnx, data)
-    cells = {} if loaded.encoder.schema.text_columns else expected_cells(loaded.encoder.schema)
+    cells = expected_cells(loaded.encoder.schema)
     if as_json:
         print_json({"file": str(onnx), "bytes": len(data), **found._asdict(), "expects": cells})
     else:

@@ -141,8 +141,7 @@ def schema(
     from dataclasses import asdict
 
     from fedkd_flwr.data.columns import short_list
-    from fedkd_flwr.data.look import Rules, note_lines
-    from fedkd_flwr.data.write_schema import look_at_file
+    from fedkd_flwr.data.look import Rules, look_at_file, note_lines
     from fedkd_flwr.errors import printable
 
     given = {"classes": classes, "output": str(output or "")}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedkd_flwr.data.datasets import load_pool
+    from fedkd_flwr.data.look import infer_schema
     from fedkd_flwr.data.partitioning import partition
     from fedkd_flwr.data.public import PublicSet, make_public_set
     from fedkd_flwr.data.schema import Column, Schema
     from fedkd_flwr.data.tables import load_public
-    from fedkd_flwr.data.write_schema import infer_schema
 
 __all__ = ["Column", "PublicSet", "Schema", "infer_schema", "load_pool", "load_public", "make_public_set", "partition"]
 
-_HOME = {"schema": "Column Schema", "write_schema": "infer_schema", "public": "PublicSet make_public_set"}
+_HOME = {"schema": "Column Schema", "look": "infer_schema", "public": "PublicSet make_public_set"}
 _HOME |= {"tables": "load_public", "datasets": "load_pool", "partitioning": "partition"}
 
 

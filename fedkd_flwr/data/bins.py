@@ -29,34 +29,20 @@ _WAYS = "Take public rows of another source (a donated or published set); images
 
 @dataclass(frozen=True, kw_only=True)
 class Bins:
-    """The bins of all columns of a public set, in the order of its features.
-
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    lows, highs : sequence of ndarray
-        Of each numeric column the least and the largest value that is drawn for each bin, ascending, in the raw unit; a
-        bin begins at its least value. Empty for a column of categories.
-    columns, thresholds : ndarray of shape (num_thresholds,)
-        A row is at or above threshold i if its feature ``columns[i]`` is: these answers decide all of its bins.
-    """
+    """The bins of all columns of a public set, in the order of its features."""
 
     schema: Schema
+    # Of each numeric column the least and the largest value that is drawn for each bin, ascending, in the raw unit; a
+    # bin begins at its least value. Empty for a column of categories.
     lows: Sequence[NDArray[np.float64]]
     highs: Sequence[NDArray[np.float64]]
+    # a row is at or above threshold i if its feature ``columns[i]`` is: these answers decide all of its bins
     columns: NDArray[np.int64]
     thresholds: NDArray[np.float32]
 
     @classmethod
     def of(cls, public: PublicSet, *, most: int) -> Bins:
-        """Return the bins of a public set; of numbers without ``bins`` in the schema there are at most ``most``.
-
-        Raises
-        ------
-        DataError
-            If its rows are images or texts.
-        """
+        """Return the bins of a public set; of numbers without ``bins`` in the schema there are at most ``most``."""
         require_table(public.schema)
         state: dict[str, Any] = public.preprocessor.state() if isinstance(public.preprocessor, Preprocessor) else {}
         lows, highs, columns, thresholds = [], [], [], []

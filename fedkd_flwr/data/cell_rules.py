@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedkd_flwr.data.columns import counted, factorize
+from fedkd_flwr.data.columns import factorize
 from fedkd_flwr.data.dates import ALONE, DATES
 from fedkd_flwr.data.reading import EMPTY_WORDS, PLAIN, Reading
-from fedkd_flwr.data.rules import Rules, mark
+from fedkd_flwr.data.rules import Rules, spelt
 from fedkd_flwr.errors import explain
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "ColumnLook",
     "Mask",
     "NumberSigns",
-    "Question",
     "are_compact_dates",
     "date_rule",
     "number_rule",
@@ -50,17 +49,6 @@ _SHAPES = {  # what the signs in the digits of a number say; the first that fits
 }
 
 
-class Question(Exception):
-    """A column's cells can be read in more than one way: what was seen, and the rules that answer it.
-
-    ``choices`` maps what a cell may mean to the rule for it.
-    """
-
-    def __init__(self, problem: str, choices: dict[str, dict[str, str]]) -> None:
-        super().__init__(problem)
-        self.problem, self.choices = problem, choices
-
-
 def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
     """Tell whether numbers are dates such as 20210312: nearly all of them, within 1900 to 2099.
 
@@ -71,33 +59,6 @@ def are_compact_dates(values: Sequence[Any] | NDArray[Any]) -> bool:
         return False
     _, bad = Reading(dates="compact").parse(values)
     return int(bad.sum()) <= _FEW_WORDS * len(values)
-
-
-def date_rule(texts: list[str], name: str, rules: Rules) -> Reading | None:
-    """Return the rule for dates, times or durations that most texts fit, None if there is none.
-
-    It is a `Question` if day and month cannot be told apart.
-    """
-    sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
-    if not sample:
-        return None
-    unread = {way: Reading(dates=way).distinct(sample)[1] for way in DATES}
-    best = min(unread, key=lambda way: int(unread[way].sum()))
-    if 5 * unread[best].sum() > len(sample):
-        return None
-    if best not in ("day-first", "month-first"):
-        return Reading(dates=best)
-    dates = [text for text, bad in zip(sample, unread[best], strict=True) if not bad]
-    if all(re.match(r"\d{1,2}\.", text) for text in dates):  # with points, the day comes first everywhere
-        return Reading(dates="day-first")
-    day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
-    if day != month:
-        return Reading(dates="day-first" if day < month else "month-first")
-    if rules.date_order:
-        return Reading(dates=rules.date_order)
-    problem = explain(f"column {name!r}", "hold dates that can be read in one way", f"{dates[0]!r} and no day above 12")
-    first = {f"If the day comes first in {dates[0]}": {"date-order": "day-first"}}
-    raise Question(problem, first | {"If the month comes first": {"date-order": "month-first"}})
 
 
 class NumberSigns(Counter[str]):
@@ -243,12 +204,7 @@ class ColumnLook:
     def may_drop(self, why: str) -> None:
         """Note why a model may be better without this column."""
         self.droppable = True
-        self.notes.append(f"{why} ({mark('drop', self.name)} leaves it out)")
-
-    def say_empty(self, cells: Cells, which: Mask) -> None:
-        """Note the known words for "no value" among numbers, such as a dash."""
-        if which.any():
-            self.notes.append(f"{counted(cells.number(which), 'cell')} read as empty: {cells.shown(which)}")
+        self.notes.append(f"{why} ({spelt('drop', self.name)} leaves it out)")
 
     def leave_out(self, why: str, missing: int) -> ColumnLook:
         """Leave the column out, and return it."""
@@ -259,3 +215,32 @@ class ColumnLook:
         """Return the rule that reads some words of this column as empty; "" where a list cannot hold one of them."""
         usable = 0 < len(words) <= FEW_TEXTS and not any("," in word for word in (*words, self.name))
         return ",".join(f"{self.name}:{word}" for word in words) if usable else ""
+
+
+def date_rule(seen: ColumnLook, texts: list[str], rules: Rules) -> Reading | None:
+    """Return the rule for dates, times or durations that most texts fit, None if there is none.
+
+    If day and month cannot be told apart, that is the column's ``problem``.
+    """
+    sample = [text for text in texts[:_SAMPLE] if text.casefold() not in EMPTY_WORDS]
+    if not sample:
+        return None
+    unread = {way: Reading(dates=way).distinct(sample)[1] for way in DATES}
+    best = min(unread, key=lambda way: int(unread[way].sum()))
+    if 5 * unread[best].sum() > len(sample):
+        return None
+    if best not in ("day-first", "month-first"):
+        return Reading(dates=best)
+    dates = [text for text, bad in zip(sample, unread[best], strict=True) if not bad]
+    if all(re.match(r"\d{1,2}\.", text) for text in dates):  # with points, the day comes first everywhere
+        return Reading(dates="day-first")
+    day, month = (Reading(dates=one).distinct(texts)[1].sum() for one in ("day-first", "month-first"))
+    if day != month:
+        return Reading(dates="day-first" if day < month else "month-first")
+    if rules.date_order:
+        return Reading(dates=rules.date_order)
+    rule, found = "hold dates that can be read in one way", f"{dates[0]!r} and no day above 12"
+    seen.problem = explain(f"column {seen.name!r}", rule, found)
+    first = {f"If the day comes first in {dates[0]}": {"date-order": "day-first"}}
+    seen.choices = first | {"If the month comes first": {"date-order": "month-first"}}
+    return None

@@ -16,7 +16,7 @@ from fedkd_flwr.data.cell_rules import FEW_TEXTS, Cells, ColumnLook, Mask, Numbe
 from fedkd_flwr.data.columns import MISSING, canonical, counted, missing_texts, sorted_texts
 from fedkd_flwr.data.dates import DATES
 from fedkd_flwr.data.reading import EMPTY_WORDS, PLAIN, Reading, ends_of_range
-from fedkd_flwr.data.rules import Rules, mark
+from fedkd_flwr.data.rules import Rules, spelt
 from fedkd_flwr.errors import DataError, explain, printable
 
 __all__ = ["look_at_column", "signs_of"]
@@ -86,10 +86,8 @@ def _look_at_texts(
     if compact:
         found = Reading(dates="compact")
     elif unread.any():
-        try:
-            found = cell_rules.date_rule(cells.chosen(unread), seen.name, rules)
-        except cell_rules.Question as asked:
-            seen.problem, seen.choices = asked.problem, asked.choices
+        found = cell_rules.date_rule(seen, cells.chosen(unread), rules)
+        if seen.problem:
             return seen
     elif _are_codes(plain):
         what = f"whole numbers of equal length, some with a leading zero such as {_leading_zero(cells.texts)!r}"
@@ -103,7 +101,8 @@ def _look_at_texts(
         return _categorical(seen, cells)
     if found is None and not decimal:
         _say_what_signs_may_mean(seen, cells, signs)
-    seen.say_empty(cells, nothing)
+    if nothing.any():  # known words for "no value" among numbers, such as a dash
+        seen.notes.append(f"{counted(cells.number(nothing), 'cell')} read as empty: {cells.shown(nothing)}")
     return _numeric(seen, read)
 
 
@@ -116,7 +115,7 @@ def _say_what_signs_may_mean(seen: ColumnLook, cells: Cells, signs: NumberSigns)
         meanings = {"If 1,234 there means 1.234": ",", "If 1,234 means one thousand": "."}
         seen.choices = {meaning: {"decimal": sign} for meaning, sign in meanings.items()}
     elif signs["point?"]:
-        other = mark("decimal", ",")
+        other = spelt("decimal", ",")
         seen.notes.append(f"three decimals each: read with a decimal point ({other} reads them as thousands)")
 
 
@@ -161,7 +160,7 @@ def _say_what_stands_for_nothing(seen: ColumnLook, known: NDArray[np.float64]) -
         below = values[at] < 0 <= others[0] and len(others) >= _FEW_NUMBERS and text != "-1"
         if counts[at] >= _REPEATED and _SENTINEL.fullmatch(text) and (far or below):
             rule = seen.words_rule([text]) if seen.reading.decimal == "." or "." not in text else ""
-            hint = f": {mark('missing', rule)} reads them as empty" if rule else ": do they mean no value?"
+            hint = f": {spelt('missing', rule)} reads them as empty" if rule else ": do they mean no value?"
             seen.notes.append(f"{counted(int(counts[at]), 'cell')} hold {text}, far from all others{hint}")
 
 
@@ -198,16 +197,14 @@ def _names_or_categories(seen: ColumnLook, known_rows: int) -> ColumnLook:
     if seen.change and (seen.asks if own else many > _MANY_MIXED):
         rule = "hold numbers or a limited number of categories"
         problem = explain(f"column {seen.name!r}", rule, f"{many:,} different texts")
-        # not within `explain`, which would escape the marks of the rules that are spelt later (`mark`)
-        note = "\0".join(map(printable, seen.notes[-1].split("\0")))
-        seen.problem = f"{problem.removesuffix('.')}: {note}."
+        seen.problem = f"{problem.removesuffix('.')}: {printable(seen.notes[-1])}."
         return seen
     seen.change = {}
     if own:
         seen.identifies = True
         what = f"{many:,} different texts in {known_rows:,} rows: an identifier or names"
         if "," not in seen.name:
-            what += f" ({mark('id-column', seen.name)} or {mark('drop', seen.name)} says so)"
+            what += f" ({spelt('id-column', seen.name)} or {spelt('drop', seen.name)} says so)"
         return seen.leave_out(what, seen.missing)
     if many > _MANY_CATEGORIES or (many > _MANY_MIXED and known_rows < _FEW_EACH * many):
         seen.may_drop(f"{many:,} categories in {known_rows:,} rows: slow, or each says little")
@@ -292,7 +289,7 @@ def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
         if rule.dates:
             what = f"{share} look like {_shape_of(rule.dates)}: read as {seen.read_as}"
         elif rule.decimal == ",":
-            what = f"{share} look like decimal-comma numbers: read so ({mark('decimal', ',')})"
+            what = f"{share} look like decimal-comma numbers: read so ({spelt('decimal', ',')})"
         elif rule.unit and not rule.thousands:
             what = f"{share} have the unit {rule.unit}: left out"
         else:
@@ -304,7 +301,7 @@ def _say_what_was_read(seen: ColumnLook, tried: _TriedRule) -> None:
         seen.notes.append(f"{_cells(cells.number(tried.ranges))} no number: {shown}: {done}")
     if tried.bad.any():
         rule_of_words = seen.words_rule(cells.chosen(tried.bad))
-        said = f" ({mark('missing', rule_of_words)})" if rule_of_words else ""
+        said = f" ({spelt('missing', rule_of_words)})" if rule_of_words else ""
         what = "date" if rule.dates else "number"
         shown = cells.shown(tried.bad)
         seen.notes.append(f"{_cells(cells.number(tried.bad))} no {what}: {shown}: read as empty{said}")
@@ -318,7 +315,7 @@ def _mixed(seen: ColumnLook, tried: _TriedRule, what: str) -> None:
     rule = seen.words_rule(others)
     seen.asks = bool(rule or tried.reading.dates)
     if rule:
-        seen.notes[-1] += f" ({mark('missing', rule)} reads them as empty, and the column as {what})"
+        seen.notes[-1] += f" ({spelt('missing', rule)} reads them as empty, and the column as {what})"
     are_words = len(others) <= FEW_TEXTS and not any(re.search(r"\d", text) for text in others)
     if are_words or tried.share < 0.5:  # else codes such as E11, which are categories, however many
         seen.change = {"missing": rule} if rule else {"drop": seen.name}

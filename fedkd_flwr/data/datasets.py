@@ -98,25 +98,14 @@ def load_pool(
     >>> load_pool("breast-cancer", seed=1, num_test=114, num_public=370, num_private=85).X.shape
     (85, 30)
 
-    Parameters
-    ----------
-    name, data_root : str, path
-        One of `NAMES`, ``synthetic`` also as ``synthetic(rows=5000, features=20, classes=3)``; and the folder with the
-        files of `PUBLISHED`. Of ``mnist(public_from='test')`` and its like public rows are of the official test file,
-        and all training rows are private.
-    num_public, num_test, num_private : int
-        How many rows of each kind; 0 for the default (docs/howto/your-data.md).
-    public_rows : str
-        A file of public rows (`with_public`); then none are taken of the set's own,
-    hold_out_public : bool
-        but for rows that were drawn for this very split: with this, parties hold what they hold without the file.
-    rows : mapping of str to ndarray of int, or None
-        Row numbers of the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test
-        file, if there is one) and, unless all others are meant, ``"private"``.
-    own_parties : bool
-        Whether the parties are those of the data, where these name them.
-    of_table
-        For ``table`` what `read_user_table` takes.
+    ``name`` is one of `NAMES`, ``synthetic`` also as ``synthetic(rows=5000, features=20, classes=3)``. Of
+    ``mnist(public_from='test')`` and its like public rows are of the official test file, and all training rows are
+    private. ``num_*`` are how many rows of each kind; 0 for the default (docs/howto/your-data.md). ``public_rows`` is a
+    file of public rows (`with_public`); then none are taken of the set's own, unless ``hold_out_public`` says that they
+    were drawn for this very split: with it, parties hold what they hold without the file. ``rows`` are row numbers of
+    the source file: ``"public"`` (of the file of ``public_from``), ``"test"`` (of the official test file, if there is
+    one) and, unless all others are meant, ``"private"``. With ``own_parties`` the parties are those of the data, where
+    these name them. ``of_table`` is for ``table`` what `read_user_table` takes.
     """
     name, params = read_word("dataset", name)
     check_choice("dataset", name, NAMES)

@@ -121,26 +121,20 @@ def read_excel(path: Path, *, notes: list[str]) -> pd.DataFrame:
 
     A formula is what Excel last found for it. ``notes`` is told of further sheets.
     """
-    openpyxl = require_library(path)
-    book = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True, keep_links=False)
-    try:
-        sheet, *others = book.worksheets
-        sheet.reset_dimensions()  # other programs write wrong ones
-        rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
-    finally:
-        book.close()
+    require_library(path)
+    with pd.ExcelFile(io.BytesIO(path.read_bytes()), engine="openpyxl") as book:
+        sheet, *others = book.sheet_names
+        table = pd.read_excel(book, header=None, dtype=object, keep_default_na=False, na_values=[""])
     if others:
-        notes.append(f"the first of {len(others) + 1} sheets is read, {sheet.title!r}")
-    if not rows:
+        notes.append(f"the first of {len(others) + 1} sheets is read, {sheet!r}")
+    table = table.dropna(how="all").dropna(how="all", axis=1)
+    if not len(table):
         raise DataError(explain(f"file {path}", "hold a header line and rows", "an empty sheet"), code=Code.NO_ROWS)
-    width = max(len(row) for row in rows)
-    header, *cells = [[*row, *[None] * (width - len(row))] for row in rows]
-    used = [i for i in range(width) if header[i] is not None or any(row[i] is not None for row in cells)]
-    names = [column_name(str(header[i]).strip()) if header[i] is not None else f"column-{i + 1}" for i in used]
+    header = zip(map(int, table.columns), table.iloc[0], strict=True)
+    names = [column_name(str(name).strip()) if pd.notna(name) else f"column-{i + 1}" for i, name in header]
     require_distinct(f"columns of {path}", names)
     # dates as ISO texts, and 12.0 as 12: Excel knows one kind of number
-    values = [[_of_excel(row[i]) for i in used] for row in cells]
-    return pd.DataFrame(values, columns=names, dtype=object)
+    return table[1:].map(_of_excel, na_action="ignore").set_axis(names, axis=1).reset_index(drop=True)
 
 
 def _of_excel(value: Any) -> Any:

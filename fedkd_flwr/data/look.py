@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pandas as pd
 from fedkd_flwr.data.cell_rules import ColumnLook
 from fedkd_flwr.data.column_look import look_at_column, signs_of
 from fedkd_flwr.data.columns import (
+    column_name,
     column_texts,
     counted,
     factorize,
@@ -25,13 +27,24 @@ from fedkd_flwr.data.columns import (
     sorted_texts,
 )
 from fedkd_flwr.data.reading import Reading
-from fedkd_flwr.data.rules import NO_RULES, Rules, spelt
-from fedkd_flwr.data.schema import Column
-from fedkd_flwr.data.target import ask_about_numbers, look_at_target
+from fedkd_flwr.data.rules import NO_RULES, Rules, ask_about_numbers, look_at_target
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.labels.target import Target
 
-__all__ = ["NO_RULES", "ColumnNote", "Look", "Rules", "look", "look_at_images", "note_lines"]
+__all__ = [
+    "NO_RULES",
+    "ColumnNote",
+    "Look",
+    "Rules",
+    "infer_schema",
+    "look",
+    "look_at_file",
+    "look_at_table",
+    "note_lines",
+    "schema_of",
+]
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed
@@ -69,24 +82,19 @@ class Look:
     target: Target | None = None  # what the classes stand for, where they have an order
 
 
-def _spell(key: str, value: str) -> str:
-    return shlex.quote(f"{key}={value}")
-
-
 def look(
     table: pd.DataFrame,
     *,
     label: str,
     rules: Rules = NO_RULES,
     command: Callable[[Mapping[str, str]], str] | None = None,
-    spell: Callable[[str, str], str] = _spell,
     rare: int = _RARE,
     needs_label: bool = True,
 ) -> Look:
     """Look at each column of a table: find what it is, and by which rules its cells are read.
 
-    The label column may be absent. ``command`` and ``spell`` return the complete next command for rules in words, and
-    one rule in it. A class with fewer than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
+    The label column may be absent. ``command`` returns the complete next command for rules in words. A class with fewer
+    than ``rare`` rows is named; with ``needs_label`` the caller leaves rows without
     a label out. A `DataError` ends with the complete next command.
     """
     command = command or _schema_command
@@ -119,10 +127,11 @@ def look(
         for name, own in rules_of.items()
     ]
     changes = _changes(seen, rules)
-    _refuse_problems(seen, changes, command, spell)
+    _refuse_problems(seen, changes, command)
     for one in seen:
         _say_missing_words(one, table[one.name], rules_of[one.name])
-    notes += [_note_of(one, spell) for one in seen]
+    same = ("name", "read_as", "repaired", "missing")
+    notes += [ColumnNote(note="; ".join(one.notes), **{key: getattr(one, key) for key in same}) for one in seen]
     order = {"": -1, label: -1, **{name: i for i, name in enumerate(names)}}
     following = _changes(seen, rules, droppable=True)
     return Look(
@@ -156,12 +165,7 @@ def _features(seen: list[ColumnLook], names: list[str]) -> tuple[Column, ...]:
     return columns
 
 
-def _note_of(one: ColumnLook, spell: Callable[[str, str], str]) -> ColumnNote:
-    note = spelt("; ".join(one.notes), spell)
-    return ColumnNote(name=one.name, read_as=one.read_as, repaired=one.repaired, missing=one.missing, note=note)
-
-
-def look_at_images(
+def _look_at_images(
     labels: pd.Series[Any] | None,
     shape: tuple[int, ...],
     *,
@@ -290,7 +294,6 @@ def _refuse_problems(
     seen: list[ColumnLook],
     words: dict[str, str],
     command: Callable[[Mapping[str, str]], str],
-    spell: Callable[[str, str], str],
 ) -> None:
     """Raise one error for the columns that cannot be read, with the complete next command, or one for each meaning."""
     problems = [one for one in seen if one.problem]
@@ -302,9 +305,85 @@ def _refuse_problems(
         if more:
             words[key] = ",".join([*([words[key]] if key in words else []), *more])
     first, *others = sorted(problems, key=lambda one: not one.choices)
-    said = spelt(first.problem, spell)
+    said = first.problem
     if others:
         said += f" {counted(len(others), 'more column')} cannot be read: {short_list([one.name for one in others], 5)}."
     choices = first.choices or {"Next": {}}
     lines = [f"{meaning}: {command(words | change)}" for meaning, change in choices.items()]
     raise DataError("\n".join([said, *lines]))
+
+
+# ---------------------------------------------------------------------------- the schema of a public table
+
+
+def infer_schema(
+    table: pd.DataFrame,
+    *,
+    classes: Sequence[str] = (),
+    label: str = "label",
+    id_column: str = "",
+) -> Schema:
+    """Return the schema of a public table. Never call it on private rows.
+
+    A column whose values can be read as numbers or dates is numeric. A column whose texts mostly differ and mostly have
+    five words or more is text; one whose texts nearly all differ otherwise is left out, as it identifies rows. Any
+    other is categorical, with the texts it holds as categories. `look` says what was done to each column.
+
+    Classes are by default the sorted values of the label column.
+    """
+    found = look(table, label=label, rules=Rules(id_column=id_column), needs_label=False)
+    return schema_of(found, table, label=label, classes=classes)
+
+
+def look_at_file(
+    path: Path, *, label: str, classes: Sequence[str] = (), rules: Rules = NO_RULES, options: Mapping[str, str] = {}
+) -> tuple[Look, Schema]:
+    """Look at a public file, as the command ``fedkd server schema`` does; return what was found, and the schema.
+
+    ``options`` are further options of the command, for the complete next one; the rest is as in `infer_schema`.
+    """
+    label = column_name(label)
+
+    def next_command(words: Mapping[str, str]) -> str:
+        pairs = {"label": label, **options, **words}.items()
+        given = [part for key, value in pairs if value for part in (f"--{key}", value)]
+        return shlex.join(["fedkd", "server", "schema", str(path), *given])
+
+    said: list[str] = []
+    table = read_table(path, label=label, header=rules.header, encoding=rules.encoding, notes=said)
+    found = look_at_table(table, label, rules, said=said, command=next_command, needs_label=False)
+    return found, schema_of(found, table, label=label, classes=classes)
+
+
+def look_at_table(table: pd.DataFrame, label: str, rules: Rules, *, said: Sequence[str], **how: Any) -> Look:
+    """Look at the columns or images of a table that was read without a schema.
+
+    ``said`` is what is known of its file, in sentences; ``how`` is told to `look`.
+    """
+    if shape := table.attrs.get("shape"):
+        labels = table[label] if label in table.columns else None
+        of_label = {key: how[key] for key in ("rare", "needs_label") if key in how}
+        return _look_at_images(labels, shape, label=label, rules=rules, **of_label)
+    found = look(table, label=label, rules=rules, **how)
+    notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
+    return replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)
+
+
+def schema_of(found: Look, table: pd.DataFrame, *, label: str, classes: Sequence[str] = ()) -> Schema:
+    """Return the schema of what was looked at; ``classes`` replace the values of its label column."""
+    if not (classes or found.classes or label in table.columns):
+        rule = f"be named, as the public file has no label column {label!r}"
+        way_out = f"Its columns are {short_list([str(name) for name in table.columns])}."
+        way_out += ' Or name the label column with --label, or all classes, e.g. --classes "no,yes".'
+        raise DataError(explain("classes", rule, "no classes", way_out))
+    named = tuple(name.strip() for name in classes) or found.classes
+    return Schema(
+        columns=found.columns,
+        classes=named,
+        label=label,
+        id_column=found.id_column,
+        shape=found.shape,
+        header=found.header,
+        encoding=found.encoding,
+        target=found.target,
+    )

@@ -60,25 +60,13 @@ def partition(
     >>> sorted(np.concatenate(parts).tolist())
     [0, 1, 2, 3]
 
-    Parameters
-    ----------
-    name, seed : str, int
-        One of `PARTITIONERS`, and the seed of the run. Party i of ``size-skewed`` is the i-th smallest.
-    num_parties : int
-        0 with ``file`` means as many as the file lists.
-    alpha, second_alpha : float
-        Concentration of ``dirichlet`` and ``inner-dirichlet``; the smaller, the more the parties differ. If the second
-        one is not 0, ``dirichlet`` deals half of the rows, drawn at random, by each (FedCT, Table 2).
-    classes, blocks : int
-        How many classes a party of ``pathological`` holds, and blocks of rows sorted by class a party of ``shard``.
-    min_rows : int
-        The least rows of a party, 1 or more. ``dirichlet`` is redrawn, at most 220 times, until every party has them;
-        with ``inner-dirichlet`` the pool must be large enough.
-    class_order : str
-        One of `CLASS_ORDERS`, for ``dirichlet``.
-    path, index, rows
-        For ``file``: the NPZ file; which of its partitions: arrays ``party_<index>_<party>`` hold row numbers; and the
-        source file's row number of each row of the pool. If None, the file lists positions in ``y``.
+    ``name`` is one of `PARTITIONERS`; party i of ``size-skewed`` is the i-th smallest. The smaller ``alpha``, of
+    ``dirichlet`` and ``inner-dirichlet``, the more the parties differ; with a ``second_alpha`` > 0 ``dirichlet`` deals
+    half of the rows, drawn at random, by each (FedCT, Table 2). A party of ``pathological`` holds ``classes`` classes,
+    one of ``shard`` ``blocks`` blocks of rows sorted by class. ``dirichlet`` is redrawn, at most 220 times, until every
+    party has ``min_rows``; ``class_order`` is one of `CLASS_ORDERS`. For ``file``, ``path`` is an NPZ file whose arrays
+    ``party_<index>_<party>`` hold row numbers: the source file's, which ``rows`` says of each row of the pool, else
+    positions in ``y``; 0 parties are as many as it lists.
     """
     check_choice("partitioner", name, tuple(PARTITIONERS))
     check_choice("class_order", class_order, CLASS_ORDERS)

@@ -22,7 +22,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedkd_flwr.data.columns import column_texts
-from fedkd_flwr.data.look import ColumnNote, Look
 from fedkd_flwr.data.public import PublicLabels
 from fedkd_flwr.data.reading import PLAIN, Reading
 from fedkd_flwr.data.schema import Column, Schema, labels_of
@@ -207,16 +206,10 @@ def _heart(files: _Files) -> Source:
         for name in _HEART.split()
     )
     ill = np.array([text != "0" for text in column_texts(table.pop("target"))], dtype=np.int16)
-    said = {"target": "label, 2 classes", **dict.fromkeys(_NEVER_0, "numbers")}
-    why = {"target": "0: healthy; 1 to 4, how much arteries are narrowed: ill"}
-    notes = tuple(
-        ColumnNote(name=name, read_as=read_as, note=why.get(name, "0 means that it was not measured"))
-        for name, read_as in said.items()
-    )
+    # 0: healthy; 1 to 4, how much arteries are narrowed: ill
     classes = ("healthy", "ill")
-    looked = Look(columns=columns, classes=classes, id_column=None, notes=notes, command="")
     schema = Schema(columns=columns, classes=classes, label="target")
-    return Source(table=table, y=ill, classes=classes, label="target", schema=schema, looked=looked, parties=parties)
+    return Source(table=table, y=ill, classes=classes, label="target", schema=schema, parties=parties)
 
 
 def _wine_type(files: _Files) -> Source:

@@ -80,29 +80,16 @@ class Reading:
     @property
     def of_numbers(self) -> bool:
         """Tell whether a rule is set that only numbers have."""
-        return any(getattr(self, one.name) != one.default for one in fields(self) if one.name != "missing")
+        return bool(self.rules.keys() - {"missing"})
 
     @property
-    def words(self) -> str:
-        """How a cell is written and what it becomes, for people; "" where no rule is set.
+    def rules(self) -> dict[str, Any]:
+        """The rules that are set, by name."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
-        >>> Reading(dates="day-first").words
-        'dates (12.03.2021), the day first, as days since 1970-01-01'
-        >>> Reading(decimal=",", unit="mg/l", ranges=True).words
-        'decimal comma; with or without the unit mg/l; a bound such as <0.5 is its number, and a range its middle'
-        """
-        shape, _, becomes = DATES[self.dates].partition(" as ") if self.dates else ("",) * 3
-        first = f", the {self.dates.partition('-')[0]} first" if self.dates.endswith("-first") else ""
-        thousands = {" ": "space", "'": "apostrophe", ".": "point", ",": "comma"}.get(self.thousands, "")
-        found = [
-            f"{shape}{first}, as {becomes}" if shape else "",
-            "decimal comma" if self.decimal == "," else "",
-            f"{thousands} between thousands" if thousands else "",
-            f"with or without the unit {self.unit}" if self.unit else "",
-            "a bound such as <0.5 is its number, and a range its middle" if self.ranges else "",
-            f"no value: {', '.join(self.missing)}" if self.missing else "",
-        ]
-        return "; ".join(filter(None, found))
+    def __str__(self) -> str:
+        """Return the rules that are set, as a schema writes them: ``decimal=',', unit='mg/l'``."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.rules.items())
 
     def parse(self, values: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the numbers of a column, NaN for empty cells, and which cells are neither a number nor empty.
@@ -200,17 +187,11 @@ class Reading:
             texts = [text.removesuffix(self.unit).removeprefix(self.unit).strip() for text in texts]
             if self.unit[-1] == "s" and self.unit[:-1].isalpha():  # 1 year beside 2 years
                 texts = [text.removesuffix(self.unit[:-1]).strip() for text in texts]
-        if self.thousands == " ":
-            grouped = re.compile(r"[+-]?\d{1,3}( \d{3})+(?!\d).*")
-            plain = [_SPACES.sub(" ", text) for text in texts]
-            texts = [text.replace(" ", "") if grouped.fullmatch(text) else text for text in plain]
-        elif self.thousands:
+        if self.thousands:
             sign = re.escape(self.thousands)
             grouped = re.compile(rf"[+-]?\d{{1,3}}({sign}\d{{3}})+(?![\d{sign}]).*")
-            texts = [
-                text.replace(self.thousands, "") if self.thousands in text and grouped.fullmatch(text) else text
-                for text in texts
-            ]
+            plain = [_SPACES.sub(" ", text) for text in texts] if self.thousands == " " else texts
+            texts = [text.replace(self.thousands, "") if grouped.fullmatch(text) else text for text in plain]
         if self.decimal == ",":
             texts = [text.replace(",", ".") if "." not in text else "no number" for text in texts]
         numbers = _floats(np.array(texts, dtype=object))

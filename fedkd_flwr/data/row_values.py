@@ -7,7 +7,6 @@ models see them.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from hashlib import blake2b, sha256, shake_256
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.formats import Rows, in_usable_parts
 from fedkd_flwr.data.preprocessor import check_columns, pixels_of
-from fedkd_flwr.data.reading import PLAIN, Reading, column_numbers
+from fedkd_flwr.data.reading import column_numbers
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import readable_rows
 from fedkd_flwr.data.text import text_values
@@ -31,14 +30,10 @@ def row_form(schema: Schema) -> str:
 
     The order of columns does not matter, nor do categories and classes.
     """
-    columns = sorted((column.name, column.kind, *_rules(column.reading)) for column in schema.columns)
+    readings = [column.reading for column in schema.columns]
+    rules = [one.rules | ({"missing": sorted(one.missing)} if one.missing else {}) for one in readings]
+    columns = sorted((c.name, c.kind, *own.items()) for c, own in zip(schema.columns, rules, strict=True))
     return sha256(repr((columns, schema.label, schema.shape)).encode()).hexdigest()[:16]
-
-
-def _rules(reading: Reading) -> list[tuple[str, Any]]:
-    """Return the rules that are set, by name; the order of words for no value does not matter."""
-    found = {rule.name: getattr(reading, rule.name) for rule in fields(reading)} | {"missing": sorted(reading.missing)}
-    return [(name, value) for name, value in found.items() if value and value != getattr(PLAIN, name)]
 
 
 def row_values(table: pd.DataFrame, schema: Schema) -> list[NDArray[Any]]:

@@ -13,10 +13,11 @@ import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedkd_flwr.checks import check_choice, check_whole
 from fedkd_flwr.data.columns import canonical, column_name, column_texts, require_distinct, short_list
@@ -44,6 +45,7 @@ class Column:
     bins: tuple[float, ...] = ()  # ascending edges between which numbers are counted (`fedkd_flwr.data.bins`)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", column_name(self.name))
         kinds = ("numeric", "categorical", "text")
         check_choice(f"kind of column {self.name!r}", self.kind, kinds, error=DataError)
         check_whole(f"max-terms of column {self.name!r}", self.max_terms, 1, error=DataError)
@@ -67,7 +69,8 @@ class Schema:
     """
 
     columns: tuple[Column, ...]  # the features in the order models see them; empty for images
-    classes: tuple[str, ...]  # at least two; a label is a position among them
+    # at least two, and by default the bins of ``target``; a label is a position among them
+    classes: tuple[str, ...] = ()
     label: str = "label"  # the label column in a party's file
     id_column: str | None = None  # neither feature nor label
     shape: tuple[int, ...] | None = None  # (channels, height, width) of images: pixel-0, ... hold 0 to 255
@@ -76,7 +79,13 @@ class Schema:
     target: Target | None = None  # what classes with an order stand for: grades, or bins of a number
     class_shares: tuple[float, ...] = ()  # of each class among all parties' rows, where public rows do not show them
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
     def __post_init__(self) -> None:
+        for name in ("label", "id_column", "header"):
+            object.__setattr__(self, name, (text := getattr(self, name)) and column_name(text))
+        if not self.classes and self.target is not None and self.target.is_number:
+            object.__setattr__(self, "classes", self.target.names)
         if not 2 <= len(self.classes) <= _MAX_CLASSES:
             seen = f"C = {len(self.classes)} ({', '.join(self.classes) or 'none'})"
             way_out = "With one class there is nothing to learn: name all classes that any party may hold."
@@ -94,6 +103,8 @@ class Schema:
             len(shares) == len(self.classes) and (shares >= 0).all() and abs(shares.sum() - 1) < 1e-3
         ):
             raise DataError(explain("class-shares", "be one a class, at least 0, and sum to 1", self.class_shares))
+        if self.shape is not None and not (min(self.shape, default=0) >= 1 and math.prod(self.shape) <= _MAX_PIXELS):
+            raise DataError(explain("shape", f"be that of at most {_MAX_PIXELS} pixels", self.shape))
         if not self.columns and self.shape is None:
             raise DataError(explain("columns", "name at least one feature column", "none", "Or give shape for images."))
 
@@ -186,9 +197,8 @@ class Schema:
             elif column.bins:
                 lines.append(f"bins = {_toml(list(column.bins))}")
             lines += [
-                f"{rule.name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
-                for rule in fields(Reading)
-                if (value := getattr(column.reading, rule.name)) != rule.default
+                f"{name} = {_toml(list(value) if isinstance(value, tuple) else value)}"
+                for name, value in column.reading.rules.items()
             ]
         return "\n".join(lines) + "\n"
 
@@ -229,92 +239,30 @@ def labels_of(values: Any, classes: tuple[str, ...], label: str, target: Target 
 
 
 def _from_dict(data: dict[str, Any], path: Path) -> Schema:
-    known = {"version", "label", "id-column", "classes", "shape", "columns", "header", "encoding", "target"}
-    known |= {"class-shares"}
-    if unknown := sorted(data.keys() - known):
-        raise DataError(explain(f"keys in {path}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
-    try:
-        columns = tuple(
-            Column(
-                name=_name(item["name"], f"name of a column in {path}"),
-                kind=item["kind"],
-                categories=_texts(item.get("categories", []), f"categories of column {item['name']!r} in {path}"),
-                max_terms=item.get("max-terms", MAX_TERMS),
-                reading=_reading(item, path),
-                bins=_numbers(item.get("bins", []), f"bins of column {item['name']!r} in {path}"),
-            )
-            for item in data.get("columns", [])
-        )
-        target = _target(data["target"], path) if "target" in data else None
-        bins = {"classes": list(target.names)} if target is not None and target.is_number else {}
-        return Schema(
-            columns=columns,
-            classes=_texts((bins | data)["classes"], f"classes in {path}"),
-            target=target,
-            label=_name(data.get("label", "label"), f"label in {path}"),
-            id_column=_name(data["id-column"], f"id-column in {path}") if "id-column" in data else None,
-            shape=_shape(data["shape"], path) if "shape" in data else None,
-            header=_name(data.get("header", ""), f"header in {path}"),
-            encoding=_text(data.get("encoding", ""), f"encoding in {path}"),
-            class_shares=_numbers(data.get("class-shares", []), f"class-shares in {path}"),
-        )
-    except (KeyError, TypeError) as error:
-        raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
-
-
-def _checked(value: Any, name: str, rule: str, holds: bool) -> Any:
-    if not holds:
-        raise DataError(explain(name, f"be {rule}", value))
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    return str(_checked(value, name, "a text in quotes", isinstance(value, str)))
-
-
-def _name(value: Any, name: str) -> str:
-    return column_name(_text(value, name))
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    """Return a list's entries as texts; numbers may stand there without quotes."""
-    is_list = isinstance(value, list) and not any(isinstance(one, list | dict) for one in value)
-    return tuple(map(str, _checked(value, name, "a list of texts", is_list)))
-
-
-def _numbers(value: Any, name: str) -> tuple[float, ...]:
-    are = isinstance(value, list) and all(type(one) in (int, float) for one in value)
-    return tuple(_checked(value, name, "a list of numbers", are))
-
-
-def _shape(value: Any, path: Path) -> tuple[int, ...]:
-    whole = isinstance(value, list) and all(type(one) is int and one >= 1 for one in value)
-    rule = f"whole numbers, together at most {_MAX_PIXELS} pixels"
-    return tuple(_checked(value, f"shape in {path}", rule, whole and bool(value) and math.prod(value) <= _MAX_PIXELS))
-
-
-def _reading(item: dict[str, Any], path: Path) -> Reading:
-    """Return the rules in a column's table, which must hold nothing that nobody reads."""
+    """Return the schema of a file's tables, whose types pydantic checks; numbers need no quotes among texts."""
     rules = {rule.name for rule in fields(Reading)}
-    known = {"name", "kind", "categories", "max-terms", "bins", *rules}
-    words = f"of column {item.get('name')!r} in {path}"
-    if unknown := sorted(item.keys() - known):
-        raise DataError(explain(f"keys {words}", f"be among {', '.join(sorted(known))}", ", ".join(unknown)))
-    texts = rules & item.keys() - {"missing", "ranges"}
-    given: dict[str, Any] = {name: _text(item[name], f"{name} {words}") for name in texts}
-    given["ranges"] = _checked(
-        value := item.get("ranges", False), f"ranges {words}", "true or false", type(value) is bool
-    )
-    return Reading(**given, missing=_texts(item.get("missing", []), f"missing {words}"))
-
-
-def _target(item: Any, path: Path) -> Target:
-    """Return what classes stand for: bins of a number by their edges, each its middle unless values say otherwise."""
-    if not isinstance(item, dict) or item.keys() - {"values", "edges", "unit"}:
-        raise DataError(explain(f"target in {path}", "have values, edges and unit, and no more", item))
-    unit = _text(item.get("unit", ""), f"unit of the target in {path}")
-    edges, values = (_numbers(item.get(name, []), f"{name} of the target in {path}") for name in ("edges", "values"))
-    return Target(values=values, edges=edges, unit=unit) if values else bins_at(edges, unit=unit)
+    try:
+        plain = {key.replace("-", "_"): value for key, value in data.items() if key != "version"}
+        plain["columns"] = [
+            {key.replace("-", "_"): value for key, value in item.items() if key not in rules}
+            | {"reading": {key: value for key, value in item.items() if key in rules}}
+            for item in data.get("columns", [])
+        ]
+        target = data.get("target", {})
+        if "edges" in target and "values" not in target:  # each bin is its middle
+            plain["target"] = bins_at(target["edges"], unit=target.get("unit", ""))
+        return TypeAdapter(Schema).validate_python(plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), DataError):  # of one of the classes here
+            raise cause from error
+        place = ".".join(str(part).replace("_", "-") for part in first["loc"])
+        if first["type"] == "unexpected_keyword_argument":
+            raise DataError(explain(f"keys in {path}", "be those of a schema", place)) from error
+        rule = first["msg"].lower().removeprefix("input should ")
+        raise DataError(explain(f"{place} in {path}", rule, first["input"])) from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(explain(f"schema {path}", "have classes, and name and kind per column", repr(error))) from error
 
 
 def _toml(value: str | list[Any]) -> str:

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.data.columns import column_name, column_texts, counted, short_list, sorted_texts
-from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules
+from fedkd_flwr.data.look import NO_RULES, ColumnNote, Look, Rules, infer_schema, look_at_table, schema_of
 from fedkd_flwr.data.public import PublicLabels, Table
+from fedkd_flwr.data.rules import label_numbers
 from fedkd_flwr.data.schema import Column, Schema, labels_of
 from fedkd_flwr.data.tables import party_files, read_table, read_tables, truth
-from fedkd_flwr.data.target import label_numbers
-from fedkd_flwr.data.write_schema import infer_schema, look_at_table, schema_of
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.target import Target
 from fedkd_flwr.seeds import derive_seed

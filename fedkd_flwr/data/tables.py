@@ -7,9 +7,11 @@ parties, and ``007`` is a category of its own where the schema has categories.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ from numpy.typing import NDArray
 from fedkd_flwr.data import formats
 from fedkd_flwr.data.columns import column_name, column_texts, require_distinct, short_list, sorted_texts
 from fedkd_flwr.data.csv_table import csv_table
-from fedkd_flwr.data.given import given_table
 from fedkd_flwr.data.public import Preprocessor, PublicLabels, PublicSet, make_public_set
 from fedkd_flwr.data.reading import readable_numbers
 from fedkd_flwr.data.schema import Schema, labels_of
@@ -31,6 +32,8 @@ from fedkd_flwr.labels.voting import ABSTAIN
 
 __all__ = [
     "UsableRows",
+    "given_table",
+    "giving",
     "lacking",
     "load_party_table",
     "load_public",
@@ -302,3 +305,45 @@ def _public_labels(table: pd.DataFrame, schema: Schema, name: str, path: Path) -
     if not len(classes) >= 2:
         raise DataError(explain(f"column {name!r}", "hold at least two classes", f"{len(classes)} in {path}"))
     return PublicLabels(y=labels_of(table[name], classes, name), num_classes=len(classes))
+
+
+# ------------------------------------------------------------------------ tables that a program hands over
+
+_given: dict[str, pd.DataFrame] = {}
+
+
+@contextmanager
+def giving(table: pd.DataFrame) -> Iterator[str]:
+    """Let a table be read by the name that this yields, until the block ends; no row is written to a disk.
+
+    Equal tables have equal names, so that two runs on one table can be compared.
+
+    >>> with giving(pd.DataFrame({"age": [20, 30]})) as name:
+    ...     given_table(name).shape
+    (2, 1)
+    """
+    table = table.set_axis([column_name(str(name)) for name in table.columns], axis=1).reset_index(drop=True)
+    require_distinct("columns of the table", list(table.columns))
+    name = f"DataFrame-{_digest(table)}"
+    _given[name] = table
+    try:
+        yield name
+    finally:
+        _given.pop(name, None)
+
+
+def given_table(name: str | os.PathLike[str]) -> pd.DataFrame | None:
+    """Return a copy of the table of this name, None where none is given."""
+    found = _given.get(os.fspath(name))
+    return None if found is None else found.copy()
+
+
+def _digest(table: pd.DataFrame) -> str:
+    found = hashlib.sha256("\0".join([*table.columns, str(table.attrs.get("lacks", ""))]).encode(errors="replace"))
+    for _, column in table.items():
+        try:
+            numbers = pd.util.hash_pandas_object(column, index=False)
+        except TypeError:  # lists in cells have no hash
+            numbers = pd.util.hash_pandas_object(column.map(str), index=False)
+        found.update(numbers.to_numpy().tobytes())
+    return found.hexdigest()[:12]

@@ -33,11 +33,8 @@ def check_rows(
     if X.dtype not in (np.float32, np.float64):
         way_out = "Raw texts need a model that says takes_text = True." if X.dtype.kind in "OUT" else ""
         raise DataError(explain(name, "hold float32 or float64", f"dtype {X.dtype}", way_out))
-    with np.errstate(over="ignore", invalid="ignore"):
-        # a sum needs less memory than a mask, but can overflow; the mask confirms before raising
-        suspicious = not np.isfinite(X.sum())
-    if suspicious and not np.isfinite(X).all():
-        columns = np.flatnonzero(~np.isfinite(X).all(axis=0))
+    if not (finite := np.isfinite(X)).all():
+        columns = np.flatnonzero(~finite.all(axis=0))
         seen = f"NaN or infinity in column(s) {', '.join(map(str, columns[:10]))}{', ...' * (len(columns) > 10)}"
         raise DataError(explain(name, "be finite", seen, "Impute missing values first."))
     return X

@@ -44,38 +44,23 @@ def _made(make: Callable[..., Any], num_classes: int, *, seed: int) -> Classifie
 
 
 class Classifier(SoftTraining):
-    """A scikit-learn style estimator over the fixed label space ``0..num_classes-1``.
+    """A scikit-learn style estimator over the fixed label space ``0..num_classes-1``, of at least 2 classes.
 
-    Parameters
-    ----------
-    estimator : object
-        Any object with scikit-learn's ``fit`` and ``predict``, perhaps ``predict_proba``. It is a template: every fit
-        starts from a clone of it. Four attributes more are used if it has them:
-        ``keeps_label_space = True`` says that it takes labels ``0..num_classes-1`` of which any may be absent, as a
-        neural net with ``num_classes`` outputs does; ``update_steps(X, y, X_public, y_public, steps)`` continues its
-        training; ``fit_soft(X, weights)`` learns from weights of the classes; ``takes_text = True`` asks for raw texts
-        instead of numbers. With torch nets of the zoo the methods of `fedkd_flwr.models.training.SoftTraining` work
-        too.
-    num_classes : int
-        Size of the label space, from the public schema; at least 2.
-    origin : mapping, optional
-        How a user's factory made the estimator: the arguments of `fedkd_flwr.models.zoo.make_model`. An estimator with
-        an origin gets copies of rows and labels, so that writing into them changes nothing but the copies.
+    ``estimator`` is any object with scikit-learn's ``fit`` and ``predict``, perhaps ``predict_proba``; every fit starts
+    from a clone of it. Four attributes more are used if it has them (docs/howto/your-model.md):
+    ``keeps_label_space``, ``update_steps``, ``fit_soft`` and ``takes_text``. With torch nets of the zoo the methods of
+    `fedkd_flwr.models.training.SoftTraining` work too. ``origin`` says how a user's factory made the estimator: the
+    arguments of `fedkd_flwr.models.zoo.make_model`. Such an estimator gets copies of rows and labels, so that writing
+    into them changes nothing but the copies.
 
-    Examples
-    --------
     A party without class 1 answers with the federation's labels and probabilities:
 
     >>> import numpy as np
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> model = Classifier(DecisionTreeClassifier(), num_classes=3)
     >>> rows = np.array([[0.0], [1.0]], dtype=np.float32)
-    >>> model.fit(rows, np.array([0, 2])).predict(rows).tolist()
-    [0, 2]
-    >>> model.predict_proba(rows).tolist()
+    >>> model.fit(rows, np.array([0, 2])).predict_proba(rows).tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    >>> model.fit(rows, np.array([1, 1])).is_constant
-    True
     """
 
     def __init__(self, estimator: Any, *, num_classes: int, origin: Mapping[str, Any] | None = None) -> None:
@@ -171,15 +156,11 @@ class Classifier(SoftTraining):
         """Learn from rows and a score of each class in each row; everything learnt before is forgotten.
 
         Predicting class c in row i gains ``targets[i, c]``, and the expected gain is maximised (or the estimator's
-        substitute for it). So only differences within a row matter, and rows with larger differences matter more.
+        substitute for it): only differences within a row matter, and rows with larger differences matter more.
         `fedkd_flwr.models.soft_targets` says how each kind of estimator does this. An estimator whose ``fit`` takes no
-        ``sample_weight`` learns the label of the largest target. With one-hot targets this is `fit`.
-
-        ``targets``, (num_rows, num_classes) of float or integer, are finite scores in the same unit in all rows, such
-        as noisy vote counts, margins or averaged probabilities; they may be negative. If all weight is on one class,
-        the classifier becomes constant. Raises `DataError` if rows or targets are not so, or no row prefers a class.
-
-        Two voters of three say 0 in the first row, one of one says 1 in the second:
+        ``sample_weight`` learns the label of the largest target. If all weight is on one class, the classifier becomes
+        constant. ``targets``, (num_rows, num_classes) of float or integer, are finite scores in the same unit in all
+        rows, which may be negative; else, or if no row prefers a class, it is a `DataError`.
 
         >>> from sklearn.tree import DecisionTreeClassifier
         >>> model = Classifier(DecisionTreeClassifier(), num_classes=2)
@@ -210,22 +191,13 @@ class Classifier(SoftTraining):
         *,
         steps: int | None = None,
     ) -> Self:
-        """Learn from own rows and pseudo-labelled public rows, as FedCT does in each round.
+        """Learn from own rows and pseudo-labelled public rows, as FedCT does in each round; rows and errors as `fit`.
 
-        Torch nets take ``steps`` minibatch steps from their present state (or from their initial weights) and keep the
-        optimiser's state; half of each batch are own rows, half public rows. Estimators with ``partial_fit`` take one
-        pass over both together. If there was no fit yet, or a class is new, they are refitted instead, because
-        scikit-learn fixes the classes at the first fit. All others are refitted on both together. Raises `DataError` as
-        `fit`; also if only one of ``X_public`` and ``y_public`` is given.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-        X_public, y_public : ndarray of shape (num_public, num_features) and (num_public,), optional
-            Public rows and their labels within ``0..num_classes-1``; rows with -1 have none and are not learnt from.
-        steps : int, optional
-            Minibatch steps of a torch net, 1 or more; by default one pass over all rows. Other estimators ignore it.
+        Torch nets take ``steps`` minibatch steps (by default one pass over all rows) from their present state and keep
+        the optimiser's; half of each batch are own rows, half public rows. Estimators with ``partial_fit`` take one
+        pass over both together, but are refitted where there was no fit yet or a class is new, because scikit-learn
+        fixes the classes at the first fit. All others are refitted on both together. Of public rows those whose label
+        is -1 are not learnt from.
         """
         X = self._check_rows("X", X, self.num_features)
         y, present = _checks.check_labels("y", y, len(X), self.num_classes)

@@ -1,4 +1,4 @@
-"""scikit-learn style estimators for parties: a scaler of numbers, neighbours for few rows, rules that can be saved."""
+"""scikit-learn style estimators of our own."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.neighbors import KNeighborsClassifier
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.errors import import_extra
 
-__all__ = ["NearestNeighbours", "NumberScaler", "RuleFit", "require_extra"]
+__all__ = ["BinnedLinear", "ByValues", "NearestNeighbours", "NumberScaler", "RuleFit", "require_extra"]
 
 _LIBRARIES = {
     "xgboost": ("xgboost",),
     "rulefit": ("imodels",),
-    "torch": ("torch", "skorch", "safetensors"),
+    "torch": ("torch", "safetensors"),
     "text": ("torch", "transformers", "safetensors"),
 }
 MAX_ALPHA = 1e4  # where imodels' own search starts; no rule is left there
@@ -60,22 +61,107 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Remember the rows."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return self._remember(X, np.eye(len(self.classes_))[codes])
+
+    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
+        """Remember rows whose classes, 0 and on, have weights of sum 1: (num_rows, num_classes)."""
+        self.classes_ = np.arange(weights.shape[1])
+        return self._remember(X, weights)
+
+    def _remember(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
         self.scaler_ = NumberScaler().fit(X)
         # brute force is fast enough at these sizes, and can be saved as plain arrays, unlike a tree
-        self.knn_ = KNeighborsClassifier(
+        self.knn_ = KNeighborsRegressor(
             min(self.n_neighbors, len(X)), weights=self.weights, p=self.p, algorithm="brute", n_jobs=1
-        ).fit(self.scaler_.transform(X), y)
-        self.classes_ = self.knn_.classes_
+        ).fit(self.scaler_.transform(X), weights)
         self.n_features_in_ = X.shape[1]
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the label of each row."""
-        return np.asarray(self.knn_.predict(self.scaler_.transform(X)))
+        """Return the label of each row: the class with most weight, the lowest of equal ones."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the share of each class among the neighbours."""
-        return np.asarray(self.knn_.predict_proba(self.scaler_.transform(X)))
+        """Return the mean weight of each class among the neighbours."""
+        return np.asarray(self.knn_.predict(self.scaler_.transform(X)))
+
+
+@dataclass(eq=False, repr=False)
+class ByValues(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+    """A regressor over what classes stand for (``values``, ascending), as a classifier over the classes.
+
+    It learns each row's number: its class's, or the mean under the weights of its classes. A prediction becomes the
+    probabilities of the two classes around it whose mean it is, so that nothing of it is lost between the ends.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> model = ByValues(LinearRegression(), (0.0, 10.0, 20.0)).fit(np.array([[0.0], [2.0]]), np.array([0, 2]))
+    >>> model.predict_proba(np.array([[1.2]])).round(2).tolist()
+    [[0.0, 0.8, 0.2]]
+    """
+
+    regressor: Any = None
+    values: Any = ()
+    keeps_label_space = True  # its outputs stand for all classes, also for absent ones
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Learn from rows and their classes."""
+        return self._learn(X, np.asarray(self.values)[y])
+
+    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.floating]) -> Self:
+        """Learn from rows and weights of their classes, of total 1 in each row."""
+        return self._learn(X, weights @ np.asarray(self.values))
+
+    def _learn(self, X: NDArray[Any], numbers: NDArray[np.floating]) -> Self:
+        self.fitted_ = clone(self.regressor).fit(X, numbers)
+        self.classes_, self.n_features_in_ = np.arange(len(self.values)), X.shape[1]
+        return self
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the class of each row whose value is nearest to the prediction."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class: of the two around the prediction, in the share of their distance."""
+        values = np.asarray(self.values, dtype=np.float64)
+        found = np.clip(self.fitted_.predict(X), values[0], values[-1])
+        low = np.clip(np.searchsorted(values, found, side="right") - 1, 0, len(values) - 2)
+        rows, probs = np.arange(len(found)), np.zeros((len(found), len(values)))
+        probs[rows, low + 1] = (found - values[low]) / (values[low + 1] - values[low])
+        probs[rows, low] = 1.0 - probs[rows, low + 1]
+        return probs
+
+
+@dataclass(eq=False, repr=False)
+class BinnedLinear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types
+    """Scores that are linear in which thresholds features reach, as noisy sums give them; of rows nothing is learnt."""
+
+    columns: Any = None  # feature ``columns[i]`` reaches threshold i from ``thresholds[i]`` on: (num_thresholds,)
+    thresholds: Any = None
+    weights: Any = None  # what reaching a threshold adds to each class's score: (num_thresholds, num_classes)
+    intercept: Any = None  # the scores of a row that reaches none: (num_classes,)
+    # the released counts that the scores were made from, int64 (cells, num_classes): rows can be drawn from them
+    sums: Any = None
+    noises: int = 0  # how often noise was added to what they are the sum of
+    lows: Any = None  # the bins of each column, as in `fedkd_flwr.data.bins.Bins`
+    highs: Any = None
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        """Take note of the classes and the number of features; the scores are given."""
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return the label of each row."""
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the probability of each class."""
+        return np.asarray(softmax(self._scores(X), axis=1))
+
+    def _scores(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        reached = np.asarray(X)[:, self.columns] >= self.thresholds
+        return np.asarray(reached @ self.weights + self.intercept)
 
 
 @dataclass(eq=False, repr=False)
@@ -86,36 +172,15 @@ class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn 
     object can only be pickled. Here imodels fits the rules (with more than two classes, one class against the others),
     and they are copied into arrays. The probabilities are the same.
 
-    Parameters
-    ----------
-    tree_size : int
-        Mean number of leaves of the trees that propose rules; 4 in the FedCT paper.
-    max_rules : int
-        Upper bound of the terms (rules and columns) of the model; 200 in the FedCT paper.
-    n_estimators : int
-        Number of trees whose branches become rules.
-    memory_par : float
-        Shrinkage of the trees.
-    include_linear : bool
-        Whether columns are terms besides the rules.
-    alpha : float, optional
-        Strength of the L1 penalty, doubled until at most ``max_rules`` terms are left. None searches 100 values as
-        imodels 3.0 does, whose result is the weakest penalty within ``max_rules``: slower (2.6 s against 0.7 s on 500
-        rows of Adult) and worse (0.786 against 0.832), equal on 20 rows of Breast Cancer (0.916 against 0.913).
-    random_state : int, optional
-        Seed.
-
-    References
-    ----------
-    J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", 2008; imodels' `RuleFitClassifier`.
+    Source: J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", 2008; imodels' `RuleFitClassifier`.
     """
 
-    tree_size: int = 4
-    max_rules: int = 200
-    n_estimators: int = 100
-    memory_par: float = 0.01
-    include_linear: bool = True
-    alpha: float | None = 1.0
+    tree_size: int = 4  # mean number of leaves of the trees that propose rules; 4 in the FedCT paper
+    max_rules: int = 200  # upper bound of the terms (rules and columns) of the model; 200 in the FedCT paper
+    n_estimators: int = 100  # trees whose branches become rules
+    memory_par: float = 0.01  # shrinkage of the trees
+    include_linear: bool = True  # whether columns are terms besides the rules
+    alpha: float = 1.0  # strength of the L1 penalty, doubled until at most ``max_rules`` terms are left
     random_state: int | None = None
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
@@ -137,11 +202,9 @@ class RuleFit(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn 
                 # imodels uses a parameter that scikit-learn 1.8 deprecated: hundreds of warnings per fit
                 warnings.filterwarnings("ignore", message=".*penalty", module="sklearn.linear_model")
                 warnings.filterwarnings("ignore", message="Ignoring max_rules parameter")
-                # happens at the weakest penalties of its search, whose choice does not depend on convergence
-                warnings.filterwarnings("ignore", message="Liblinear failed to converge")
                 model.fit(X, y)
             terms = np.count_nonzero(model.coef)
-            if params["alpha"] is None or terms <= self.max_rules or params["alpha"] > MAX_ALPHA:
+            if terms <= self.max_rules or params["alpha"] > MAX_ALPHA:
                 return _read_rules(model)
             params["alpha"] *= 2
 

@@ -2,18 +2,12 @@
 
 A model with one class more than the party's learns its rows and, as class "other", the public rows; either side has the
 same total weight, and weights that the model gives its classes do not count. A public row is scored by a model that did
-not learn it, or hardly:
-
-- a forest by those of its trees that did not draw the row: one fit, of twice as many trees (three times as many, up to
-  150, of a small forest). A single tree is scored as a forest of such trees, because its own probabilities are 0 and 1;
-- a net, which goes on from round to round, by the one of two nets that learns the other half of the public rows; half
-  of each minibatch are own rows. Where a round's minibatches hold at most a tenth of the public rows, so that a net
-  sees a row about once in ten rounds, one net learns from all and scores all. Which class a row is like, the party's
-  own net tells better (`fedkd_flwr.labels.ratios.with_classes_of`);
-- any other estimator by the one of three fits that leaves a third of the public rows out.
-
-An estimator whose outputs are fixed cannot have one class more. It tells own rows from public ones with two of the
-classes it has, and the classes among themselves by a model of the own rows.
+not learn it, or hardly: a forest by the trees that did not draw the row (of twice as many trees; a small forest has
+three times as many, up to 150; a single tree is a forest of such trees, because its own probabilities are 0 and 1), a
+net by the one of two that learns the other half of the public rows, and any other estimator by the one of three fits
+that leaves a third of the public rows out. Where a round's minibatches hold at most a tenth of the public rows, one net
+learns from all and scores all. An estimator whose outputs are fixed cannot have one class more: it tells own rows from
+public ones with two of the classes it has, and the classes among themselves by a model of the own rows.
 """
 
 from __future__ import annotations

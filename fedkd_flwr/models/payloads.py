@@ -33,8 +33,8 @@ _KIND_OF = {
 KINDS = ("sklearn", *_KIND_OF.values())
 PLAIN = frozenset(
     {
-        "fedkd_flwr.models.binned.BinnedLinear",
-        "fedkd_flwr.models.by_values.ByValues",
+        "fedkd_flwr.models.estimators.BinnedLinear",
+        "fedkd_flwr.models.estimators.ByValues",
         "fedkd_flwr.models.estimators.NumberScaler",
         "fedkd_flwr.models.estimators.RuleFit",
         "sklearn.decomposition._pca.PCA",

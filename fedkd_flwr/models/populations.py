@@ -13,8 +13,8 @@ from fedkd_flwr.labels.priors import class_shares, posteriors
 from fedkd_flwr.labels.target import Target
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.metrics import Metrics, measure
-from fedkd_flwr.models.by_values import ByValues
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import ByValues
 
 __all__ = ["POPULATIONS", "Answering", "learnt_shares", "weighs_classes"]
 

@@ -7,19 +7,24 @@ format of its kind (skops for scikit-learn, XGBoost's JSON, safetensors for torc
 Reading is safe whoever wrote the file for torch nets of the zoo, transformers, and scikit-learn's types of
 `fedkd_flwr.models.payloads.PLAIN`, which compute with NumPy on plain arrays. Of trees, forests, boosting, neighbours,
 libsvm, XGBoost and all others the compiled code follows numbers of the file unchecked, and a user's own class or net is
-imported and run. Such a file is read if one of this user's own runs wrote it and nobody changed it
-(`fedkd_flwr.models.own_files`), or with ``trust``.
+imported and run. Such a file is read if one of this user's own runs wrote it and nobody changed it, which its digest
+says, keyed by a secret in ``~/.fedkd``, or with ``trust``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import hmac
 import io
 import json
 import os
 import pickle
+import secrets
+import tempfile
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +32,7 @@ import numpy as np
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import FedkdError, ModelBytesError, explain
-from fedkd_flwr.files import write_atomic
-from fedkd_flwr.models import own_files
+from fedkd_flwr.files import HOME, make_folder, write_atomic
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.payloads import KINDS, dump_payload, kind_of, read_payload
 
@@ -44,15 +48,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
 
     With ``training_state`` they hold a torch net's optimiser and random state, so that the reloaded net continues
     training exactly as this one would. Without them the size is that of an upload of the model. Raises
-    `ModelBytesError` if a user's own estimator cannot be written in a safe format, or the model is larger than
-    `MAX_BYTES`.
-
-    >>> import numpy as np
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> rows = np.array([[0.0], [1.0]], dtype=np.float32)
-    >>> model = Classifier(DecisionTreeClassifier(), num_classes=3).fit(rows, np.array([0, 2]))
-    >>> loads(dumps(model)).predict(rows).tolist()
-    [0, 2]
+    `ModelBytesError` if a user's own estimator cannot be written in a safe format, or the model is too large.
     """
     params, payload = dump_payload(classifier, training_state=training_state)
     meta = {
@@ -77,7 +73,7 @@ def dumps(classifier: Classifier, *, training_state: bool = True) -> bytes:
 def with_encoder(data: bytes, encoder: bytes) -> bytes:
     """Return a model's bytes with what encodes raw rows for it, as `fedkd_flwr.data.public.Encoder` writes it."""
     meta, members = _open(data)
-    own = own_files.is_own(meta)  # nobody else's file becomes one of this user's by this
+    own = _is_own(meta)  # nobody else's file becomes one of this user's by this
     meta["encoder_sha256"] = hashlib.sha256(encoder).hexdigest()
     return _pack(meta, {"payload": members["payload"], "encoder.json": encoder}, own=own)
 
@@ -101,7 +97,7 @@ def encoder_of(data: bytes) -> bytes | None:
 
 def _pack(meta: dict[str, Any], members: dict[str, bytes], *, own: bool) -> bytes:
     try:
-        text = json.dumps(own_files.marked(meta) if own else meta).encode()
+        text = json.dumps(_marked(meta) if own else meta).encode()
     except TypeError as error:
         raise ModelBytesError(explain(f"Parameters of {meta['kind']}", "be plain values", str(error))) from error
     buffer = io.BytesIO()
@@ -120,7 +116,7 @@ def loads(data: bytes, *, trust: bool = False) -> Classifier:
     """
     meta, members = _open(data)
     try:
-        template, estimator = read_payload(meta, members["payload"], trust=trust or own_files.is_own(meta))
+        template, estimator = read_payload(meta, members["payload"], trust=trust or _is_own(meta))
         classifier = Classifier(template, num_classes=meta["num_classes"])
         if meta["classes"] is not None:
             classifier._classes = np.asarray(meta["classes"], dtype=np.int64)
@@ -182,3 +178,50 @@ def _open(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     if any(hashlib.sha256(content).hexdigest() != digests.get(name) for name, content in contents.items()):
         raise ModelBytesError(explain("Model bytes", "match their own digests", "other bytes", "They were damaged."))
     return meta, contents
+
+
+# ------------------------------------------------------------ which model files this user's own runs wrote
+
+SECRET = HOME / "model-files.key"
+_BYTES = 32
+
+
+def _marked(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's description with this user's keyed digest of it; without one where no secret can be kept."""
+    bare = {name: value for name, value in meta.items() if name != "own"}
+    secret = _secret() or _new_secret()
+    return {**bare, "own": _keyed_digest(bare, secret)} if secret else bare
+
+
+def _is_own(meta: Mapping[str, Any]) -> bool:
+    """Tell whether this user wrote the file with this description, which holds the digests of all its contents."""
+    bare, secret = {name: value for name, value in meta.items() if name != "own"}, _secret()
+    return bool(secret) and hmac.compare_digest(_keyed_digest(bare, secret).encode(), str(meta.get("own", "")).encode())
+
+
+def _keyed_digest(meta: Mapping[str, Any], secret: bytes) -> str:
+    as_read = json.loads(json.dumps(meta))  # keys that are numbers become texts in a file, and are sorted otherwise
+    return hmac.new(secret, json.dumps(as_read, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def _secret() -> bytes:
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        found = SECRET.expanduser().read_bytes()
+        return found if len(found) == _BYTES else b""
+    return b""
+
+
+def _new_secret() -> bytes:
+    """Make the secret; of several processes that do so at once, the first one's is everybody's."""
+    with contextlib.suppress(OSError, RuntimeError):
+        path = SECRET.expanduser()
+        make_folder(path.parent)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(_BYTES))
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)  # the name appears with the whole content, or another process was first
+        finally:
+            os.unlink(draft)
+    return _secret()

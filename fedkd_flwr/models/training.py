@@ -39,6 +39,7 @@ class SoftTraining:
     template: Any
     estimator: Any
     num_features: int | None
+    steps_taken: int = 0  # of the last `train_epochs`
     _classes: NDArray[np.int64] | None
 
     @property
@@ -69,31 +70,29 @@ class SoftTraining:
         logits: NDArray[np.float32] = net.logits(check_rows("X", X, self.num_features, allow_empty=True))
         return logits
 
-    def train_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int) -> Self:
-        """Continue training for whole passes over rows and labels."""
-        self._passes(*self._labelled(X, y), epochs=epochs)
-        return self
+    def train_epochs(
+        self,
+        X: NDArray[Any],
+        y: NDArray[Any],
+        *,
+        epochs: int,
+        mu: float = 0.0,
+        shifts: Sequence[NDArray[Any]] | None = None,
+    ) -> Self:
+        """Continue training for whole passes over rows and labels; ``steps_taken`` is then the number of steps.
 
-    def proximal_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, mu: float) -> Self:
-        """Continue training for whole passes with (mu / 2) ||w - w_t||^2 added to the loss, w_t the present weights.
-
-        Source: Li et al. 2020 (FedProx), equation (2). The term leaves out buffers, such as running means. ``mu`` is 0
-        or more and finite; with 0 this is `train_epochs`.
+        With ``mu`` > 0, finite, (mu / 2) ||w - w_t||^2 is added to the loss, w_t the present weights without buffers.
+        Source: Li et al. 2020 (FedProx), equation (2). ``shifts`` hold a constant for each of the `arrays`, float32 of
+        its shape, that is added to its gradient; those of buffers are ignored. Source: Karimireddy et al. 2020
+        (SCAFFOLD), Algorithm 1: the constant is c - c_i.
         """
-        self._passes(*self._labelled(X, y), epochs=epochs, mu=check_number("mu", mu, least=0))
-        return self
-
-    def shifted_epochs(self, X: NDArray[Any], y: NDArray[Any], *, epochs: int, shifts: Sequence[NDArray[Any]]) -> int:
-        """Continue training for whole passes with a constant added to each weight's gradient; return the steps taken.
-
-        Source: Karimireddy et al. 2020 (SCAFFOLD), Algorithm 1: the constant is c - c_i. ``shifts`` hold one float32
-        array of the shape of each of the `arrays`; those of buffers, which have no gradient, are ignored. With shifts
-        of 0 this is `train_epochs`.
-        """
-        wanted = [array.shape for array in self._net_to_train(epochs=epochs).arrays()]
-        if wanted != (seen := [np.shape(shift) for shift in shifts]):
+        net = self._net_to_train(epochs=epochs)
+        check_number("mu", mu, least=0)
+        wanted, seen = [array.shape for array in net.arrays()], [np.shape(shift) for shift in shifts or ()]
+        if shifts is not None and wanted != seen:
             raise DataError(explain("shifts", f"have the net's shapes {wanted}", str(seen)))
-        return self._passes(*self._labelled(X, y), epochs=epochs, shifts=shifts)
+        self.steps_taken = net.passes(*self._labelled(X, y), epochs=epochs, mu=mu, shifts=shifts)
+        return self._adopt(net)
 
     def are_trained(self) -> list[bool]:
         """Return which of the `arrays` training moves by gradient; not buffers, such as running means."""
@@ -127,11 +126,11 @@ class SoftTraining:
         ``batch_size`` is by default the net's own.
         """
         counts = {} if batch_size is None else {"batch_size": batch_size}
-        self._net_to_train(epochs=epochs, loss=loss, **counts)
+        net = self._net_to_train(epochs=epochs, loss=loss, **counts)
         X = check_rows("X", X, self.num_features)
         targets = self._targets("targets", targets, len(X), loss)
-        self._passes(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
-        return self
+        net.passes(X, targets, epochs=epochs, loss=loss, batch_size=batch_size)
+        return self._adopt(net)
 
     def joint_steps(
         self,
@@ -169,12 +168,6 @@ class SoftTraining:
         else:
             targets = self._targets("targets", targets, len(X), "cross-entropy")
         return self._adopt(net.full_batch_steps(X, targets, steps=steps))
-
-    def _passes(self, X: NDArray[Any], targets: NDArray[Any], *, epochs: int, **how: Any) -> int:
-        net = self._net_to_train(epochs=epochs)
-        steps: int = net.passes(X, targets, epochs=epochs, **how)
-        self._adopt(net)
-        return steps
 
     def _labelled(self, X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         X = check_rows("X", X, self.num_features)

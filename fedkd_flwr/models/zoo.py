@@ -20,9 +20,8 @@ from sklearn.pipeline import make_pipeline
 from fedkd_flwr.checks import check_whole, read_word, split_words
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
-from fedkd_flwr.models.by_values import ByValues
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.estimators import NumberScaler, require_extra
+from fedkd_flwr.models.estimators import ByValues, NumberScaler, require_extra
 from fedkd_flwr.registry import TEXT_MODEL
 
 __all__ = ["DEFAULT_MIX", "NAMES", "make_model", "pick_model"]
@@ -161,38 +160,15 @@ def make_model(
 ) -> Classifier:
     """Make an unfitted classifier from its name or import string.
 
-    Parameters
-    ----------
-    spec : str
-        A name of the zoo (`NAMES`), or ``"package.module:factory"``. The factory, or class, is called with ``params``
-        and with those of ``num_classes``, ``num_features``, ``shape`` and ``seed`` (``random_state`` if it has no
-        ``seed``) that it accepts. It returns any object with scikit-learn's ``fit`` and ``predict``.
-    num_classes, num_features : int
-        Size of the label space; number of columns after encoding.
-    shape : tuple of int, optional
-        Shape (channels, height, width) of a row as an image, for the CNNs; not needed for 784 and 3,072 columns.
-    seed : int
-        The model's only source of randomness.
-    params : mapping, optional
-        The model's own parameters, such as ``{"max_depth": 6}``.
-    of_run : bool
-        Whether a run names them at a silo: then those of a zoo's model must be among those listed for runs.
-    values : sequence of float
-        What classes stand for that are bins of a number. Then trees, forests and boosting of the zoo are regressors,
-        and what a factory returns may be one (`fedkd_flwr.models.by_values`).
+    ``spec`` is a name of the zoo (`NAMES`), or ``"package.module:factory"``: a class or function that is called with
+    ``params``, and with those of ``num_classes``, ``num_features``, ``shape`` and ``seed`` (``random_state`` if it has
+    no ``seed``) that it accepts, and returns any object with scikit-learn's ``fit`` and ``predict``. ``shape`` is that
+    of an image, (channels, height, width); CNNs know it for 784 and 3,072 columns. With ``of_run`` a run names the
+    parameters at a silo, which may only be those listed for runs, else `RefusalError`. ``values`` are what classes
+    stand for that are bins of a number: then trees, forests and boosting of the zoo are regressors, and what a factory
+    returns may be one (`fedkd_flwr.models.estimators.ByValues`). Raises `ConfigError` where a name, a parameter or a
+    factory is wrong, and `MissingExtraError` where the model's library is not installed.
 
-    Raises
-    ------
-    ConfigError
-        If the name or a parameter is unknown (the message lists the known ones), a value is wrong, or the factory
-        fails.
-    RefusalError
-        With ``of_run``, if a parameter may not be named or is out of its range.
-    MissingExtraError
-        If the model's library is not installed.
-
-    Examples
-    --------
     >>> make_model("random-forest", num_classes=2, num_features=4, seed=1, params={"max_depth": 6}).num_classes
     2
     """
@@ -230,8 +206,6 @@ def pick_model(spec: str, party_index: int) -> str:
     ``"mixed"`` gives parties the models of `DEFAULT_MIX` in turn, ``"mixed:a,b(x=1)"`` the listed ones.
     Any other spec is returned unchanged.
 
-    Examples
-    --------
     >>> [pick_model("mixed:decision-tree,xgboost", i) for i in range(3)]
     ['decision-tree', 'xgboost', 'decision-tree']
     >>> pick_model("random-forest", 7)

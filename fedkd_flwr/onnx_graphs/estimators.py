@@ -9,10 +9,9 @@ from copy import copy, deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
-from fedkd_flwr.errors import FedkdError, explain, import_extra
+from fedkd_flwr.errors import FedkdError, MissingExtraError, explain, import_extra
 from fedkd_flwr.models.estimators import NumberScaler
 from fedkd_flwr.onnx_graphs.graph import ML, OPSETS, Graph
 
@@ -32,87 +31,42 @@ def add_estimator(graph: Graph, estimator: Any, features: str, *, num_classes: i
     Raises `FedkdError` if there is no conversion for it that would answer as it does; the message names it.
     """
     name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
-    if name in _KNOWN:
-        return _KNOWN[name](graph, estimator, features, num_classes)
-    return _by_skl2onnx(graph, estimator, features, num_classes)
-
-
-def _refused(name: str, seen: str) -> FedkdError:
-    way_out = "Use fedkd predict, or fedkd_flwr.load(path).predict(table)."
-    return FedkdError(explain(f"A model of {name}", "have a graph in ONNX that answers as it does", seen, way_out))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _KNOWN.get(name, _by_skl2onnx)(graph, estimator, features, num_classes)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # converters raise whatever they, or a user's module, meet
+        seen = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        rule, way_out = "have a graph in ONNX that answers as it does", "Use fedkd predict, or fedkd_flwr.load(path)."
+        raise FedkdError(explain(f"A model of {name}", rule, seen, way_out)) from error
 
 
 def _largest(graph: Graph, scores: str) -> str:
     return graph.add("ArgMax", scores, axis=1, keepdims=0)
 
 
-def _two_sided(graph: Graph, second: str) -> str:
-    """Return the probabilities of two classes from that of the second, (n, 1)."""
-    one = graph.add("CastLike", graph.constant(1.0, np.float32), second)
-    return graph.add("Concat", graph.add("Sub", one, second), second, axis=1)
-
-
 def _forest(graph: Graph, forest: Any, features: str, num_classes: int) -> Answers:
-    """Trees and forests: the leaves' shares of the classes in double precision, in the order of the trees."""
-    members = getattr(forest, "estimators_", None)
-    trees = [
-        {
-            "left": tree.children_left,
-            "right": tree.children_right,
-            "leaf": tree.children_left == -1,
-            "column": tree.feature,
-            "threshold": tree.threshold,
-            "values": tree.value[:, 0, :],
-        }
-        for tree in (one.tree_ for one in (members or [forest]))
-    ]
-    total = _sum_of_trees(graph, features, trees, np.zeros(num_classes))
-    if members is not None:
-        total = graph.add("Div", total, graph.constant(float(len(members)), np.float64))
-    return Answers(_largest(graph, total), total)
+    """Trees and forests: the leaves' shares of the classes in double precision, in the order of the trees.
 
-
-def _boosted(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    """Histogram gradient boosting: raw scores in double precision, in the order of the iterations."""
-    if model.is_categorical_ is not None and np.any(model.is_categorical_):
-        raise _refused("HistGradientBoostingClassifier", "one with categorical columns")
-    outputs = np.eye(model.n_trees_per_iteration_)
-    trees = [
-        {
-            "left": nodes["left"].astype(np.int64),
-            "right": nodes["right"].astype(np.int64),
-            "leaf": nodes["is_leaf"] != 0,
-            "column": nodes["feature_idx"].astype(np.int64),
-            "threshold": nodes["num_threshold"],
-            "values": nodes["value"][:, None] * output,
-        }
-        for iteration in model._predictors
-        for nodes, output in zip((one.nodes for one in iteration), outputs, strict=True)
-    ]
-    scores = _sum_of_trees(graph, features, trees, np.ravel(model._baseline_prediction))
-    if len(outputs) == 1:
-        codes = graph.add("Reshape", scores, graph.constant([-1], np.int64))
-        codes = graph.cast(graph.add("Greater", codes, graph.constant(0.0)), np.int64)
-        return Answers(codes, _two_sided(graph, graph.add("Sigmoid", scores)))
-    return Answers(_largest(graph, scores), graph.add("Softmax", scores, axis=1))
-
-
-def _sum_of_trees(graph: Graph, features: str, trees: list[dict[str, NDArray[Any]]], start: NDArray[Any]) -> str:
-    """Return ``start``, (k,), plus what the leaves say that a row reaches, added in the order of the trees, (n, k).
-
-    Arrays of a tree have one entry per node, the root first; a row goes left where its feature ``column`` is at most
-    ``threshold``. One ``TreeEnsembleRegressor`` holds all trees, and each adds the number of its leaf to an output of
-    its own. So nothing depends on the order in which a runtime adds, or on the precision of sums.
+    One ``TreeEnsembleRegressor`` holds all trees, and each adds the number of its leaf to an output of its own. So
+    nothing depends on the order in which a runtime adds, or on the precision of sums.
     """
-    nodes = {key: np.concatenate([tree[key] for tree in trees]) for key in trees[0]}
-    leaf, sizes = nodes["leaf"], [len(tree["leaf"]) for tree in trees]
+    members = getattr(forest, "estimators_", None)
+    trees = [one.tree_ for one in (members or [forest])]
+    left, right, column, threshold, values = (
+        np.concatenate([getattr(tree, name) for tree in trees])
+        for name in ("children_left", "children_right", "feature", "threshold", "value")
+    )
+    leaf, sizes = left == -1, [tree.node_count for tree in trees]
     number, node = np.repeat(np.arange(len(trees)), sizes), np.concatenate([np.arange(size) for size in sizes])
     counts = np.bincount(number[leaf], minlength=len(trees))
     first = np.cumsum(counts) - counts
     # float32 thresholds under which the same float32 features lie: rounded down
-    near = nodes["threshold"].astype(np.float32)
-    near = np.where(near.astype(np.float64) > nodes["threshold"], np.nextafter(near, np.float32(-np.inf)), near)
-    inner = {"truenodeids": nodes["left"], "falsenodeids": nodes["right"], "featureids": nodes["column"]}
+    near = threshold.astype(np.float32)
+    near = np.where(near.astype(np.float64) > threshold, np.nextafter(near, np.float32(-np.inf)), near)
+    inner = {"truenodeids": left, "falsenodeids": right, "featureids": column}
     reached = graph.add(
         "TreeEnsembleRegressor",
         features,
@@ -132,9 +86,12 @@ def _sum_of_trees(graph: Graph, features: str, trees: list[dict[str, NDArray[Any
         target_weights=(np.arange(leaf.sum()) - first[number[leaf]]).astype(float).tolist(),
     )
     rows = graph.add("Add", graph.cast(reached, np.int64), graph.constant(first[None, :], np.int64))
-    zero = graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32))
-    begin = graph.add("Add", graph.cast(zero, np.float64), graph.constant(start[None, :], np.float64))
-    return graph.running_sum(begin, nodes["values"][leaf], rows)
+    zero = graph.cast(graph.add("Mul", graph.column(features, 0), graph.constant(0, np.float32)), np.float64)
+    begin = graph.add("Add", zero, graph.constant(np.zeros((1, num_classes))))
+    total = graph.running_sum(begin, values[leaf, 0, :], rows)
+    if members is not None:
+        total = graph.add("Div", total, graph.constant(float(len(members)), np.float64))
+    return Answers(_largest(graph, total), total)
 
 
 def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
@@ -164,40 +121,24 @@ def _xgboost(graph: Graph, model: Any, features: str, num_classes: int) -> Answe
 
 
 def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
-    """Torch nets of the zoo and users' own modules in their place; one output for each class."""
-    outputs = _module(graph, net.net_.module_, features, net.n_features_in_)
-    return Answers(_largest(graph, outputs), graph.add("Softmax", outputs, axis=1))
-
-
-def _module(graph: Graph, module: Any, features: str, num_features: int) -> str:
-    """Let torch.onnx convert a module, and return its outputs."""
+    """Torch nets of the zoo and users' own modules in their place, by torch.onnx; one output for each class."""
     import torch
 
-    module = deepcopy(module).to("cpu", memory_format=torch.contiguous_format).eval()
+    module = deepcopy(net.module_).to("cpu", memory_format=torch.contiguous_format).eval()
     buffer = io.BytesIO()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # by tracing: all torch since 2.4 can, in a tenth of the time of dynamo=True, and without onnxscript
-            torch.onnx.export(
-                module,
-                (torch.zeros((2, num_features)),),
-                buffer,
-                input_names=["rows"],
-                output_names=["outputs"],
-                dynamic_axes={"rows": {0: "n"}, "outputs": {0: "n"}},
-                opset_version=OPSETS[""],
-                dynamo=False,
-            )
-        (outputs,) = graph.splice(graph.onnx.load_from_string(buffer.getvalue()), features)
-    except Exception as error:  # torch raises whatever a user's module makes it meet
-        name = f"{type(module).__module__}.{type(module).__qualname__}"
-        raise _refused(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
-    return outputs
-
-
-def _text(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    raise _refused("TextTransformer", "one that reads raw text by a tokenizer of its own")
+    # by tracing: all torch since 2.4 can, in a tenth of the time of dynamo=True, and without onnxscript
+    torch.onnx.export(
+        module,
+        (torch.zeros((2, net.n_features_in_)),),
+        buffer,
+        input_names=["rows"],
+        output_names=["outputs"],
+        dynamic_axes={"rows": {0: "n"}, "outputs": {0: "n"}},
+        opset_version=OPSETS[""],
+        dynamo=False,
+    )
+    (outputs,) = graph.splice(graph.onnx.load_from_string(buffer.getvalue()), features)
+    return Answers(_largest(graph, outputs), graph.add("Softmax", outputs, axis=1))
 
 
 def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) -> Answers:
@@ -209,18 +150,13 @@ def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) 
 
     scaler = ("NumberScaler", calculate_sklearn_scaler_output_shapes, convert_sklearn_scaler)
     skl2onnx.update_registered_converter(NumberScaler, *scaler, options={"div": ["std", "div", "div_cast"]})
-
-    name = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
-    try:
-        converted = skl2onnx.convert_sklearn(
-            estimator,
-            initial_types=[("features", FloatTensorType([None, int(estimator.n_features_in_)]))],
-            options={id(estimator): {"zipmap": False}} if hasattr(estimator, "predict_proba") else None,
-            target_opset=OPSETS,
-        )
-        found = graph.splice(converted, features)
-    except Exception as error:  # the converter raises whatever it meets
-        raise _refused(name, f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+    converted = skl2onnx.convert_sklearn(
+        estimator,
+        initial_types=[("features", FloatTensorType([None, int(estimator.n_features_in_)]))],
+        options={id(estimator): {"zipmap": False}} if hasattr(estimator, "predict_proba") else None,
+        target_opset=OPSETS,
+    )
+    found = graph.splice(converted, features)
     codes = graph.cast(graph.add("Reshape", found[0], graph.constant([-1], np.int64)), np.int64)
     if len(found) > 1 and hasattr(estimator, "predict_proba"):
         return Answers(codes, found[1])
@@ -233,10 +169,8 @@ _KNOWN: dict[str, Callable[[Graph, Any, str, int], Answers]] = {
     "sklearn.tree._classes.DecisionTreeClassifier": _forest,
     "sklearn.ensemble._forest.RandomForestClassifier": _forest,
     "sklearn.ensemble._forest.ExtraTreesClassifier": _forest,
-    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier": _boosted,
-    "fedkd_flwr.models.binned.BinnedLinear": _binned,
+    "fedkd_flwr.models.estimators.BinnedLinear": _binned,
     "fedkd_flwr.models.estimators.NearestNeighbours": _neighbours,
     "xgboost.sklearn.XGBClassifier": _xgboost,
     "fedkd_flwr.models.networks.TorchNet": _net,
-    "fedkd_flwr.text.transformers.TextTransformer": _text,
 }

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from fedkd_flwr.app.models import check_lacks, check_role, global_model, model_factory
 from fedkd_flwr.app.output import continued, first_run, output_root
 from fedkd_flwr.data.datasets import Pool, load_pool
-from fedkd_flwr.data.given import given_table
 from fedkd_flwr.data.look import Rules
 from fedkd_flwr.data.partitioning import by_party, partition, read_split
 from fedkd_flwr.data.public import PublicLabels
+from fedkd_flwr.data.tables import given_table
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model

@@ -29,8 +29,8 @@ from fedkd_flwr.algorithms.noisy_sums import CARD, NoisySumsConfig, aggregate
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 from fedkd_flwr.labels.voting import share_right
-from fedkd_flwr.models.binned import BinnedLinear
 from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import BinnedLinear
 from fedkd_flwr.privacy.claims.claim import PrivacyClaim, noisy_sums
 from fedkd_flwr.privacy.noise.sums import NoisyCounts
 from fedkd_flwr.record.run_record import RoundRecord

@@ -21,7 +21,7 @@ import transformers
 from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
-from fedkd_flwr.models._net_state import check_weights
+from fedkd_flwr.models._net_parts import check_weights
 
 __all__ = ["TextNet", "check_path", "open_pretrained", "rebuild"]
 

@@ -17,8 +17,16 @@ from torch import Tensor, nn
 
 from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, explain
-from fedkd_flwr.models._net_state import NetEstimator, load_optimizer, split_weights
-from fedkd_flwr.models._steps import Batch, as_targets, check_loss, epochs_of, halves
+from fedkd_flwr.models._net_parts import (
+    Batch,
+    NetEstimator,
+    as_targets,
+    check_loss,
+    epochs_of,
+    halves,
+    load_optimizer,
+    split_weights,
+)
 from fedkd_flwr.text.net import TextNet, check_path, open_pretrained, rebuild
 
 __all__ = ["TextTransformer"]
@@ -71,11 +79,7 @@ class TextTransformer(NetEstimator):
         check_number("weight_decay", self.weight_decay, least=0)
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
-        """Start from the pretrained model and train for ``epochs`` passes.
-
-        ``X`` holds texts, objects of shape (num_rows, 1); ``y`` labels, (num_rows,), or probabilities,
-        (num_rows, num_classes).
-        """
+        """Start from the pretrained model and train for ``epochs`` passes; rows are texts, (num_rows, 1)."""
         self.initialize()
         tokens = self._tokens(X)
         rows, wanted = self._targets(y)
@@ -94,10 +98,7 @@ class TextTransformer(NetEstimator):
         y_public: NDArray[Any] | None,
         steps: int | None,
     ) -> Self:
-        """Take ``steps`` minibatch steps from the present state, the first time from the pretrained model.
-
-        Half of each batch (rounded up) are own rows, the others public rows; without public rows all are own.
-        """
+        """Do what `TorchNet.update_steps` does, the first time from the pretrained model."""
         if not hasattr(self, "net_"):
             self.initialize()
         tokens, parts = self._tokens(X), [self._targets(y)]
@@ -117,10 +118,7 @@ class TextTransformer(NetEstimator):
         return self._mount(net, rng_state)
 
     def state_tensors(self, *, training_state: bool = True) -> dict[str, Tensor]:
-        """Return weights, configuration and tokenizer as named tensors; the pretrained directory is not needed again.
-
-        With ``training_state`` also the states of the optimiser and the random generator, to continue exactly.
-        """
+        """Do what `TorchNet.state_tensors` does, with configuration and tokenizer: the folder is not needed again."""
         tensors = self._named_state(self.net_.module, self.optimizer_, training_state)
         return tensors | {"description": torch.frombuffer(bytearray(self.net_.description()), dtype=torch.uint8)}
 

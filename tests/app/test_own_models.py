@@ -98,7 +98,7 @@ def test_a_torch_module_of_ten_lines_works_keeps_its_state_and_is_saved(tmp_path
     rows = np.ones((2, 4), dtype=np.float32)
     for file in files:
         model = serialize.load(file)
-        net = model.estimator.net_.module_
+        net = model.estimator.module_
         assert type(net).__module__ == "my_torch"
         with torch.no_grad():
             assert np.array_equal(net(torch.from_numpy(rows)).numpy(), model.logits(rows))

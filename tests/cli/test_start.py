@@ -74,7 +74,7 @@ def test_the_line_that_the_help_names_gives_a_shell_its_script(fedkd, tmp_path, 
 
 
 def test_fedkd_home_is_where_runs_lie_and_models_get_their_key(tmp_path):
-    program = "from fedkd_flwr.app.output import output_root; from fedkd_flwr.models.own_files import SECRET; "
+    program = "from fedkd_flwr.app.output import output_root; from fedkd_flwr.models.serialize import SECRET; "
     program += "from fedkd_flwr.silo.bundles import APPROVED; print(output_root(''), SECRET, APPROVED, sep='\\n')"
     environment = os.environ | {"FEDKD_HOME": "mine", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

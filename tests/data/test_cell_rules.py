@@ -16,29 +16,22 @@ from fedkd_flwr.errors import DataError
         ([f"{v:.2f}" for v in NUMBERS], {}),
         ([f"{v:.2f}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
         (german(NUMBERS), {"decimal": ",", "thousands": "."}),
-        ([f"{v:,.2f}" for v in NUMBERS], {"thousands": ","}),
         ([f"{1_234_567 + 7 * i:,}".replace(",", ".") for i in range(N)], {"decimal": ",", "thousands": "."}),
         ([f"{v:,.2f}".replace(",", "'") for v in NUMBERS], {"thousands": "'"}),
         ([f"{v:,.1f}".replace(",", " ").replace(".", ",") for v in NUMBERS], {"decimal": ",", "thousands": " "}),
-        ([f"{v:.3E}".replace(".", ",") for v in NUMBERS], {"decimal": ","}),
         ([f"{v:.1f} %" for v in NUMBERS], {"unit": "%"}),
         ([f"{v:.1f}mg/l".replace(".", ",") for v in NUMBERS], {"unit": "mg/l", "decimal": ","}),
-        ([f"{abs(v):.0f} min" for v in NUMBERS], {"unit": "min"}),
         ([f"{v:.1f} mg".replace("-", "\u2212") for v in NUMBERS], {"unit": "mg"}),
         ([f"{d:%Y-%m-%d}" for d in DAYS], {"dates": "iso"}),
-        ([f"{d:%Y-%m}" for d in DAYS], {"dates": "iso"}),
         ([f"{d:%Y-%m-%dT%H:%M:%S}" for d in DAYS], {"dates": "iso"}),
         (DAYS, {"dates": "iso"}),
-        ([d.date() for d in DAYS], {"dates": "iso"}),
         ([f"{d:%d.%m.%Y}" for d in DAYS], {"dates": "day-first"}),
         ([f"{d:%d/%m/%y %H:%M}" for d in DAYS], {"dates": "day-first"}),
         ([f"{d:%m/%d/%Y}" for d in DAYS], {"dates": "month-first"}),
         ([f"{i % 24:02d}:{i % 60:02d}" for i in range(N)], {"dates": "time"}),
         ([f"{i % 9} days {i % 24:02d}:00:00" for i in range(N)], {"dates": "duration"}),
-        ([f"{i % 99 + 25}:30" for i in range(N)], {"dates": "duration"}),
         ([str(pd.Timedelta(hours=i - 50)) for i in range(N)], {"dates": "duration"}),
         ([f"{d.day} {d:%B %Y}" for d in DAYS], {"dates": "named"}),
-        ([f"{d:%d-%b-%y}" for d in DAYS], {"dates": "named"}),
         ([f"{d:%Y%m%d}" for d in DAYS], {"dates": "compact"}),
         ([int(f"{d:%Y%m%d}") for d in DAYS], {"dates": "compact"}),
     ],
@@ -56,19 +49,14 @@ def test_a_column_of_numbers_or_dates_is_found_and_said(values, reading):
     ("values", "kind"),
     [
         (["+", "\u2212"] * (N // 2), "categorical"),
-        (["<18", "18-65", ">65"] * (N // 3), "categorical"),  # no plain number: groups
         ([str(i) if i < 10 else ("18-30", "31-50", "51-70")[i % 3] for i in range(N)], "categorical"),
         (["0", "1", "2", "3 or more, or unknown"] * (N // 4), "categorical"),
-        (["1", "2", "3", "X"] * (N // 4), "categorical"),
         ([f"{i % 5}.{i % 7}.{i % 3}" for i in range(N)], "categorical"),  # versions
-        ([f"{i % 7}-{(3 * i) % 5}" for i in range(N)], "categorical"),  # scores, some of which fall
         ([f"{20 + i % 40}{'mw'[i % 2]}" for i in range(N)], "categorical"),  # ages of men and women, in German
-        (["10:5", "3:1"] * (N // 2), "categorical"),
         ([f"May {i % 7}" for i in range(N)], "categorical"),
         ([f"{i % 30:03d}" for i in range(N)], "categorical"),  # codes
         ([str(100 + i % 40) if i % 2 else f"E{10 + i % 24}" for i in range(N)], "categorical"),
         ([f"{i % 30:02d}" if i % 2 else str(100 + i) for i in range(N)], "numeric"),  # of different lengths
-        ([f"0.{i % 30:02d}" for i in range(N)], "numeric"),
         ([f"P{i:04d}" for i in range(N)], "left out"),
         ([f"{7 * i:05d}" for i in range(N)], "left out"),  # codes that name rows
         (["", "NA", "-"] * (N // 3), "left out"),

@@ -4,11 +4,10 @@ import dataclasses
 
 import pytest
 
-from fedkd_flwr.data.look import Rules
+from fedkd_flwr.data.look import Rules, look_at_file
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import load_usable_rows, read_table
-from fedkd_flwr.data.write_schema import look_at_file
 from fedkd_flwr.errors import DataError
 
 

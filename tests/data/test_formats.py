@@ -12,9 +12,9 @@ import pytest
 
 from fedkd_flwr.data.columns import column_texts
 from fedkd_flwr.data.formats import require_readable
+from fedkd_flwr.data.look import infer_schema
 from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
-from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
 

@@ -6,7 +6,9 @@ put in the place of an ordinary one; all other rows must stay usable, with the s
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.reading import Reading
@@ -79,26 +81,20 @@ def test_a_line_of_a_csv_file_moves_and_changes_no_other(tmp_path, rows, end, ho
 
 
 @pytest.mark.parametrize(
-    ("strange", "hostile"),
+    ("sign", "strange", "hostile"),
     [
-        pytest.param("-nan,green", "NA,green", id="minus nan, which float reads as no value"),
-        pytest.param("\u00a0", "1,red,more", id="a line of white space that is one cell"),
+        pytest.param(",", "-nan,green", "NA,green", id="minus nan, which float reads as no value"),
+        pytest.param(",", "\u00a0", "1,red,more", id="a line of white space that is one cell"),
+        pytest.param("\t", "\t", "1\tred\tmore", id="an empty row of a tab-separated file"),
     ],
 )
-def test_a_strange_row_is_read_alike_beside_a_good_and_a_bad_one(tmp_path, strange, hostile):
+def test_a_strange_row_is_read_alike_beside_a_good_and_a_bad_one(tmp_path, sign, strange, hostile):
     """One reader for files with a wrong line and another for those without read such rows each in its way."""
-    found = []
-    for row in ("1,green", hostile):
-        (tmp_path / "own.csv").write_text(f"a,label\n0,red\n{row}\n2,red\n{strange}\n5,red\n", newline="")
-        found.append(_others(tmp_path / "own.csv", _public())[:2])
-    assert found[0] == found[1]
-
-
-def test_an_empty_row_of_a_tab_separated_file_keeps_its_place_beside_a_bad_one(tmp_path):
-    found = []
-    for row in ("1\tgreen", "1\tred\tmore"):
-        (tmp_path / "own.tsv").write_text(f"a\tlabel\n0\tred\n{row}\n\t\n3\tred\n")
-        found.append(_others(tmp_path / "own.tsv", _public())[:2])
+    found, path = [], tmp_path / "own.csv"
+    for row in (f"1{sign}green", hostile):
+        lines = [f"a{sign}label", f"0{sign}red", row, f"2{sign}red", strange, f"5{sign}red", ""]
+        path.write_text("\n".join(lines), newline="")
+        found.append(_others(path, _public())[:2])
     assert found[0] == found[1]
 
 
@@ -140,10 +136,8 @@ def test_a_number_that_is_no_character_costs_an_npz_file_no_other_row(tmp_path, 
     _check(path, public, write, False, True)
 
 
-def _arrow(kind):
+def _arrow():
     """Return how a column is declared, its values with an ordinary second one, and the second one that is hostile."""
-    pa = pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow.parquet")
     no_text = pa.array([b"1", b"a\xff", b"3"]).view(pa.utf8())
     iso, compact = Reading(dates="iso"), Reading(dates="compact", missing=("99999999",))
     dates = {"reading": iso, "values": ["1970-01-01", "1970-01-05"]}
@@ -176,27 +170,15 @@ def _arrow(kind):
         "a list of dates": (words, *(pa.array([[1], [day], [1]], pa.list_(pa.date32())) for day in (1, 2**31 - 1))),
         "bytes that are no text": (words, texts, no_text_of_three),
         "no text in a dictionary": (words, texts.dictionary_encode(), no_text_of_three.dictionary_encode()),
-    }[kind]
+    }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("a long code that is missing", "date32", "date64", "time64", "a list of dates", "bytes that are no text"),
-        "no text in a dictionary",
-        "a bool that is missing",
-        "a date beyond Python's in UTC",
-        "no date, where a number means none",
-        "bytes that are no text, for a number",
-        "a list with a missing value",
-        "a list with bytes that are no text",
-    ],
-)
+ARROW = _arrow()
+
+
+@pytest.mark.parametrize("kind", ARROW)
 def test_a_value_of_a_parquet_file_changes_no_other_row(tmp_path, kind):
-    rules, ordinary, hostile = _arrow(kind)
-    import pyarrow as pa
-    from pyarrow import parquet
-
+    rules, ordinary, hostile = ARROW[kind]
     path, public = tmp_path / "own.parquet", _public(**rules)
 
     def write(column):
@@ -210,8 +192,6 @@ def test_a_value_of_a_parquet_file_changes_no_other_row(tmp_path, kind):
 
 def test_a_label_that_is_no_text_raises_nothing_and_changes_no_other_row(tmp_path):
     """What raises here is a code on the wire, where there should be an answer."""
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "own.parquet"
 
     def write(label):

@@ -80,12 +80,6 @@ def test_extreme_skew_still_deals_every_row_where_flwr_datasets_would_divide_by_
         _check_disjoint(partition(Y[:900], name="dirichlet", num_parties=10, seed=seed, alpha=0.01), 900)
 
 
-def test_a_party_at_the_average_gets_no_further_class():
-    for seed in range(5):
-        parts = partition(Y, name="dirichlet", num_parties=10, seed=seed, alpha=0.1)
-        assert max(len(part) for part in parts) <= 200 + np.bincount(Y).max()
-
-
 @pytest.mark.parametrize(("num_parties", "alpha"), [(2, 0.1), (10, 100.0), (30, 1.0)])
 def test_iid_and_dirichlet_are_those_of_flwr_datasets(num_parties, alpha):
     from flwr_datasets import partitioner as theirs
@@ -119,29 +113,11 @@ def test_row_numbers_of_the_source_file_become_positions_in_the_pool(file):
     assert [len(p) for p in partition(Y[:10], name="file", num_parties=0, seed=0, path=file, index=1)] == [2, 1]
 
 
-@pytest.mark.parametrize("name", ["dirichlet", "inner-dirichlet"])
-def test_small_alpha_is_more_skewed_than_large_alpha(name):
-    def largest_share(alpha):
-        parts = partition(Y, name=name, num_parties=5, seed=0, alpha=alpha)
-        return np.mean([np.bincount(Y[part]).max() / len(part) for part in parts])
-
-    assert largest_share(0.05) > 0.4 > 0.2 > largest_share(100.0)
-
-
 def test_classes_are_dealt_in_the_order_asked_for():
     y = np.array([5, 5, 5, 7, 7, 9])
     assert _dealing_order(y, "rarest-first").tolist() == [2, 2, 2, 1, 1, 0]
     assert _dealing_order(y, "frequent-first").tolist() == [0, 0, 0, 1, 1, 2]
     assert _dealing_order(y, "label").tolist() == [0, 0, 0, 1, 1, 2]
-    # the class dealt first spreads freely; self-balancing keeps the second from parties that are full
-    y = np.repeat([0, 1], [1500, 500])
-
-    def dealt(y, order):
-        parts = partition(y, name="dirichlet", num_parties=5, seed=0, class_order=order)
-        return [part.tolist() for part in parts]
-
-    assert dealt(y, "rarest-first") != dealt(y, "label")
-    assert dealt(y, "rarest-first") == dealt(1 - y, "label")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +126,6 @@ def test_classes_are_dealt_in_the_order_asked_for():
         ({"name": "random"}, "partitioner must be one of iid, dirichlet"),
         ({"num_parties": 0}, "num-parties must be a whole number >= 1, got 0"),
         ({"alpha": 0.0}, "dirichlet-alpha must be finite and > 0"),
-        ({"alpha": float("nan")}, "dirichlet-alpha must be finite and > 0"),
-        ({"second_alpha": -1.0}, "second_alpha must be finite and > 0"),
-        ({"min_rows": 0}, "min_rows must be a whole number >= 1"),
         ({"class_order": "random"}, "class_order must be one of rarest-first"),
         ({"name": "pathological", "classes": 11}, "classes of pathological must be a whole number within 1"),
         ({"name": "shard", "blocks": 0}, "blocks of shard must be a whole number >= 1"),
@@ -166,7 +139,6 @@ def test_classes_are_dealt_in_the_order_asked_for():
             {"y": Y[:40], "name": "size-skewed", "num_parties": 20},
             "partitioner 'size-skewed' must give each of 20 parties a row, got 40 rows",
         ),
-        ({"y": Y[:10], "name": "shard", "blocks": 3}, "5 x 3 shards, got 10"),
     ],
 )
 def test_what_cannot_be_dealt_is_refused_with_the_numbers(settings, message):

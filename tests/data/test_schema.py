@@ -73,22 +73,19 @@ def test_labels_match_classes_as_text_in_any_type_and_others_are_named_with_the_
         ("classes = [", "must be TOML"),
         ("version = 2\nclasses = ['a', 'b']", "version .* must be 1, got 2"),
         ("version = 1\nclases = ['a', 'b']", "keys .* got 'clases'"),
-        ("version = 1\nlabel = 'y'", "must have classes"),
         *(
-            (f'version = 1\nclasses = ["a", "b"]\n{line}\n', r"schema\.toml|columns")
-            for line in (
-                "columns = [{kind = 'numeric'}]",
-                'shape = "abc"',
-                "shape = [inf]",
-                "shape = [0]",
-                "label = 5",
-                "shape = [100000, 100000]",
-                "id-column = 5",
-                'columns = [{name = 5, kind = "numeric"}]',
-                'columns = [{name = "x", kind = "categorical", categories = "abc"}]',
-                'columns = [{name = "x", kind = "numeric", unit = 3}]',
-                "columns = 5",
-                f"x = {'[' * 2000}{']' * 2000}",
+            (f'version = 1\nclasses = ["a", "b"]\n{line}\n', message)
+            for line, message in (
+                ("columns = [{kind = 'numeric'}]", r"columns\.0\.name in"),
+                ('shape = "abc"', "shape in .* be a valid tuple, got 'abc'"),
+                ("shape = [inf]", r"shape\.0 in .* be a finite number"),
+                ("shape = [-1, -1]", "shape must be that of at most"),
+                ("shape = [100000, 100000]", "shape must be that of at most"),
+                ('columns = [{name = "x", kind = "categorical", categories = "abc"}]', "be a valid tuple, got 'abc'"),
+                ('columns = [{name = "x", kind = "numeric", units = "kg"}]', r"keys in .* got 'columns\.0\.units'"),
+                ("columns = 5", "have classes, and name and kind per column"),
+                ("target = 5", "have classes"),
+                (f"x = {'[' * 2000}{']' * 2000}", "must be TOML"),
             )
         ),
     ],

@@ -1,13 +1,20 @@
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
 
+from fedkd_flwr.data.look import infer_schema
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
-from fedkd_flwr.data.tables import load_party_table, load_public, load_usable_rows, party_files, read_table, read_tables
-from fedkd_flwr.data.write_schema import infer_schema
+from fedkd_flwr.data.tables import (
+    given_table,
+    giving,
+    load_party_table,
+    load_public,
+    load_usable_rows,
+    party_files,
+    read_table,
+    read_tables,
+)
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import ABSTAIN
 
@@ -47,16 +54,6 @@ def test_a_file_that_is_no_table_has_no_row_that_can_be_used(tmp_path, text):
     assert found.fault is not None
     assert not (found.y >= 0).any()
     assert found.X.shape == (found.num_rows, 1)
-
-
-def test_a_file_of_nothing_but_bad_rows_takes_no_longer_than_another(tmp_path):
-    """Read row by row it took minutes, in which no reply left."""
-    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("red", "green"))
-    public = make_public_set(pd.DataFrame({"a": range(5)}), schema)
-    (tmp_path / "own.csv").write_text("a,label\n" + "".join(f'"{i},5",red\n' for i in range(20_000)))
-    began = time.process_time()
-    assert (load_usable_rows(tmp_path / "own.csv", public).y == -1).all()
-    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -105,9 +102,6 @@ def test_files_of_parties_become_one_table_that_says_who_lacks_which_column(writ
         read_tables(files, notes=[], label="crp")
 
 
-# ----------------------------------------------------------------------------------- Excel
-
-
 def test_a_party_s_file_is_encoded_by_the_public_schema_and_scale_and_needs_the_label(people, schema, tmp_path):
     public, path = make_public_set(people, schema), tmp_path / "party.csv"
     pd.DataFrame({"income": [" >50K"], "job": ["smith"], "age": [40], "name": ["Ann"]}).to_csv(path, index=False)
@@ -143,3 +137,36 @@ def test_that_a_file_is_there_and_what_its_name_says_is_no_matter_of_its_rows(tm
     (tmp_path / "rows.doc").write_text("a,label\n1,no\n")
     with pytest.raises(DataError, match=message):
         load_usable_rows(tmp_path / name, _public())
+
+
+# ------------------------------------------------------------------------- tables that a program hands over
+
+
+def test_a_table_is_read_by_its_name_until_it_is_no_longer_given():
+    rows = pd.DataFrame({"a": [1, 2], 3: ["x", None]}, index=[7, 8])
+    with giving(rows) as name:
+        read = read_table(name)
+        assert read.columns.tolist() == ["a", "3"]
+        assert read.index.tolist() == [0, 1]
+        read["a"] = 0
+        assert read_table(name)["a"].tolist() == [1, 2]  # each reader has a copy of its own
+    assert given_table(name) is None
+    with pytest.raises(DataError, match="file must exist"):
+        read_table(name)
+
+
+def test_equal_tables_have_equal_names_and_others_have_others():
+    names = []
+    for value in (1, 1, 2, [1, 2]):  # a list has no hash
+        with giving(pd.DataFrame({"a": pd.Series([value, 3], dtype=object)})) as name:
+            names.append(name)
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+def test_two_columns_of_one_name_are_refused():
+    with (
+        pytest.raises(DataError, match="columns of the table must have distinct names"),
+        giving(pd.DataFrame([[1, 2]], columns=["a", "a"])),
+    ):
+        pass

@@ -4,13 +4,12 @@ import pytest
 import tiny_text
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from fedkd_flwr.data.look import look
+from fedkd_flwr.data.look import infer_schema, look
 from fedkd_flwr.data.public import Preprocessor, fingerprint, make_public_set
 from fedkd_flwr.data.rules import Rules
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.data.tables import load_party_table, load_public
 from fedkd_flwr.data.text import TermWeights, TextRows, text_values
-from fedkd_flwr.data.write_schema import infer_schema
 from fedkd_flwr.errors import ConfigError, DataError
 
 NOTES = Schema(

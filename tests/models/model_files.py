@@ -11,15 +11,15 @@ from sklearn.tree import DecisionTreeClassifier
 from fedkd_flwr.models import Classifier
 
 SMALL = {
-    "random-forest": {"n_estimators": 5},
-    "extra-trees": {"n_estimators": 5},
-    "hist-gradient-boosting": {"max_iter": 5},
-    "xgboost": {"n_estimators": 5},
+    "random-forest": {"n_estimators": 20},
+    "extra-trees": {"n_estimators": 20},
+    "hist-gradient-boosting": {"max_iter": 10},
+    "xgboost": {"n_estimators": 10},
     "rulefit": {"n_estimators": 10},
-    "mlp": {"hidden": [32], "epochs": 2},
-    "cnn-fedkt": {"epochs": 1},
-    "cnn-privatekt": {"max_steps": 2},
-    "cnn-fedmd": {"max_steps": 3, "channels": [4, 6, 8]},
+    "mlp": {"hidden": [64], "epochs": 15, "batch_size": 32},
+    "cnn-fedkt": {"epochs": 6, "batch_size": 16, "lr": 3e-3},
+    "cnn-privatekt": {"epochs": 2, "batch_size": 16, "lr": 1e-3},
+    "cnn-fedmd": {"epochs": 3, "batch_size": 16, "channels": [16, 16]},
 }
 
 

@@ -3,12 +3,20 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
-from fedkd_flwr.models.estimators import NearestNeighbours, NumberScaler, RuleFit
+from fedkd_flwr.errors import ConfigError
+from fedkd_flwr.models.classifier import Classifier
+from fedkd_flwr.models.estimators import BinnedLinear, ByValues, NearestNeighbours, NumberScaler, RuleFit
+from fedkd_flwr.models.populations import weighs_classes
+from fedkd_flwr.models.serialize import dumps, loads
+from fedkd_flwr.models.zoo import make_model
 
 
 def test_neighbours_are_those_of_scikit_learn_on_scaled_columns():
@@ -68,3 +76,83 @@ def test_max_rules_is_kept_by_a_stronger_penalty(imodels):
         model = RuleFit(n_estimators=10, max_rules=limit, random_state=1).fit(X[:100], y[:100]).models_[0]
         terms.append(len(model["weight"]) + np.count_nonzero(model["linear"]))
     assert terms[0] > 5 >= terms[1] > 0
+
+
+# --------------------------------------------------------------------------------------------- regressors
+
+VALUES = (1.0, 2.0, 5.0, 20.0)
+ROWS = np.random.default_rng(1).normal(size=(80, 2)).astype(np.float32)
+LABELS = np.digitize(ROWS[:, 0], [-0.5, 0.0, 0.8])
+
+
+def _model(regressor=None):
+    return Classifier(ByValues(regressor or DecisionTreeRegressor(random_state=0), VALUES), num_classes=4)
+
+
+def test_the_expected_value_of_its_probabilities_is_the_regressor_s_prediction():
+    model = _model(LinearRegression()).fit(ROWS, LABELS)
+    probs = model.predict_proba(ROWS)
+    plain = LinearRegression().fit(ROWS, np.array(VALUES)[LABELS]).predict(ROWS)
+    assert np.allclose(probs @ VALUES, np.clip(plain, 1.0, 20.0), atol=1e-4)
+    assert ((probs > 0).sum(axis=1) <= 2).all()
+
+
+def test_weights_of_classes_teach_their_mean():
+    weights = np.random.default_rng(2).dirichlet(np.ones(4), size=len(ROWS))
+    model = _model(LinearRegression()).fit_soft(ROWS, weights)
+    plain = LinearRegression().fit(ROWS, weights @ VALUES).predict(ROWS)
+    assert np.allclose(model.predict_proba(ROWS) @ VALUES, plain, atol=1e-4)
+
+
+def test_a_class_that_its_rows_lack_can_be_between_those_they_have():
+    rows = np.array([[0.0], [1.0], [2.0]], np.float32)
+    model = _model(LinearRegression()).fit(rows[[0, 2]], np.array([0, 2]))
+    assert model.predict(rows).tolist() == [0, 1, 2]
+
+
+def test_it_survives_as_bytes_and_has_no_class_shares():
+    model = _model().fit(ROWS, LABELS)
+    assert (loads(dumps(model), trust=True).predict_proba(ROWS) == model.predict_proba(ROWS)).all()
+    assert weighs_classes(model)
+
+
+def test_the_zoo_makes_regressors_only_where_classes_are_bins():
+    sizes = {"num_classes": 4, "num_features": 2, "seed": 1}
+    assert isinstance(make_model("random-forest", **sizes, values=VALUES).template, ByValues)
+    assert isinstance(make_model("random-forest", **sizes).template, RandomForestClassifier)
+    with pytest.raises(ConfigError, match="be a classifier where the label holds classes"):
+        make_model("sklearn.linear_model:Ridge", **sizes)
+
+
+# ---------------------------------------------------------------------------------------- BinnedLinear
+
+REACHING = np.array([[0.0, 1.0], [2.0, 0.0], [5.0, 1.0]], dtype=np.float32)
+
+
+def _binned() -> Classifier:
+    weights = np.array([[0.0, 2.0], [0.0, 3.0], [1.0, 0.0]])
+    estimator = BinnedLinear(
+        columns=np.array([0, 0, 1]),
+        thresholds=np.array([2, 5, 0.5], dtype=np.float32),
+        weights=weights,
+        intercept=np.array([0.5, 0.0]),
+        sums=np.arange(12).reshape(6, 2),
+        lows=[np.array([0.0, 2, 5]), np.zeros(0)],
+        highs=[np.array([1.0, 4, 9]), np.zeros(0)],
+    )
+    return Classifier(estimator, num_classes=2).fit(np.zeros((2, 2), np.float32), np.arange(2))
+
+
+def test_a_row_s_scores_add_up_over_the_thresholds_it_reaches():
+    made = _binned()
+    assert made.predict(REACHING).tolist() == [0, 1, 1]
+    odds = np.log(made.predict_proba(REACHING)[:, 1] / made.predict_proba(REACHING)[:, 0])
+    assert np.allclose(odds, [-1.5, 1.5, 3.5])
+
+
+def test_a_file_of_it_is_read_without_trust_and_keeps_the_sums():
+    again = loads(dumps(_binned()))
+    assert (again.predict_proba(REACHING) == _binned().predict_proba(REACHING)).all()
+    estimator = again.estimator
+    assert (estimator.sums == np.arange(12).reshape(6, 2)).all()
+    assert [low.tolist() for low in estimator.lows] == [[0.0, 2, 5], []]

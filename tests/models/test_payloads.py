@@ -21,8 +21,8 @@ from sklearn.preprocessing import QuantileTransformer, RobustScaler, StandardSca
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from fedkd_flwr.errors import MissingExtraError, ModelBytesError
-from fedkd_flwr.models import Classifier, make_model, own_files, serialize
+from fedkd_flwr.errors import ModelBytesError
+from fedkd_flwr.models import Classifier, make_model, serialize
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_parts_that_skops_trusts_and_compiled_code_reads_are_found_wherever_they
 def test_another_users_own_type_is_refused_by_name_until_trusted(monkeypatch, tmp_path):
     data = serialize.dumps(Classifier(Own(), num_classes=4).fit(ROWS, np.array([0, 3, 3, 3])))
     assert serialize.loads(data).predict(ROWS).tolist() == [3] * 4
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "another user's")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "another user's")
     with pytest.raises(
         ModelBytesError, match=r"with models\.model_files\.Own must be .* Reading it runs that code\. If you"
     ):
@@ -107,14 +107,6 @@ def test_a_net_larger_than_its_weights_is_refused_before_it_is_built(digits):
     huge = {**params, "hidden": [2**19, 2**19, 2**19]}  # a terabyte and more
     with pytest.raises(ModelBytesError, match="other names or shapes"):
         serialize.loads(forge(data, params=huge))
-
-
-def test_missing_library_is_named_on_loading(monkeypatch):
-    model = make_model("xgboost", num_classes=4, num_features=1, seed=0, params={"n_estimators": 2})
-    data = serialize.dumps(model.fit(ROWS, np.array([0, 1, 3, 3])))
-    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
-    with pytest.raises(MissingExtraError, match=r"fedkd-flwr\[xgboost\]"):
-        serialize.loads(data)
 
 
 def test_a_process_that_writes_a_forest_imports_no_torch():

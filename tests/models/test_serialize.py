@@ -1,53 +1,57 @@
+import json
 import pickle
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from models.model_files import ROWS, SMALL, Unwritable, fitted_tree, forge
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import BaggingClassifier, GradientBoostingClassifier
-from sklearn.model_selection import GridSearchCV
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
-from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError
-from fedkd_flwr.models import NAMES, Classifier, make_model, own_files, serialize
+from fedkd_flwr.models import NAMES, Classifier, make_model, serialize
+
+LEAST = {"hist-gradient-boosting": 0.6, "xgboost": 0.6, "decision-tree": 0.6, "cnn-privatekt": 0.5}  # chance: 0.1
 
 
 def rows_for(name, digits):
-    X, y, X_test, _ = digits
+    """CNNs need at least 16 x 16 pixels, FedMD's 20 x 20: repeat each one. Rules of ten classes are slow."""
+    X, y, X_test, y_test = digits
+    X_test, y_test = X_test[:300], y_test[:300]
     if name == "rulefit":
-        return X[y < 2], y[y < 2] + 4, X_test, None
+        few, few_test = y < 2, y_test < 2
+        return X[few], y[few] + 4, X_test[few_test], y_test[few_test] + 4, None
     if name.startswith("cnn"):
         times = 3 if name == "cnn-fedmd" else 2
         block, side = np.ones((1, times, times), np.float32), 8 * times
-        wide = [np.kron(Z.reshape(-1, 8, 8), block).reshape(len(Z), -1) for Z in (X, X_test)]
-        return wide[0], y, wide[1], (1, side, side)
-    return X, y, X_test, None
+        X, X_test = (np.kron(Z.reshape(-1, 8, 8), block).reshape(len(Z), -1) for Z in (X, X_test))
+        return X, y, X_test, y_test, (1, side, side)
+    return X, y, X_test, y_test, None
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("cnn-fedmd-", "transformer"))])
-def test_a_reloaded_model_answers_as_the_saved_one(name, digits):
-    X, y, X_test, shape = rows_for(name, digits)
-    X_test = X_test[:300]
+def test_every_name_learns_digits_and_a_reloaded_model_answers_as_the_saved_one(name, digits):
+    X, y, X_test, y_test, shape = rows_for(name, digits)
     model = make_model(name, num_classes=10, num_features=X.shape[1], shape=shape, seed=1, params=SMALL.get(name, {}))
     unfitted = serialize.loads(serialize.dumps(model))
     assert not unfitted.is_fitted
-    model.fit(X, y)
+    probs = model.fit(X, y).predict_proba(X_test)
+    assert (model.predict(X_test) == y_test).mean() >= LEAST.get(name, 0.7)
+    assert probs.shape == (len(X_test), 10)
+    assert np.allclose(probs.sum(axis=1), 1, atol=1e-5)
     again = serialize.loads(serialize.dumps(model))
-    assert np.array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
+    assert np.array_equal(probs, again.predict_proba(X_test))
     assert np.array_equal(model.predict(X_test), again.predict(X_test))
     assert (again.num_classes, again.num_features) == (10, X.shape[1])
     # the template survives too: a refit after loading is the refit of the saved one
-    assert np.array_equal(model.predict_proba(X_test), again.fit(X, y).predict_proba(X_test))
-    assert np.array_equal(model.predict_proba(X_test), unfitted.fit(X, y).predict_proba(X_test))
+    for other in (again, unfitted):
+        assert np.array_equal(probs, other.fit(X, y).predict_proba(X_test))
 
 
 @pytest.mark.parametrize(
@@ -72,16 +76,9 @@ def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, digits):
         make_pipeline(StandardScaler(), PCA(5), LinearDiscriminantAnalysis()),
         make_pipeline(QuantileTransformer(n_quantiles=10, random_state=0), MultinomialNB()),
         GradientBoostingClassifier(n_estimators=3),
-        BaggingClassifier(n_estimators=3, max_features=0.5),
-        KNeighborsClassifier(algorithm="kd_tree"),
-        SVC(),
-        MLPClassifier([4], max_iter=3),
-        CalibratedClassifierCV(GaussianNB(), method="isotonic", ensemble=False),
-        GridSearchCV(DecisionTreeClassifier(), {"max_depth": [2, 3]}),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_outside_the_zoo_are_kept_too(estimator, digits):
     X, y, X_test, _ = digits
     model = Classifier(estimator, num_classes=10).fit(X, y)
@@ -93,7 +90,7 @@ def test_estimators_outside_the_zoo_are_kept_too(estimator, digits):
 
 
 def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "home" / "secret")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "home" / "secret")
     data = serialize.dumps(fitted_tree())
     assert serialize.loads(data).is_fitted
     assert stat.S_IMODE((tmp_path / "home" / "secret").stat().st_mode) == 0o600
@@ -111,7 +108,7 @@ def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
 
 def test_a_home_that_cannot_be_written_costs_only_the_word_for_the_file(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(own_files, "SECRET", tmp_path / "file" / "secret")
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "file" / "secret")
     data = serialize.dumps(fitted_tree())
     with pytest.raises(ModelBytesError, match="must be written by a run of this user"):
         serialize.loads(data)
@@ -164,15 +161,6 @@ def test_no_flipped_byte_ever_gives_another_exception():
     assert refused > 75
 
 
-def test_a_forest_of_soft_targets_is_saved_like_any_other_and_refits_as_a_classifier(digits):
-    X, y, X_test, _ = digits
-    targets = np.eye(10)[y] * 5 + np.random.default_rng(0).laplace(size=(len(y), 10))
-    model = make_model("random-forest", num_classes=10, num_features=64, seed=1, params={"n_estimators": 5})
-    again = serialize.loads(serialize.dumps(model.fit_soft(X, targets)))
-    assert np.array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
-    assert np.array_equal(model.fit(X, y).predict(X_test), again.fit(X, y).predict(X_test))
-
-
 def test_a_constant_keeps_its_class_its_template_and_its_class_shares():
     model = Classifier(DecisionTreeClassifier(random_state=0), num_classes=4).fit(ROWS, np.full(4, 2))
     model.shares = {name: np.full(4, 0.25) for name in ("taught", "own")}
@@ -208,3 +196,28 @@ def test_what_is_too_large_or_cannot_be_written_is_refused(monkeypatch, tmp_path
     monkeypatch.setattr(serialize, "MAX_BYTES", 100)
     with pytest.raises(ModelBytesError, match="be at most 100 bytes"):
         serialize.load(tmp_path / "model")
+
+
+# ---------------------------------------------------------------------------------- whose files these are
+
+
+def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
+    with ThreadPoolExecutor(8) as pool:
+        marks = set(pool.map(lambda _: serialize._marked({"a": 1})["own"], range(8)))
+    assert len(marks) == 1
+
+
+def test_keys_that_are_numbers_are_the_same_keys_in_the_file():
+    assert serialize._is_own(json.loads(json.dumps(serialize._marked({"weights": {2: 1.0, 10: 2.0}}))))
+
+
+def test_a_changed_description_is_nobody_s(monkeypatch, tmp_path):
+    monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
+    meta = serialize._marked({"sha256": "ab", "kind": "sklearn"})
+    assert serialize._is_own(meta)
+    assert serialize._marked(meta) == meta
+    assert not serialize._is_own({**meta, "sha256": "ac"})
+    assert not serialize._is_own({**meta, "more": 1})
+    (tmp_path / "secret").write_bytes(b"")
+    assert not serialize._is_own(meta)

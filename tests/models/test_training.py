@@ -10,7 +10,7 @@ from fedkd_flwr.errors import ConfigError, DataError, FedkdError  # noqa: E402
 from fedkd_flwr.models import Classifier, make_model  # noqa: E402
 
 VERBS = [
-    *("initialize", "arrays", "set_arrays", "logits", "train_epochs", "proximal_epochs", "digest", "joint_steps"),
+    *("initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps"),
     "full_batch_steps",
 ]
 
@@ -37,14 +37,13 @@ def call(model, verb, X, y):
     probs = np.eye(model.num_classes, dtype=np.float32)[y]
     return {
         "train_epochs": lambda: model.train_epochs(X, y, epochs=1),
-        "proximal_epochs": lambda: model.proximal_epochs(X, y, epochs=1, mu=0.5),
         "digest": lambda: model.digest(X, probs, epochs=1, loss="cross-entropy"),
         "joint_steps": lambda: model.joint_steps(X, y, X, probs, steps=3, weight=1, loss="mse-probs"),
         "full_batch_steps": lambda: model.full_batch_steps(X, probs, steps=2),
     }[verb]()
 
 
-TRAINING = ["train_epochs", "proximal_epochs", "digest", "joint_steps", "full_batch_steps"]
+TRAINING = ["train_epochs", "digest", "joint_steps", "full_batch_steps"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -69,7 +68,7 @@ def test_an_initialised_net_gives_the_arrays_of_its_seed(digits):
     X, y, _, _ = digits
     model = mlp(1).train_epochs(X, y, epochs=1)
     assert same(model.initialize().arrays(), first)  # it forgets what was learnt
-    assert not model.estimator.net_.optimizer_.state
+    assert not model.estimator.optimizer_.state
 
 
 def test_arrays_make_an_unfitted_net_answer_like_their_origin(digits):
@@ -79,8 +78,8 @@ def test_arrays_make_an_unfitted_net_answer_like_their_origin(digits):
     other = fedmd(2).set_arrays(origin.arrays())
     assert np.array_equal(origin.logits(X_test), other.logits(X_test))
     assert other.is_fitted
-    assert not other.estimator.net_.optimizer_.state
-    names = [name for name in origin.estimator.net_.module_.state_dict() if not name.endswith("num_batches_tracked")]
+    assert not other.estimator.optimizer_.state
+    names = [name for name in origin.estimator.module_.state_dict() if not name.endswith("num_batches_tracked")]
     assert len(origin.arrays()) == len(names)
     assert sum("running" in name for name in names) == 6
 
@@ -142,7 +141,7 @@ def test_logits_are_what_probabilities_are_made_of(digits):
 def test_training_in_two_parts_continues_the_first(digits):
     X, y, _, _ = digits
     model = mlp().train_epochs(X, y, epochs=2).train_epochs(X, y, epochs=3)
-    assert model.estimator.net_.optimizer_.state_dict()["state"][0]["step"] == 5 * 7
+    assert model.estimator.optimizer_.state_dict()["state"][0]["step"] == 5 * 7
     assert same(model.arrays(), mlp().train_epochs(X, y, epochs=2).train_epochs(X, y, epochs=3).arrays())
     assert same(mlp(epochs=4).fit(X, y).arrays(), mlp().train_epochs(X, y, epochs=4).arrays())
 
@@ -179,11 +178,9 @@ def test_digesting_one_hot_probabilities_is_training_on_labels_step_for_step(dig
     hard = mlp(dropout=0.2).train_epochs(X, y, epochs=3)
     soft = mlp(dropout=0.2).digest(X, np.eye(10)[y], epochs=3, loss="cross-entropy")
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(hard.arrays(), soft.arrays(), strict=True))
-    joint = [mlp(max_steps=5).fit(X, y).estimator, mlp(max_steps=5).initialize().estimator]
-    joint[1].fit_soft(X, np.eye(10)[y])
-    assert np.allclose(
-        *(net.net_.train_step((torch.from_numpy(X), torch.from_numpy(y)))["loss"].item() for net in joint)
-    )
+    fitted = [mlp(max_steps=5).fit(X, y).estimator, mlp(max_steps=5).initialize().estimator]
+    fitted[1].fit_soft(X, np.eye(10)[y])
+    assert np.allclose(*(net.logits(X) for net in fitted), atol=1e-5)
 
 
 def test_a_joint_step_without_weight_is_a_step_on_own_rows(digits):
@@ -200,7 +197,7 @@ def test_a_full_step_follows_the_gradient_of_all_rows(digits, monkeypatch):
     X, y, _, _ = digits
     start = mlp().initialize().arrays()
     ours = mlp(optimizer="sgd", lr=0.5).set_arrays(start).full_batch_steps(X, y, steps=4)
-    module = mlp().initialize().estimator.net_.module_
+    module = mlp().initialize().estimator.module_
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
     for _ in range(4):
         optimizer.zero_grad()
@@ -212,16 +209,6 @@ def test_a_full_step_follows_the_gradient_of_all_rows(digits, monkeypatch):
     monkeypatch.setattr("fedkd_flwr.models.networks.GRADIENT_ROWS", 150)
     parts = mlp(optimizer="sgd", lr=0.5).set_arrays(start).full_batch_steps(X, np.eye(10)[y], steps=4)
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(ours.arrays(), parts.arrays(), strict=True))
-
-
-def test_a_loss_of_one_call_is_not_kept_for_the_next(digits):
-    X, y, _, _ = digits
-    model = mlp().digest(X, np.zeros((len(X), 10)), epochs=1, loss="l1-logits")
-    with pytest.raises(DataError, match="X must have 64 columns"):
-        model.digest(X[:, :3], np.zeros((len(X), 10)), epochs=1, loss="l1-logits")
-    assert type(model.estimator.net_.criterion_) is torch.nn.CrossEntropyLoss
-    model.train_epochs(X, y, epochs=5)
-    assert (model.predict(X) == y).mean() > 0.3
 
 
 def test_all_verbs_train_batch_statistics_too(digits):
@@ -250,12 +237,10 @@ NONSENSE = [
         ("digest", {"targets": PROBS, "epochs": 1, "loss": "mse-probs", **options}, error, message)
         for options, error, message in (
             ({"epochs": 0}, ConfigError, "epochs must be a whole number >= 1, got 0"),
-            ({"batch_size": 0}, ConfigError, "batch_size must be a whole number >= 1, got 0"),
             ({"loss": "kl"}, ConfigError, "loss must be one of cross-entropy, l1-logits, mse-probs, got 'kl'"),
             ({"targets": PROBS[:9]}, DataError, r"targets must have shape \(400, 10\), rows by classes, got \(9, 10\)"),
             ({"targets": -PROBS}, DataError, r"targets must be >= 0, got .* at row 0 \(400 such.*Are they logits"),
             ({"targets": 2 * PROBS}, DataError, r"targets must sum to 1 in each row"),
-            ({"targets": PROBS + np.inf, "loss": "l1-logits"}, DataError, "targets must be finite"),
             ({"targets": PROBS * 1e300, "loss": "l1-logits"}, DataError, r"targets must be within \+-3\.4e\+38"),
         )
     ),
@@ -265,9 +250,7 @@ NONSENSE = [
     ),
     *(("prox", {"mu": mu}, ConfigError, "mu must be finite and >= 0") for mu in (-1, np.nan, np.inf, True, "1")),
     ("full", {"steps": -3}, ConfigError, "steps must be a whole number >= 1, got -3"),
-    ("full", {"targets": np.full(400, 10)}, DataError, r"targets must lie within 0\.\.9, got 10 at row 0"),
     ("full", {"X": PROBS[:0], "targets": np.zeros(0, int)}, DataError, "X must hold at least one row"),
-    ("prox", {"y": np.full(400, -1)}, DataError, r"y must lie within 0\.\.9, got -1"),
     ("joint", MSE | {"X_public": PROBS[:, :5]}, DataError, "X_public must have 64 columns"),
 ]
 
@@ -279,7 +262,7 @@ def test_nonsense_is_refused_and_trains_nothing(verb, options, error, message, d
     call, given = {
         "digest": (model.digest, {"X": X}),
         "joint": (model.joint_steps, {"X": X, "y": y, "X_public": X, "targets": PROBS}),
-        "prox": (model.proximal_epochs, {"X": X, "y": y, "epochs": 1, "mu": 0.1}),
+        "prox": (model.train_epochs, {"X": X, "y": y, "epochs": 1, "mu": 0.1}),
         "full": (model.full_batch_steps, {"X": X, "targets": y, "steps": 1}),
     }[verb]
     with pytest.raises(error, match=message):
@@ -300,7 +283,7 @@ def test_divergence_is_said_and_not_labelled(verb, digits):
 def test_every_verb_works_on_a_gpu(verb, digits):
     X, y, X_test, _ = digits
     model = mlp(device="auto", dropout=0.2).initialize()
-    assert next(model.estimator.net_.module_.parameters()).is_cuda
+    assert next(model.estimator.module_.parameters()).is_cuda
     model.set_arrays(model.arrays())
     call(model, verb, X, y)
     on_cpu = mlp().set_arrays(model.arrays())
@@ -331,7 +314,7 @@ def test_the_proximal_gradient_is_that_of_the_squared_distance(mu, digits):
     net = mlp(hidden=[], optimizer="sgd", lr=0.05, batch_size=50).initialize()
     start = [array.copy() for array in net.arrays()]
     expected = softmax_steps(start, X.astype(np.float64), y, lr=0.05, mu=mu, steps=4)
-    net.proximal_epochs(X, y, epochs=4, mu=mu)
+    net.train_epochs(X, y, epochs=4, mu=mu)
     for got, wanted in zip(net.arrays(), expected, strict=True):
         assert got == pytest.approx(wanted, rel=1e-4, abs=2e-6)
     if mu:  # from the same start, the term shows: this test can fail
@@ -342,22 +325,22 @@ def test_the_proximal_gradient_is_that_of_the_squared_distance(mu, digits):
 # ----------------------------------------------------------------------------------------------- SCAFFOLD's and PFNM's
 
 
-def test_shifted_epochs_follow_the_gradient_with_the_shift_added_and_count_their_steps(digits):
+def test_shifted_steps_follow_the_gradient_with_the_shift_added_and_count_their_steps(digits):
     """With plain SGD a constant shift moves each weight by -lr x shift a step, where the gradient is the same."""
     X, y = digits[0][:50], digits[1][:50]
     net, plain = (mlp(optimizer="sgd", lr=0.1, batch_size=len(X)).initialize() for _ in range(2))
     before = net.arrays()
     shifts = [np.full_like(array, 0.25) for array in before]
-    assert net.shifted_epochs(X, y, epochs=1, shifts=shifts) == 1
+    assert net.train_epochs(X, y, epochs=1, shifts=shifts).steps_taken == 1
     plain.train_epochs(X, y, epochs=1)
     for shifted, own in zip(net.arrays(), plain.arrays(), strict=True):
         assert shifted == pytest.approx(own - 0.1 * 0.25, abs=1e-6)
     zero = [np.zeros_like(array) for array in before]
     rest = mlp(optimizer="sgd", lr=0.1, batch_size=16).initialize(), mlp(optimizer="sgd", lr=0.1, batch_size=16)
-    assert rest[0].shifted_epochs(X, y, epochs=2, shifts=zero) == 2 * -(-len(X) // 16)
+    assert rest[0].train_epochs(X, y, epochs=2, shifts=zero).steps_taken == 2 * -(-len(X) // 16)
     assert same(rest[0].arrays(), rest[1].train_epochs(X, y, epochs=2).arrays())
     with pytest.raises(DataError, match="shifts must have the net's shapes"):
-        net.shifted_epochs(X, y, epochs=1, shifts=zero[:-1])
+        net.train_epochs(X, y, epochs=1, shifts=zero[:-1])
     assert net.sgd_rate == 0.1
     for other in ({"optimizer": "adam"}, {"optimizer": "sgd", "momentum": 0.5}):
         with pytest.raises(ConfigError, match="optimiser must be sgd without momentum"):

@@ -10,56 +10,6 @@ from fedkd_flwr.errors import ConfigError, MissingExtraError, RefusalError
 from fedkd_flwr.models import NAMES, make_model, pick_model
 from fedkd_flwr.models.zoo import _ZOO, DEFAULT_MIX
 
-QUICK = {
-    "random-forest": {"n_estimators": 20},
-    "extra-trees": {"n_estimators": 20},
-    "hist-gradient-boosting": {"max_iter": 10},
-    "xgboost": {"n_estimators": 10},
-    "rulefit": {"n_estimators": 20},
-    "mlp": {"hidden": [64], "epochs": 15, "batch_size": 32},
-    "cnn-fedkt": {"epochs": 6, "batch_size": 16, "lr": 3e-3},
-    "cnn-privatekt": {"epochs": 2, "batch_size": 16, "lr": 1e-3},
-    "cnn-fedmd": {"epochs": 3, "batch_size": 16, "channels": [16, 16]},
-}
-LEAST = {
-    "rulefit": 0.75,
-    "hist-gradient-boosting": 0.6,
-    "decision-tree": 0.6,
-    "cnn-privatekt": 0.5,
-}  # chance: 0.1; rulefit 0.33
-
-
-def rows_for(name, X):
-    """CNNs need at least 16 x 16 pixels, FedMD's 20 x 20: repeat each one."""
-    if not name.startswith("cnn"):
-        return X, None
-    times = 3 if name.startswith("cnn-fedmd") else 2
-    block, side = np.ones((1, times, times), dtype=np.float32), 8 * times
-    return np.kron(X.reshape(-1, 8, 8), block).reshape(len(X), -1), (1, side, side)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(("cnn-fedmd-", "transformer"))])
-def test_every_name_learns_digits_repeats_itself_and_fills_all_columns(name, digits):
-    X, y, X_test, y_test = digits
-    X, shape = rows_for(name, X[:150] if name == "rulefit" else X)
-    y = y[: len(X)]
-    if name == "rulefit":  # ten models of rules are slow: three classes
-        X, y = X[y < 3], y[y < 3]
-        X_test, y_test = X_test[y_test < 3], y_test[y_test < 3]
-    X_test, _ = rows_for(name, X_test[:500])
-
-    def fitted(seed):
-        params = QUICK.get(name, {})
-        model = make_model(name, num_classes=10, num_features=X.shape[1], shape=shape, seed=seed, params=params)
-        return model.fit(X, y)
-
-    first, again = fitted(5), fitted(5)
-    assert (first.predict(X_test) == y_test[:500]).mean() >= LEAST.get(name, 0.7)
-    probs = first.predict_proba(X_test)
-    assert np.array_equal(probs, again.predict_proba(X_test))
-    assert probs.shape == (len(X_test), 10)
-    assert np.allclose(probs.sum(axis=1), 1, atol=1e-5)
-
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
 @pytest.mark.parametrize("name", ["cnn-fedkt", "cnn-privatekt", "cnn-fedmd", "cnn-fedmd-7"])
@@ -77,15 +27,12 @@ def test_unknown_parameter_names_the_accepted_ones(name):
 
 @pytest.mark.parametrize(
     ("name", "library", "extra"),
-    [("xgboost", "xgboost", "xgboost"), ("mlp", "skorch", "torch"), ("rulefit", "imodels", "rulefit")],
+    [("xgboost", "xgboost", "xgboost"), ("mlp", "safetensors", "torch"), ("rulefit", "imodels", "rulefit")],
 )
 def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf'pip install "fedkd-flwr\[{extra}\]"'):
         make_model(name, num_classes=2, num_features=2, seed=0)
-
-
-# ------------------------------------------------------------------------------------------------ rare classes
 
 
 # ----------------------------------------------------------------------------------------- what a run may name
@@ -95,9 +42,7 @@ def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
     ("name", "params"),
     [
         ("random-forest", {"n_jobs": 64}),
-        ("logistic-regression", {"n_jobs": -1}),
         ("hist-gradient-boosting", {"scoring": "accuracy"}),
-        ("knn", {"metric": "os.system"}),
         ("xgboost", {"callbacks": ["os:system"]}),
         ("xgboost", {"kwargs": {"process_type": "update"}}),
         ("transformer", {"path": "/etc"}),
@@ -146,12 +91,9 @@ def test_models_compute_on_one_thread_by_the_seed():
         ("forest", {}, r"model must be one of decision-tree, .*got 'forest'"),
         ("knn", {"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ("random-forest", {"params": {"max_depth": -3}}, r"Parameters of random-forest: .*'max_depth'.*Got -3"),
-        ("random-forest", {"params": {"random_state": 1}}, "got 'random_state'"),
         *(("mlp", {"params": {key: 1}}, f"got '{key}'") for key in ("seed", "num_classes")),
         ("mlp", {"params": {"lr": float("nan")}}, "lr must be finite and > 0, got nan"),
         ("mlp", {"params": {"hidden": [0]}}, "a width of hidden must be a whole number within 1"),
-        ("mlp", {"params": {"optimizer": "lion"}}, "optimizer must be one of adam, sgd, got 'lion'"),
-        ("mlp", {"params": {"epochs": 1.5}}, "epochs must be a whole number >= 1, got 1.5"),
         ("mlp", {"params": {"dropout": 1.0}}, r"dropout must be within \[0, 1\), got 1.0"),
         ("cnn-fedkt", {"num_features": 64}, r"shape must be \(channels, height, width\) of 64 columns"),
         ("cnn-fedkt", {"num_features": 64, "shape": (1, 8, 8)}, "shape must be at least 16 x 16 pixels"),

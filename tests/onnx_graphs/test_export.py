@@ -12,11 +12,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import Encoder, make_public_set
+from fedkd_flwr.data.reading import Reading
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.models import Classifier, make_model
-from fedkd_flwr.models.binned import BinnedLinear
-from fedkd_flwr.onnx_graphs import check_onnx, onnx_inputs, to_onnx
+from fedkd_flwr.models.estimators import BinnedLinear
+from fedkd_flwr.onnx_graphs import check_onnx, expected_cells, to_onnx
 from fedkd_flwr.stores.saved_model import SavedModel, load, save
 
 
@@ -25,17 +26,6 @@ def test_two_classes_and_one_class():
     for y in (np.where(np.arange(90) % 2, 3, 1), np.full(90, 2)):
         saved = saved_model(Classifier(tree, num_classes=4), y=y)
         assert check_onnx(saved, to_onnx(saved), raw_table(100, 6)).labels == 0
-
-
-def test_a_model_on_text_columns_takes_features():
-    schema = Schema(columns=(Column(name="said", kind="text"), Column(name="age", kind="numeric")), classes=("a", "b"))
-    table = pd.DataFrame({"said": ["good film", "bad day", "good day", "bad"] * 5, "age": range(20)})
-    public = make_public_set(table, schema)
-    model = Classifier(DecisionTreeClassifier(random_state=0), num_classes=2).fit(public.X, np.arange(20) % 2)
-    saved = SavedModel(classifier=model, encoder=Encoder.of(public))
-    data = to_onnx(saved)
-    assert set(onnx_inputs(saved, table)) == {"features"}
-    assert check_onnx(saved, data, table) == check_onnx(saved, data)._replace(rows=20)
 
 
 def test_the_file_says_what_it_takes_and_which_classes_it_knows():
@@ -62,23 +52,17 @@ class Own(ClassifierMixin, BaseEstimator):
         return np.zeros(len(X), dtype=int)
 
 
-class Reads(Own):
-    takes_text = True
-
-
 def test_a_model_without_a_graph_is_refused_by_name():
     with pytest.raises(FedkdError, match=r"A model of .*test_export\.Own must have a graph in ONNX"):
         to_onnx(saved_model(Classifier(Own(), num_classes=4)))
 
 
-def test_a_model_of_raw_text_is_refused_by_name():
+def test_a_model_of_a_text_column_is_refused_by_name():
     schema = Schema(columns=(Column(name="said", kind="text"),), classes=("a", "b"))
     public = make_public_set(pd.DataFrame({"said": ["good", "bad"]}), schema)
-    model = Classifier(Reads(), num_classes=2)
-    public = public.as_read_by(model)
-    saved = SavedModel(classifier=model.fit(public.X, np.array([0, 1])), encoder=Encoder.of(public))
-    with pytest.raises(FedkdError, match="A model of Reads must read numbers or categories to become ONNX"):
-        to_onnx(saved)
+    model = Classifier(DecisionTreeClassifier(), num_classes=2).fit(public.X, np.array([0, 1]))
+    with pytest.raises(FedkdError, match=r"DecisionTreeClassifier must read numbers, .* got the text said"):
+        to_onnx(SavedModel(classifier=model, encoder=Encoder.of(public)))
 
 
 def test_a_graph_that_answers_otherwise_is_noticed():
@@ -104,3 +88,21 @@ def test_a_model_of_noisy_sums_is_saved_read_and_exported(tmp_path):
     saved = load(save(model, public, tmp_path / "model.fedkd"))
     assert set(saved.predict(pd.DataFrame({"age": ["25", "70"], "sex": ["f", ""]}))) <= set(schema.classes)
     assert check_onnx(saved, to_onnx(saved)).labels == 0
+
+
+def test_the_rules_by_which_cells_become_what_the_graph_takes_are_said():
+    """The graph takes numbers: whoever feeds it without this package must know what a date or '<0.5' becomes."""
+    columns = (
+        Column(name="admission", kind="numeric", reading=Reading(dates="day-first")),
+        Column(name="seen", kind="numeric", reading=Reading(dates="time")),
+        Column(name="lactate", kind="numeric", reading=Reading(ranges=True)),
+        Column(name="crp", kind="numeric", reading=Reading(unit="mg/l", thousands="'")),
+        Column(name="age", kind="numeric"),
+        Column(name="ward", kind="categorical", categories=("a",), reading=Reading(missing=("-",))),
+    )
+    assert expected_cells(Schema(columns=columns, classes=("no", "yes"))) == {
+        "admission": "dates='day-first'",
+        "seen": "dates='time'",
+        "lactate": "ranges=True",
+        "crp": "thousands=\"'\", unit='mg/l'",
+    }

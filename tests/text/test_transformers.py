@@ -140,6 +140,3 @@ def test_a_missing_library_names_its_extra(library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r'pip install "fedkd-flwr\[text\]"'):
         make("/nowhere")
-
-
-# --------------------------------------------------------------------------------------------------------- rows
