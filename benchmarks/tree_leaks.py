@@ -42,7 +42,6 @@ from typing import Any
 
 import numpy as np
 import xgboost
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from numpy.typing import NDArray
 from trees import BAGGING, BOOSTED, FOREST, TREES, dealt, write_tables
 
@@ -55,6 +54,7 @@ from fedkd_flwr.baselines.fedxgb_bagging import aggregate
 from fedkd_flwr.baselines.trees import Trees, cut, leaf_values, of_booster, of_forest, together
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
+from fedkd_flwr.simulation.run import with_drawn_rows
 
 TABLES, PARTIES, ROWS, SHADOWS, NARROW = ("adult", "cod-rna", "wine"), 2, 600, 8, 0.05
 DRAWN = {"draw-public-epsilon": 0.5}

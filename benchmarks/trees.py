@@ -42,7 +42,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fedkd_flwr.simulation.drawn_rows import with_drawn_rows
 from flwr.app import Context, RecordDict
 
 from fedkd_flwr.app import client_app, server_app
@@ -54,6 +53,7 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.grid import InProcessGrid
 from fedkd_flwr.simulation.rows import party_name
+from fedkd_flwr.simulation.run import with_drawn_rows
 
 ROWS, PUBLIC, TEST, TREES = 6500, 1500, 2000, 30
 RARE, RARE_PUBLIC, RARE_TEST, SHARE = 20_000, 4000, 8000, 0.01
