@@ -101,12 +101,8 @@ def test_repeated_runs_prove_more_than_the_truth_in_at_most_five_of_a_hundred(sc
     rng, epsilon, delta, runs = np.random.default_rng(2), 1.0, 0.1, 400
     other = 0.1
     one = delta + math.exp(epsilon) * other  # as much as the claim allows
-    found = np.array(
-        [
-            script.repeated_epsilon(a, b, runs, delta=delta)
-            for a, b in rng.binomial(runs, [one, other], (400, 2)).tolist()
-        ]
-    )
+    pairs = rng.binomial(runs, [one, other], (400, 2)).tolist()
+    found = np.array([script.repeated_epsilon(a, b, runs, delta=delta) for a, b in pairs])
     assert (found > epsilon).mean() < 0.05
     assert found.max() > 0.9
 
