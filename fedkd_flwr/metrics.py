@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 if TYPE_CHECKING:
@@ -189,10 +190,7 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     if isinstance(names, str | bool):  # a text is a collection too: of letters
         raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
     for name in names:
-        if name not in NAMES:
-            raise ConfigError(
-                explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")
-            )
+        check_choice("share-metrics", name, NAMES)
     return frozenset(names)
 
 
