@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 if TYPE_CHECKING:
@@ -189,8 +188,8 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     """
     if isinstance(names, str | bool):  # a text is a collection too: of letters
         raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
-    for name in names:
-        check_choice("share-metrics", name, NAMES)
+    if unknown := [name for name in names if name not in NAMES]:
+        raise ConfigError(explain("share-metrics", f"be one of {', '.join(NAMES)}", unknown[0]))
     return frozenset(names)
 
 
