@@ -162,7 +162,8 @@ def schema(
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
     typer.echo(
-        f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file."
+        f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file. "
+        "A rule such as drop=age in a note is the option --drop age here."
     )
 
 
