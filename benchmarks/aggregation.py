@@ -28,7 +28,7 @@ import numpy as np
 
 from fedkd_flwr.labels import VoteCounter
 from fedkd_flwr.labels.density import DensityVote
-from fedkd_flwr.labels.ratios import ratio_bits, ratios_of
+from fedkd_flwr.labels.ratios import RATIO_BITS, ratios_of
 
 SHOWN = 50
 
@@ -97,7 +97,7 @@ def density(rows: int, classes: int, parties: int) -> dict[str, Any]:
     """Add up density ratios of parties with three classes each."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, classes, rows)
-    bits = ratio_bits(classes)
+    bits = RATIO_BITS
     made = []
     for k in range(parties):
         held = (k + np.arange(3)) % classes

@@ -58,7 +58,7 @@ from fedkd_flwr.labels import ABSTAIN, Ballot
 from fedkd_flwr.labels.density_ratio import DensityRatio
 from fedkd_flwr.labels.known import KnownRows, draw_known, judged_consensus
 from fedkd_flwr.labels.probabilities import BITS, Probabilities
-from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.labels.ratios import RATIO_BITS
 from fedkd_flwr.models.taught import labels_from_known
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig, parse_node_config, parse_run_config
@@ -161,7 +161,7 @@ def lied(answers: Answers, attack: str, liars: NDArray[np.int64], rng: np.random
     made = Answers(*(array.copy() for array in answers))
     num_public, num_classes = made.codes.shape[1:]
     target = 1 if num_classes == 2 else int(rng.integers(num_classes))  # of two classes the rare one harms most
-    largest = 2 ** ratio_bits(num_classes) - 1
+    largest = 2**RATIO_BITS - 1
     votes = np.eye(num_classes)[answers.labels[liars]].sum(axis=0)
     pooled = answers.codes[liars].astype(np.float64).sum(axis=0)
     # what the three know together, by labels and by ratios; the other breaks ties

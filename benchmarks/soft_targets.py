@@ -59,7 +59,7 @@ NETS: dict[str, dict[str, Any]] = {
     "digits": {"dataset": "digits", "num-public": 450, "num-test": 450},
     "fashion-mnist": {"dataset": "fashion-mnist", "num-private": 2500, "num-public": 1000, "num-test": 1000},
 }
-NET_SEEDS, NET_SENDS = (201, 202, 203), ("labels", "probabilities")
+NET_SEEDS = (201, 202, 203)
 FIGURES = ("accuracy", "roc_auc", "log_loss")
 
 
@@ -126,7 +126,7 @@ def measure_nets(options: argparse.Namespace) -> None:
     found = kept.setdefault("found", {})
     for name, seed, deal, algorithm in itertools.product(NETS, NET_SEEDS, DEALS, ("fedkt", "fedct")):
         key = f"{name}, {algorithm}, mlp, {deal}"
-        for send in NET_SENDS:
+        for send in SENDS:
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
             made = net_figures(name, algorithm, deal, send, seed=seed, root=str(options.data_root.absolute()))
@@ -161,8 +161,8 @@ def main() -> None:
     for seed, deal, (name, algorithm, model) in itertools.islice(cases, part, None, parts):
         key = f"{name}, {algorithm}, {model}, {deal}"
         for send, settings in SENDS.items():
-            if (send, deal) == ("default", "iid") or (options.uneven and send == "labels"):
-                continue  # it is the majority there
+            if options.uneven and send == "labels":
+                continue
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
             of_model = {"model": model if options.uneven else f"{model}{MODELS[model]}"}

@@ -3,6 +3,7 @@
     nice python benchmarks/trees.py --data-root ../shared/data --out benchmarks/results/trees.json
     nice python benchmarks/trees.py --data-root ../shared/data --hospitals --out benchmarks/results/hospitals.json
     nice python benchmarks/trees.py --data-root ../shared/data --rare --out benchmarks/results/trees-rare.json
+    nice python benchmarks/trees.py --data-root ../shared/data --home FOLDER --out benchmarks/results/home.json
 
 Each run is the package's own simulation, in this process. `ROWS` rows of each table are drawn once: 1,500 public rows,
 2,000 common test rows, and 3,000 rows that five parties share, iid or by Dirichlet. All methods of a seed meet the same
@@ -17,8 +18,12 @@ for tests. "without NAME": the common test rows are those of a hospital that too
 With ``--rare`` one row in a hundred is of the second class, as with fraud: 20,000 rows of Adult and of cod-rna, of
 which so many of the rarer class are drawn; 4,000 are public, 8,000 common test rows, and five parties share 8,000.
 
+With ``--home`` 5 and 10 parties of forests learn by FedCT, by Dirichlet: who gains on own rows? FOLDER holds telco.csv,
+as for `benchmarks/others.py`.
+
 A file that exists is gone on with. Nothing was chosen on seeds 111 and on, nor on 201 and on, which are those of
-hospitals and rare classes. Constants of the vote by density ratios were chosen on Adult and cod-rna, seeds 101 to 104.
+hospitals and rare classes, nor on 801 and on, those of home rows. Constants of the vote by density ratios were chosen
+on other people's tables, seed 31.
 """
 
 from __future__ import annotations
@@ -246,6 +251,21 @@ def hospital_cases(data_root: Path, folder: Path, seeds: range) -> Any:
 LEFT_OUT = ("FedCT, mixed models", "pooled forest")
 
 
+def home_cases(data_root: Path, folder: Path, home: Path, seeds: range) -> Any:
+    """Yield the same of parties that are measured on their own rows."""
+    images = {"num-private": 4000, "num-public": 1500, "num-test": 2000}
+    of = {
+        "adult": {"dataset": "table", "table": str(folder / "adult.csv"), "label": "label"},
+        "telco": {"dataset": "table", "table": str(home / "telco.csv"), "label": "Churn"},
+        "digits": {"dataset": "digits", "num-public": 400, "num-test": 400},
+        "fashion-mnist": {"dataset": "fashion-mnist", "data-root": str(data_root), **images},
+    }
+    for name, parties, alpha, seed in itertools.product(of, (5, 10), (0.1, 0.5, 1), seeds):
+        rows = of[name] if "num-public" in of[name] else of[name] | {"num-public": PUBLIC, "num-test": TEST}
+        dealt = {"partitioner": "dirichlet", "dirichlet-alpha": float(alpha)}
+        yield f"{name}, {alpha}, {parties}", {**rows, **dealt, "algorithm": "fedct", **FOREST}, parties, seed
+
+
 def main() -> None:
     """Run what the file lacks, and keep the figures after each run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -253,18 +273,20 @@ def main() -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--hospitals", action="store_true")
     kinds.add_argument("--rare", action="store_true")
+    kinds.add_argument("--home", type=Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="", help="runs whose name holds this regular expression")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     note_rounds()
     kept = json.loads(options.out.read_text(encoding="utf-8")) if options.out.is_file() else {}
-    kind = "hospitals" if options.hospitals else "rare" if options.rare else ""
-    words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), f"--seeds {options.seeds}"]
+    kind = "hospitals" if options.hospitals else "rare" if options.rare else "home" if options.home else ""
+    words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), *(["FOLDER"] if options.home else [])]
+    words += [f"--seeds {options.seeds}"]
     words += [f"--only {shlex.quote(options.only)}"] if options.only and not kept else []
     kept |= {"command": " ".join(words), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
-    first = 201 if kind else 111
+    first = {"": 111, "home": 801}.get(kind, 201)
     seeds = range(first, first + options.seeds)
     with tempfile.TemporaryDirectory() as name:
         folder, root = Path(name), options.data_root.absolute()
@@ -273,6 +295,7 @@ def main() -> None:
             "": lambda: cases(folder, seeds),
             "rare": lambda: rare_cases(folder, seeds),
             "hospitals": lambda: hospital_cases(root, folder, seeds),
+            "home": lambda: home_cases(root, folder, options.home.absolute(), seeds),
         }
         for name, settings, parties, seed in made_of[kind]():
             if not re.search(options.only, name) or str(seed) in found.get(name, {}):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 
 __all__ = ["claim_table", "error_tables", "liar_rows", "liar_table", "share_table", "soft_table", "sum_tables"]
-__all__ += ["uneven_table", "vote_rows", "vote_table", "whole_run_table"]
+__all__ += ["home_table", "uneven_table", "vote_rows", "vote_table", "whole_run_table"]
 
 _FEDERATIONS = (
     ("digits, iid", "density-votes", "digits:iid:forest300"),
@@ -199,6 +200,22 @@ def share_table(root: Path) -> str:
         names = {"fedkt": "FedKT", "fedct": "FedCT"}
         name = f"{_DATA[table]}, {names[algorithm]}, {_KINDS[model]}, {parties} parties, Dirichlet {alpha}"
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def home_table(root: Path) -> str:
+    """Return the accuracy on parties' own rows, alone and with the federation, and how many parties lose."""
+    found = json.loads((root / "benchmarks" / "results" / "home.json").read_text())["found"]
+    names = {"adult": "Adult", "digits": "digits", "fashion-mnist": "Fashion-MNIST", "telco": "telco"}
+    lines = ["| data, parties | Dirichlet .1 | .5 | 1 |", "|---" * 4 + "|"]
+    for table, parties in itertools.product(names, (5, 10)):
+        cells = []
+        for alpha in ("0.1", "0.5", "1"):
+            runs = [run["home"] for run in found[f"{table}, {alpha}, {parties}"].values() if "home" in run]
+            alone, after = (statistics.fmean(pair[i] for run in runs for pair in run.values()) for i in (0, 1))
+            pairs = [pair for run in runs for pair in run.values()]
+            cells.append(f"{alone:.3f} {after:.3f}, {sum(a > b for a, b in pairs)}/{len(pairs)}".replace("0.", "."))
+        lines.append(f"| {names[table]}, {parties} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

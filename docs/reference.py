@@ -24,6 +24,7 @@ from command_pages import command_pages
 from evidence_tables import (
     claim_table,
     error_tables,
+    home_table,
     liar_table,
     share_table,
     soft_table,
@@ -214,6 +215,7 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
         "docs/howto/numbers.md": {"errors": error_tables(root)},
         "docs/understand/class-shares.md": {
             "shares": share_table(root),
+            "home": home_table(root),
             "soft": soft_table(root),
             "uneven": uneven_table(root),
         },

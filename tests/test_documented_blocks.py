@@ -1,23 +1,34 @@
 """Every block of README, docs and examples: Python is run, here or in a test named below; a shell's lines are parsed.
 
-`test_documented_runs` checks what a line sets. What cannot be parsed here is named below, with the reason.
+What a line sets is a setting that there is. What cannot be parsed here is named below, with the reason.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 import warnings
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import click
+import numpy as np
+import pandas as pd
 import pytest
 import typer
+from click.testing import CliRunner
+from flwr.common.config import flatten_dict, fuse_dicts, parse_config_args
 
 from fedkd_flwr.cli.main import group
+from fedkd_flwr.data.public import make_public_set
+from fedkd_flwr.data.schema import Column, Schema
+from fedkd_flwr.models import make_model
 from fedkd_flwr.record.run_record import RunRecord
+from fedkd_flwr.settings.config import parse_run_config
+from fedkd_flwr.settings.run_settings import read_settings
+from fedkd_flwr.stores.saved_model import save
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -26,6 +37,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("README.md")),
 ]
+OURS = [page for page in PAGES if "examples" not in page.parts]  # examples have settings of their own
 BLOCKS = [
     (page.relative_to(ROOT).as_posix(), kind, re.sub(f"^{indent}", "", text, flags=re.MULTILINE))
     for page in PAGES
@@ -35,15 +47,15 @@ BLOCKS = [
 ]
 RUN_ELSEWHERE = {
     "README.md": "api/test_python_page.py",
-    "docs/howto/export.md": "test_documented_use.py",
     "docs/howto/flower-project.md": "app/test_plug_in.py",
-    "docs/howto/predict.md": "test_documented_use.py",
     "docs/howto/python.md": "api/test_python_page.py",
     "docs/howto/your-algorithm.md": "app/test_your_algorithm.py",
     "docs/howto/your-model.md": "app/test_own_models.py",
 }
 HERE = {
+    "docs/howto/export.md": "use",
     "docs/howto/numbers.md": "numbers",
+    "docs/howto/predict.md": "use",
     "docs/howto/resume.md": "resume",
     "docs/howto/track.md": "track",
     "docs/reference/record.md": "record",
@@ -209,3 +221,118 @@ def test_python_of_resume(tmp_path, public):
     context = SimpleNamespace(run_id=7)
     names = {"FedCT": FedCT, "RunRecord": RunRecord, "public": public, "context": context}
     exec(_python("resume"), names | {"folder": tmp_path, "lost": "6"})
+
+
+# ------------------------------------------------------------------------------------------ what is set
+
+DEFAULTS = flatten_dict(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"])
+
+
+def _found(pattern):
+    return [
+        pytest.param(text, id=f"{page.name}-{number}")
+        for page in OURS
+        for number, text in enumerate(re.findall(pattern, page.read_text(encoding="utf-8"), re.DOTALL), 1)
+    ]
+
+
+PAIRS = _found(r"--run-config '([^']+)'")
+FILES = _found(r"(?:--run-config|fedkd simulate) (simulations/[a-z\d-]+\.toml)")
+WORDS = _found(r"fedkd (?:simulate|run) ((?:[^\n`#\\]|\\\n)+)")
+TABLES = [
+    block
+    for block in _found(r"```toml\n(.*?)```")
+    if re.search("^algorithm = ", block.values[0], re.MULTILINE) and "[project]" not in block.values[0]
+]
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_a_documented_run_config_is_valid(text):
+    parse_run_config(fuse_dicts(DEFAULTS, parse_config_args([text])))
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_documented_toml_file_is_a_valid_run_config(text):
+    settings = flatten_dict(tomllib.loads(text))
+    ours = {key: value for key, value in settings.items() if not key.startswith("file.")}  # keys for `fedkd file`
+    parse_run_config(fuse_dicts(DEFAULTS, ours))
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_documented_words_are_a_valid_run_config(text):
+    words = [word for word in shlex.split(text.replace("\\\n", " ")) if "=" in word and not word.startswith("-")]
+    parse_run_config(fuse_dicts(DEFAULTS, read_settings(words)))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_documented_run_config_file_is_there(name):
+    assert (ROOT / name).is_file()
+
+
+def test_what_is_documented_was_found():
+    assert len(PAIRS) >= 2
+    assert len(WORDS) >= 25
+    assert FILES
+    assert TABLES
+
+
+@pytest.mark.parametrize("page", OURS, ids=lambda page: page.name)
+def test_a_setting_of_one_algorithm_is_mentioned_with_its_section(page):
+    # a name that also stands at the top may be mentioned without a section: `consensus` of FedKT and PATE
+    names = {key.partition(".")[2] for key in DEFAULTS if "." in key} - DEFAULTS.keys()
+    mentioned = set(re.findall(r"`([a-z-]+)(?==|`)", page.read_text(encoding="utf-8")))
+    assert {"quorum", "level"} <= names
+    assert not mentioned & names
+
+
+# -------------------------------------------------------------------------------------- predict, export
+
+USE = [(kind, text) for page in ("predict", "export") for name, kind, text in BLOCKS if name == f"docs/howto/{page}.md"]
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """Be in a folder of results with one run, whose server has a model of patients."""
+    columns = (
+        Column(name="age", kind="numeric"),
+        Column(name="ward", kind="categorical", categories=("north", "west")),
+    )
+    schema = Schema(columns=columns, classes=("ill", "well"))
+    rows = pd.DataFrame({"patient": range(8), "ward": ["west", "north"] * 4, "age": [20, 30, 40, 50, 60, 70, 80, 90]})
+    public = make_public_set(rows, schema)
+    model = make_model("decision-tree", num_classes=2, num_features=3, seed=0).fit(public.X, np.arange(8) // 4)
+    save(model, public, tmp_path / "runs" / "1" / "model.fedkd")
+    record = RunRecord(run_id="1", algorithm="fedkt", started="2026-01-31T09:30:00+00:00")
+    (tmp_path / "runs" / "1" / "record.json").write_text(record.to_json())
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _typed(line):
+    """Run one line of a shell as far as these pages use it: a pipe from a file, and output into a file."""
+    line, _, target = line.partition(" > ")
+    source, pipe, line = line.rpartition(" | ")
+    text = Path(shlex.split(source)[1]).read_text() if pipe else None
+    name, *arguments = shlex.split(line)
+    assert name == "fedkd"
+    done = CliRunner().invoke(group(), [*arguments, "--output-dir", "."], input=text)
+    assert done.exit_code == 0, (line, done.exception)
+    if target:
+        Path(target).write_text(done.stdout)
+    return done.stdout
+
+
+def test_python_of_use(results, capsys):
+    """Every block of predict.md and export.md, in their order."""
+    assert [kind for kind, _ in USE] == ["bash", "bash", "python", "bash", "python"]
+    for kind, text in USE:
+        if kind == "bash":
+            said = [_typed(line) for line in text.strip().splitlines()]
+            assert all(said) or "--output" in text
+        else:
+            exec(compile(text, "docs/howto", "exec"), {})
+            assert "'ill'" in capsys.readouterr().out
+    out = pd.read_csv("out.csv")
+    assert out["prediction"].tolist() == ["ill"] * 4 + ["well"] * 4
+    assert {"probability_ill", "probability_well"} <= set(out.columns)

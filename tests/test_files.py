@@ -126,6 +126,8 @@ def test_a_file_that_cannot_be_written_is_named_and_not_the_one_beside_it(tmp_pa
 # ------------------------------------------------------------------------------------------------ archives
 
 ARRAYS = {"z": np.array([[0, 2, -1]], dtype=np.int16), "": np.zeros(0, dtype=np.uint8), "a/../b": np.eye(2)}
+ODD = [np.asfortranarray(np.arange(6).reshape(2, 3)), np.float32([np.nan, -0.0, np.inf]), np.arange(10)[::3]]
+ODD += [np.zeros((0, 4)), np.array(7, dtype=">i4")]
 VALUES = {"server_round": 3, "party": "a\ud800", "meta": {"alone": {"own": 0.5}}}
 
 
@@ -134,6 +136,10 @@ def test_what_is_packed_comes_back_in_its_order_and_gives_the_same_bytes_again()
     assert (list(arrays), values) == (list(ARRAYS), VALUES)
     assert all(arrays[name].dtype == array.dtype and (arrays[name] == array).all() for name, array in ARRAYS.items())
     assert packed(arrays, values) == packed(ARRAYS, VALUES)
+    odd, _ = unpacked(packed(dict(enumerate(ODD)), {}))
+    assert [(one.dtype, one.shape, one.tobytes()) for one in odd.values()] == [
+        (one.dtype, one.shape, one.tobytes()) for one in ODD
+    ]
 
 
 def test_a_flipped_bit_anywhere_is_noticed_or_harmless():

@@ -32,10 +32,9 @@ class DSFLConfig(DigestConfig):
 
 def entropy_reduction(probs: NDArray[np.floating[Any]], temperature: float) -> NDArray[np.float64]:
     """Return ``softmax(probs / temperature)`` of each row, float64; the temperature is > 0."""
-    scaled = np.asarray(probs, dtype=np.float64) / temperature
-    weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    sharpened: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
-    return sharpened
+    from scipy.special import softmax
+
+    return np.asarray(softmax(np.asarray(probs, dtype=np.float64) / temperature, axis=1))
 
 
 def aggregate(

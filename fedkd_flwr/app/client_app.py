@@ -18,14 +18,12 @@ from flwr.clientapp import ClientApp
 from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
-from fedkd_flwr.errors import Code, PayloadError
+from fedkd_flwr.errors import Code
 from fedkd_flwr.processes.watchdog import watched
 from fedkd_flwr.registry import DOOR, load
 from fedkd_flwr.wire.records import (
     Scalar,
     error_reply,
-    flower_reply,
-    from_flower,
     open_instruction,
     reply_record,
 )
@@ -97,7 +95,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 def answer(client: NumPyClient, message: Message) -> Message:
-    """Return the client's reply to one round, in the records that the instruction came in."""
+    """Return the client's reply to one round."""
     if _noisy_mod():
         # an error: Flower's mod leaves one as it is
         return error_reply(message, Code.CHANGING_MOD, _name(client), "LocalDpMod")
@@ -105,8 +103,6 @@ def answer(client: NumPyClient, message: Message) -> Message:
         fitted = client.fit(*open_instruction(message.content))
     except Exception as error:  # Flower would forward its text: refuse with a code instead
         fitted = _refusing(client, error, withheld=True).fit(None, None)
-    if from_flower(message.content):
-        return flower_reply(message, *fitted)
     return Message(reply_record(*fitted), reply_to=message)
 
 
@@ -160,11 +156,6 @@ def hold_back(node_config: Mapping[str, Any], began: float) -> None:
 
 def finish(client: NumPyClient, message: Message) -> Message:
     """Return the client's reply to the final result."""
-    if from_flower(message.content):
-        # Flower's own strategies ask after every round, for metrics that not every party shares
-        way_out = "Give Flower's strategy fraction_evaluate=0.0, and evaluate at the server."
-        error = PayloadError(f"No answer to an evaluation by Flower's own strategy. {way_out}")
-        return flower_reply(message, *_refusing(client, error).fit(None, None))
     try:
         loss, num_examples, metrics = client.evaluate(*open_instruction(message.content))
     except Exception as error:  # as above

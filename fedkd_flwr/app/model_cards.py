@@ -81,11 +81,10 @@ def write_card(path: Path, record: RunRecord, *, party: str = "", alone: bool = 
 
     ``party``: whose it is at a silo, "" for the server's; ``alone``: whether it learnt nothing from the federation.
     """
-    from fedkd_flwr.report.claims import claim_meaning, ordered
+    from fedkd_flwr.report.claims import claim_meaning, no_claim, ordered
     from fedkd_flwr.report.html import environment
     from fedkd_flwr.report.model_warnings import warnings_of
     from fedkd_flwr.report.results import ROWS
-    from fedkd_flwr.report.run_privacy import no_claim
 
     data = path.read_bytes()
     encoder, known = Encoder.from_bytes(encoder_of(data) or b""), record.party(party) if party else None

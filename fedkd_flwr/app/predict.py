@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -83,16 +84,13 @@ def predictions(
         way_out = f"Its columns are {short_list(list(table.columns))}."
         raise DataError(explain("--id-column", "be a column of the rows", id_column, way_out))
     _refuse_other_classes(model, table)
-    # not `SavedModel.predict_proba`, which warns of unknown categories: `notes` says which
-    features = [one.encoder.features(table) for one in models]  # two models may read other texts of a row
-    known = np.mean([one.answering.predict_proba(X) for one, X in zip(models, features, strict=True)], axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of unknown categories: `notes` says which
+        known = np.mean([one.predict_proba(table) for one in models], axis=0)
+        found = model.answers(known) if others else model.predict(table)
     if threshold is not None:
-        labels = (known[:, 1] >= threshold).astype(np.int64)
-    else:
-        labels = known.argmax(axis=1) if others else model.answering.predict(features[0])
-    answers = pd.DataFrame({"prediction": np.array(schema.classes)[labels]})
-    if schema.target is not None and threshold is None:
-        answers = pd.DataFrame({"prediction": model.answers(known)})
+        found = np.array(schema.classes)[(known[:, 1] >= threshold).astype(np.int64)]
+    answers = pd.DataFrame({"prediction": found})
     if probabilities:
         names = [f"probability_{name}" for name in schema.classes]
         answers = pd.concat([answers, pd.DataFrame(known, columns=names)], axis=1)

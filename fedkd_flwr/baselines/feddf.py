@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from fedkd_flwr.baselines.cards import FEDDF as CARD
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, WeightClient
@@ -39,10 +40,7 @@ def aggregate(logits: Iterable[NDArray[np.floating]]) -> NDArray[np.float64]:
     total, count = np.zeros(()), 0
     for one in logits:
         total, count = total + np.asarray(one, dtype=np.float64), count + 1
-    mean = total / count
-    weights = np.exp(mean - mean.max(axis=1, keepdims=True))
-    probs: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
-    return probs
+    return np.asarray(softmax(total / count, axis=1))
 
 
 class FedDFExchange(FlowerMean):

@@ -118,10 +118,6 @@ class SCAFFOLDClient(WeightClient):
 
     card = CARD
 
-    def weights(self, instruction: Instruction) -> Sequence[NDArray[Any]]:
-        """Return the net's arrays among those that came."""
-        return numbered_arrays(instruction.arrays, "model")
-
     def check(self, instruction: Instruction, *, final: bool) -> None:
         """Refuse a net whose optimiser is not plain SGD."""
         _ = self.party.model(seed=0).sgd_rate

@@ -49,8 +49,6 @@ def sizes_of(public: PublicSet) -> dict[str, int]:
 class TreeExchange(Exchange[PartyTrees]):
     """Base of the exchanges in which parties send trees. Subclasses say what becomes of them: `combine`.
 
-    Further parameters as in `Exchange`.
-
     ``test``, optional: rows to measure the model on after each round.
 
     ``trees``: all trees so far, as `fedkd_flwr.baselines.trees.Trees`; empty before the first round. ``model``: what
@@ -121,10 +119,6 @@ class TreeClient(PartyClient):
     """Base of the parties that send trees. Subclasses grow them: `learn`. Parameters as in `PartyClient`."""
 
     boosted: ClassVar[bool]
-
-    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return the trees as they are."""
-        return dict(values)
 
     def received(self, instruction: Instruction) -> Trees:
         """Return the trees that the server sent, which this party's code is going to follow."""

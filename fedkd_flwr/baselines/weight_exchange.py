@@ -31,7 +31,7 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Exchange, PartyAnswer, Stage, checked_test
-from fedkd_flwr.wire.records import Reply, Room, numbered, weights_record
+from fedkd_flwr.wire.records import Reply, Room, numbered, numbered_arrays, weights_record
 
 __all__ = ["FlowerMean", "PartyWeights", "WeightClient", "WeightExchange"]
 
@@ -51,8 +51,6 @@ class PartyWeights(PartyAnswer):
 
 class WeightExchange(Exchange[PartyWeights]):
     """Base of the exchanges in which parties send weights. Subclasses say what becomes of them: `combine_answers`.
-
-    Further parameters as in `Exchange`.
 
     ``global_model``: ``global_model(seed=...)`` returns a fresh torch net; parties must build the same one. ``test``,
     optional: rows to measure the model on after each round, through Flower's ``evaluate_fn``.
@@ -208,10 +206,10 @@ class WeightClient(PartyClient):
     """
 
     def learn(self, instruction: Instruction) -> Answer:
-        """Train the server's net; return its weights under the names they came with."""
+        """Train the server's net; return its weights."""
         model = self.received(instruction, "train", instruction.server_round)
         self.train(model, instruction)
-        return Answer(values=dict(zip(instruction.arrays, model.arrays(), strict=True)))
+        return Answer(values=numbered("model", model.arrays()))
 
     def train(self, model: Classifier, instruction: Instruction) -> None:
         """Train the net that came on this party's rows: plain passes, unless an algorithm adds something."""
@@ -220,10 +218,6 @@ class WeightClient(PartyClient):
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many rows this party trained on: its weight in the server's mean."""
         return len(self.party.y)
-
-    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return the weights as they are."""
-        return dict(values)
 
     def finish(self, instruction: Instruction) -> Finished:
         """Keep the server's final model; measure it beside a net trained on this party's rows alone (SOLO)."""
@@ -234,7 +228,7 @@ class WeightClient(PartyClient):
 
     def weights(self, instruction: Instruction) -> Sequence[NDArray[Any]]:
         """Return the net's arrays among those that came."""
-        return list(instruction.arrays.values())
+        return numbered_arrays(instruction.arrays, "model")
 
     def received(self, instruction: Instruction, *stream: str | int) -> Classifier:
         """Return the server's net, which goes on with this party's stream of randomness."""

@@ -22,7 +22,6 @@ from fedkd_flwr.clients.visit import Visit, claimed, refused
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.errors import Code
 from fedkd_flwr.files import write_atomic
-from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.privacy.cost.events import PureEvent
 from fedkd_flwr.stores.party_state import PartyState, StoredReply
@@ -108,7 +107,9 @@ def judge(exchange: PartyExchange, config: dict[str, Scalar]) -> Exception | Non
         if party.fault is not None and not private:
             raise party.fault
         # unknown where an array names the rows to ask, which is not here: then only a spent budget is seen
-        known = type(exchange).num_rows is PartyExchange.num_rows or getattr(instruction.config, "subset_rows", 0) > 0
+        known = (
+            type(exchange).asked_rows is PartyExchange.asked_rows or getattr(instruction.config, "subset_rows", 0) > 0
+        )
         exact = exchange.charge(instruction) if private and known else None
         if exact is not None or not private:
             obey(exchange, instruction, exact, final=False)
@@ -149,7 +150,9 @@ def _learnt(party: Party, finish: Callable[[Instruction], Finished], instruction
 
     def measured() -> Finished:
         finished = finish(instruction)
-        return replace(finished, federated=_metrics(party, finished))
+        model = finished.model
+        told = party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
+        return replace(finished, federated=told)
 
     if party.apart is None:
         return measured()
@@ -212,11 +215,6 @@ def _told(
         metrics["failure"] = f"save-party-models could not save {party.model_name} ({lost}): {why}"
     right = next(iter(federated.values())).accuracy if federated and "accuracy" in leaving else None
     return float("nan") if right is None else 1.0 - right, metrics
-
-
-def _metrics(party: Party, finished: Finished) -> dict[str, Metrics]:
-    model = finished.model
-    return party.metrics(model) if finished.learnt and isinstance(model, Classifier) else {}
 
 
 def _lost(finished: Finished, kept: Mapping[str, Path]) -> str:

@@ -18,10 +18,7 @@ __all__ = ["DDClient"]
 
 
 class DDClient(ScoreClient):
-    """Sends logits, probabilities or labels of some public rows every round (Bistritz, Mann and Bambos 2020).
-
-    Parameters as in `ScoreClient`.
-    """
+    """Sends logits, probabilities or labels of some public rows every round (Bistritz, Mann and Bambos 2020)."""
 
     card = CARD
 

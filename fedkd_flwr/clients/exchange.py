@@ -83,11 +83,11 @@ class PartyExchange(ABC):
 
     def num_rows(self, instruction: Instruction) -> int:
         """Return how many public rows a reply speaks of: what the server is told as the number of examples."""
-        return self.party.public.num_rows
+        return len(self.asked_rows(instruction))
 
     def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
         """Return the numbers of the public rows that a reply speaks of, in the order in which it does."""
-        return np.arange(self.num_rows(instruction))
+        return np.arange(self.party.public.num_rows)
 
     def in_one_piece(self, instruction: Instruction) -> bool:
         """Tell whether `learn` is ended as a whole where the node has limits: where private rows are one unit to it."""
@@ -95,6 +95,8 @@ class PartyExchange(ABC):
 
     def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
         """Return the values as wire arrays; as changes to those that the server holds, where that is shorter."""
+        if self.card.sends in ("sums", "trees", "weights"):
+            return dict(values)
         return encode_answer(
             values,
             public=self.party.spec.rows(self.num_rows(instruction)),

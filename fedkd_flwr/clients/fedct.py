@@ -29,8 +29,6 @@ class FedCTClient(PartyClient):
 
     Gradient learners continue from the state they kept (``steps-per-round`` minibatch steps, half of each batch
     private, half public rows); the others refit on private and labelled public rows together.
-
-    Parameters as in `PartyClient`.
     """
 
     card = CARD
@@ -58,10 +56,7 @@ class FedCTClient(PartyClient):
         """Return what a round of privatised labels costs: another data set may change every one of them."""
         if not instruction.config.noisy:
             return None
-        mechanism = self._mechanism(instruction)
-        rows = self.party.public.num_rows
-        words = f"{mechanism.words} on each of {rows} labels"
-        return Charge.of_party(mechanism.dp_event(), rows, words)
+        return Charge.of_labels(self._mechanism(instruction), self.party.public.num_rows)
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Privatise the labels, where `charge` says what that costs."""

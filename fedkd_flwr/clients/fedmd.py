@@ -44,9 +44,6 @@ class DigestClient(ScoreClient):
 
 
 class FedMDClient(DigestClient):
-    """Sends logits, probabilities or labels of some public rows every round (FedMD-NFDP, Algorithm 1).
-
-    Parameters as in `ScoreClient`.
-    """
+    """Sends logits, probabilities or labels of some public rows every round (FedMD-NFDP, Algorithm 1)."""
 
     card = CARD

@@ -102,10 +102,11 @@ class Charge:
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def of_party(cls, event: Any, rows: int, words: str) -> Charge:
+    def of_labels(cls, mechanism: Any, rows: int, words: str = "") -> Charge:
         """Return the cost of so many noisy answers, each of which any of the party's rows may have changed."""
+        words = words or f"{mechanism.words} on each of {rows} labels"
         relation = "any change of the party's data"
-        return cls(events=[(event, rows)], mechanism=words, unit="party", neighbouring_relation=relation)
+        return cls(events=[(mechanism.dp_event(), rows)], mechanism=words, unit="party", neighbouring_relation=relation)
 
 
 def opened(

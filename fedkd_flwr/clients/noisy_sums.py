@@ -78,10 +78,6 @@ class NoisySumsClient(OneShotVoteClient):
         mechanism = self._mechanism(instruction)
         return {name: mechanism.privatize(array, rng=self.noise_rng) for name, array in answer.values.items()}
 
-    def encode(self, values: Mapping[str, NDArray[Any]], instruction: Instruction) -> dict[str, NDArray[Any]]:
-        """Return the sums as they are: whole numbers of 64 bits."""
-        return dict(values)
-
     def table(self, arrays: Mapping[str, NDArray[Any]], instruction: Instruction) -> Table:
         """Return the sums that leave as a table: a line for each bin of each column, or for each two columns."""
         if "products" in arrays:

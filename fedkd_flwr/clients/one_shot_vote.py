@@ -17,10 +17,7 @@ __all__ = ["OneShotVoteClient"]
 
 
 class OneShotVoteClient(PartyClient):
-    """A party of an exchange that ends in a model at the server. Subclasses say what it learns, `learn`.
-
-    Parameters as in `PartyClient`.
-    """
+    """A party of an exchange that ends in a model at the server. Subclasses say what it learns, `learn`."""
 
     def finish(self, instruction: Instruction) -> Finished:
         """Fit this party's own model on its rows and the public rows with their final labels; SOLO for as long."""

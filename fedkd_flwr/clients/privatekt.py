@@ -61,17 +61,12 @@ class PrivateKTClient(PartyClient):
 
     def charge(self, instruction: Instruction) -> Charge:
         """Return what the labels of one round cost, whatever the server assumes: any label may change."""
-        mechanism, rows = self._mechanism(instruction), self.num_rows(instruction)
-        return Charge.of_party(mechanism.dp_event(), rows, f"{mechanism.words} on each of {rows} labels")
+        return Charge.of_labels(self._mechanism(instruction), self.num_rows(instruction))
 
     def release(self, answer: Answer, instruction: Instruction) -> Mapping[str, NDArray[Any]]:
         """Privatise the labels."""
         labels = answer.values["labels"]
         return {"labels": self._mechanism(instruction).privatize(labels, rng=self.noise_rng)}
-
-    def num_rows(self, instruction: Instruction) -> int:
-        """Return how many rows the server asked about."""
-        return len(instruction.rows(self.party.public.num_rows))
 
     def asked_rows(self, instruction: Instruction) -> NDArray[np.int64]:
         """Return the rows that the server asked about."""

@@ -86,10 +86,7 @@ def averages(party: Party, instruction: Instruction, count: int, *, name: str = 
 
 
 class ScoreClient(PartyClient):
-    """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`.
-
-    Parameters as in `PartyClient`.
-    """
+    """A party of an exchange of scores. Subclasses say how it starts, `begin`, and how it goes on, `improve`."""
 
     heard = frozenset({"cached", "cache"})
 
@@ -216,10 +213,6 @@ class ScoreClient(PartyClient):
         """Return that a round asks about so many public rows."""
         return {} if nothing_more(instruction) else {"public-rows-per-round": self.num_rows(instruction)}
 
-    def num_rows(self, instruction: Instruction) -> int:
-        """Return how many public rows are asked."""
-        return len(self.asked_rows(instruction))
-
     def _answers(self, model: Classifier, instruction: Instruction) -> dict[str, NDArray[Any]]:
         X, form = self.party.public.X[self.asked_rows(instruction)], instruction.config.answer_form
         if form == "logits":
@@ -262,7 +255,7 @@ class ScoreClient(PartyClient):
         if not config.noisy:
             return None
         mechanism = config.mechanism(num_classes=self.party.public.num_classes)
-        return Charge.of_party(mechanism.dp_event(), self.num_rows(instruction), mechanism.words)
+        return Charge.of_labels(mechanism, self.num_rows(instruction), mechanism.words)
 
 
 def _refit(

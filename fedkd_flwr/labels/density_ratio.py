@@ -17,7 +17,16 @@ from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import DawidSkene
 from fedkd_flwr.labels.density import DensityVote
 from fedkd_flwr.labels.ratios import public_fit, ratios_of
-from fedkd_flwr.labels.voting import ABSTAIN, Ballot, Consensus, ConsensusRule, Labels, Majority, is_informative
+from fedkd_flwr.labels.voting import (
+    ABSTAIN,
+    Ballot,
+    Consensus,
+    ConsensusRule,
+    Labels,
+    Majority,
+    is_informative,
+    majority,
+)
 
 __all__ = ["Auto", "DensityRatio"]
 
@@ -50,7 +59,7 @@ class DensityRatio(ConsensusRule):
         enough = sent > 0 and 2 * sent >= num_parties
         held = np.array([said["class-counts"] for said in ballot.beside.values()]) if enough else None
         informative = sum(is_informative(labels) for labels in ballot.labels)
-        rule, reason = choose_rule(
+        rule, reason, with_votes = choose_rule(
             num_classes=num_classes,
             class_counts=_cast(ballot.labels, num_classes) if held is None else held.sum(axis=0),
             skew=None if held is None or self.demanded else label_skew(held, bins=self.otherwise.of_order),
@@ -67,8 +76,11 @@ class DensityRatio(ConsensusRule):
         told: dict[str, Any] = {"rule": rule, "reason": reason, "of_party": of_party}
         if rule == self.name:
             trusts = dict(zip(of_party, vote.trusts().tolist(), strict=True))
-            probs = vote.probabilities()
-            return Consensus(vote.consensus()[0], by_votes=False, trusts=trusts, probs=probs, **told)
+            labels, probs = vote.consensus()[0], vote.probabilities()
+            if with_votes:
+                probs = (probs + ballot.votes / np.maximum(ballot.votes.sum(axis=1, keepdims=True), 1)) / 2
+                labels = majority(probs, ties=config.ties, rng=rng)
+            return Consensus(labels, by_votes=False, trusts=trusts, probs=probs, **told)
         other = DawidSkene() if rule == DawidSkene.name else self.otherwise
         found, told["rule"] = other.combine(ballot, config=config, rng=rng), other.name
         return replace(found, **told) if other.of_order else Consensus(found.labels, **told)

@@ -34,7 +34,7 @@ __all__ = ["BITS", "Probabilities", "home_labels", "joined", "likelihood_steps",
 
 BITS = 4
 """Of a probability that leaves."""
-_LEAST = 0.25  # of a step: what a probability of no step stands for
+_LEAST = 0.25  # of a step: what all probabilities of no step together stand for
 _MOST_TOLD = 10.0  # times the median party's rows: what one party's counts may weigh
 _OTHER_SHARES = 0.2  # of the public rows of other classes than the parties tell: then both estimates count alike
 # What density ratios weigh beside probabilities, and the density that is added to all, so that none is 0. Chosen on
@@ -113,7 +113,8 @@ def sharpened(probs: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArra
 
 
 def _likelihoods(steps: NDArray[np.integer]) -> NDArray[np.float64]:
-    return np.asarray(np.maximum(dequantise(steps, BITS).astype(np.float64), _LEAST / (2**BITS - 1)))
+    least = _LEAST / (2**BITS - 1) / (steps.shape[1] - 1)
+    return np.asarray(np.maximum(dequantise(steps, BITS).astype(np.float64), least))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 from fedkd_flwr.errors import import_extra
@@ -61,22 +61,30 @@ class NearestNeighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         """Remember the rows."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return self._remember(X, np.eye(len(self.classes_))[codes])
+
+    def fit_soft(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
+        """Remember rows whose classes, 0 and on, have weights of sum 1: (num_rows, num_classes)."""
+        self.classes_ = np.arange(weights.shape[1])
+        return self._remember(X, weights)
+
+    def _remember(self, X: NDArray[Any], weights: NDArray[np.float64]) -> Self:
         self.scaler_ = NumberScaler().fit(X)
         # brute force is fast enough at these sizes, and can be saved as plain arrays, unlike a tree
-        self.knn_ = KNeighborsClassifier(
+        self.knn_ = KNeighborsRegressor(
             min(self.n_neighbors, len(X)), weights=self.weights, p=self.p, algorithm="brute", n_jobs=1
-        ).fit(self.scaler_.transform(X), y)
-        self.classes_ = self.knn_.classes_
+        ).fit(self.scaler_.transform(X), weights)
         self.n_features_in_ = X.shape[1]
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the label of each row."""
-        return np.asarray(self.knn_.predict(self.scaler_.transform(X)))
+        """Return the label of each row: the class with most weight, the lowest of equal ones."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return the share of each class among the neighbours."""
-        return np.asarray(self.knn_.predict_proba(self.scaler_.transform(X)))
+        """Return the mean weight of each class among the neighbours."""
+        return np.asarray(self.knn_.predict(self.scaler_.transform(X)))
 
 
 @dataclass(eq=False, repr=False)

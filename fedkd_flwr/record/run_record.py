@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import errno
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedkd_flwr.errors import DataError, explain
+from fedkd_flwr.errors import DataError, FedkdError, WaitingError, cause, explain
 from fedkd_flwr.files import canonical, digest_of, without_nan
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes.alive import ProcessRecord
 from fedkd_flwr.record.audit import AttackFigures, AuditRecord, Measured, ProvenEpsilon
-from fedkd_flwr.record.ending import how_ended
 from fedkd_flwr.record.frames import frame
 from fedkd_flwr.record.json_text import (
     SCHEMA_VERSION,
@@ -162,7 +162,7 @@ class RunRecord:
         if error is None:
             self.status, self.doing = "completed", Doing.OVER
             return
-        self.status, self.reason = how_ended(error)
+        self.status, self.reason = _how_ended(error)
 
     @property
     def open_round(self) -> RoundRecord | None:
@@ -353,3 +353,32 @@ class RunRecord:
 def now_text() -> str:
     """Return the present moment as the record writes it: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
+_STOPS = {
+    "KeyboardInterrupt": "Ctrl-C",
+    "RunNotRunningException": "flwr stop",
+}
+
+
+def _how_ended(error: BaseException) -> tuple[str, str]:
+    """Return the status of a run that ``error`` ended, failed, stopped or waiting, and the reason."""
+    kind = type(error).__name__
+    if isinstance(error, Exception):
+        return "failed", _why_failed(error)
+    if isinstance(error, WaitingError):
+        return "waiting", ""
+    return "stopped", _STOPS.get(kind, f"its process was told to end ({kind})")
+
+
+def _why_failed(error: Exception) -> str:
+    """Return why a run failed; what its machine lacked, in a sentence."""
+    if isinstance(error, FedkdError):
+        return str(error)
+    kept = "What the rounds before found is in this record."
+    if isinstance(error, MemoryError):
+        return f"The server ran out of memory ({cause(error)}). {kept} Give it more, or run fewer parties or rows."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The server's disk is full ({cause(error)}). {kept} Make room there, or name another output-dir."
+    return cause(error)

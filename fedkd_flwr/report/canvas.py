@@ -7,7 +7,6 @@ blindness can tell apart, two of them darkened. In a page they are CSS variables
 from __future__ import annotations
 
 import io
-import logging
 import re
 import textwrap
 import warnings
@@ -73,9 +72,6 @@ class Canvas:
     """
 
     def __init__(self, height: float, width: float = _WIDTH) -> None:
-        logger = logging.getLogger("matplotlib")
-        level = logger.level
-        logger.setLevel(logging.ERROR)  # where its cache cannot be written it takes another, and warns twice
         try:
             import matplotlib
             import matplotlib.style
@@ -85,8 +81,6 @@ class Canvas:
             raise MissingExtraError(
                 'Plots need matplotlib, which is not installed. Run: pip install "fedkd-flwr[report]"'
             ) from error
-        finally:
-            logger.setLevel(level)
         self._settings = ExitStack()
         # Start from matplotlib's defaults: the user's own settings may ask for LaTeX or other fonts.
         self._settings.enter_context(matplotlib.style.context(["default", _STYLE]))
@@ -104,17 +98,10 @@ class Canvas:
         lines = "\n".join(textwrap.wrap(text, int(11.5 * self.figure.get_figwidth())))
         self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
 
-    def legend(self, axes: Any, *, columns: int = 0) -> None:
-        """Place the legend above the axes, where it covers no data; ``columns=0`` chooses the number of columns."""
-        handles, _ = axes.get_legend_handles_labels()
-        axes.legend(
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=columns or (len(handles) if len(handles) < 3 else 2),
-            borderaxespad=0.2,
-            columnspacing=1.2,
-            handletextpad=0.5,
-        )
+    def legend(self, axes: Any, *, columns: int = 2) -> None:
+        """Place the legend above the axes, where it covers no data."""
+        look = {"borderaxespad": 0.2, "columnspacing": 1.2, "handletextpad": 0.5}
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **look)
 
     def save(self, path: Path) -> None:
         """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
 from collections.abc import Sequence
@@ -87,12 +88,7 @@ def rounds_text(rounds: list[int]) -> str:
     'rounds 1-3, 5'
     """
     kept = sorted(set(rounds))
-    runs: list[list[int]] = []
-    for r in kept:
-        if runs and runs[-1][-1] == r - 1:
-            runs[-1].append(r)
-        else:
-            runs.append([r])
+    runs = [[r for _, r in run] for _, run in itertools.groupby(enumerate(kept), key=lambda one: one[1] - one[0])]
     parts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs]
     return f"round{'s' if len(kept) > 1 else ''} {', '.join(parts)}"
 

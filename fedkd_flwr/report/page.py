@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
-from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
+from fedkd_flwr.report import claims, results, tables, traffic
 from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
@@ -60,7 +60,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         reason="withheld from publication" if shown.reason == WITHHELD else shown.reason or "not recorded",
         progress=progress(shown),
         command=shlex.join(words),
-        warnings=[*run_privacy.unproven(shown.claims), *model_warnings(shown)],
+        warnings=[*claims.unproven(shown.claims), *model_warnings(shown)],
         losers=losers_warning(shown),
         notes=[note_sentence(note) for note in shown.notes],
         summary=boxes(shown, publishable=publishable),
@@ -74,9 +74,9 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         simulation_only=results.simulation_only(shown),
         known_rounds=traffic.known_rounds(shown),
         left_out=traffic.left_out(shown),
-        num_parties=_number_of_parties(shown),
+        num_parties=max(shown.config.get("num-parties") or 0, len(shown.parties), *(r.asked for r in shown.rounds), 0),
         toml=_changed_settings(shown),
-        privacy=run_privacy,
+        privacy=claims,
         consensus=consensus_line(shown),
         results=results,
         tables=tables,
@@ -89,7 +89,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
 def boxes(record: RunRecord, *, publishable: bool = False) -> list[Line]:
     """Return the figures for the top of the page, the parties' first; some have a section of their own instead."""
     lines = [one for one in summary(record, publishable=publishable) if one.label not in _IN_SECTIONS]
-    privacy = Line("privacy", *run_privacy.headline(record))
+    privacy = Line("privacy", *claims.headline(record))
     return [*(one for one in lines if one.group), privacy, *(one for one in lines if not one.group)]
 
 
@@ -101,12 +101,6 @@ def _claim_groups(found: list[claims.Claim]) -> list[tuple[str, str, int, list[c
     warning = "The numbers below were computed from private data and reveal something about them."
     groups = [("May be passed on", "", 1, shown), (title, "" if withheld else warning, len(shown) + 1, private)]
     return [group for group in groups if group[3]]
-
-
-def _number_of_parties(record: RunRecord) -> int:
-    """Return how many parties a run had; 0 if that is not known."""
-    asked = record.config.get("num-parties")
-    return max(asked if isinstance(asked, int) else 0, len(record.parties), *(one.asked for one in record.rounds), 0)
 
 
 def _changed_settings(record: RunRecord) -> str:
@@ -149,6 +143,6 @@ def headline(record: RunRecord) -> str:
     if up is not None:
         rounds = count(len(record.rounds), "round")
         return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(up)} sent per party and round"
-    figure, words = run_privacy.headline(record)
+    figure, words = claims.headline(record)
     bounded = any(claims.bounded(claim) for claim in record.claims)
     return f"{parties} took part; privacy: {figure}" + (f", {words}" if bounded else "")

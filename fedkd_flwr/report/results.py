@@ -30,7 +30,6 @@ __all__ = [
     "pairs",
     "rarest_class",
     "rarest_in_brackets",
-    "rows_measured",
     "rows_used",
     "simulation_only",
     "spread",
@@ -100,11 +99,6 @@ def rows_used(record: RunRecord) -> str:
     """
     measured = [one for p in record.parties for one in (p.solo, p.federated)]
     return max(ROWS, key=lambda rows: sum(rows in one for one in measured))
-
-
-def rows_measured(record: RunRecord) -> list[str]:
-    """Return the test rows on which some party's model was measured."""
-    return [rows for rows in ROWS if any(rows in p.solo or rows in p.federated for p in record.parties)]
 
 
 def pairs(record: RunRecord, rows: str, figure: str = "accuracy") -> list[tuple[PartyRecord, float, float]]:

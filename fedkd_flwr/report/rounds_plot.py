@@ -58,7 +58,7 @@ def rounds_plot(record: RunRecord) -> Plot:
                 axes.set_ylim(-0.03, 1.05)
             axes.set_ylabel(words)
             axes.grid(axis="y")
-            canvas.legend(axes, columns=2)  # three of these names side by side are too wide
+            canvas.legend(axes)
         all_axes[-1].set_xlabel("round")
         all_axes[-1].xaxis.get_major_locator().set_params(integer=True)
         svg = canvas.svg("rounds")

@@ -172,22 +172,6 @@ def _nearly_one_class(v: _Values) -> str:
     )
 
 
-def _disagrees(v: _Values) -> str:
-    return (
-        f"agrees with the consensus on {100 * v['agreement']:.0f} % of the rows (others: {100 * v['lowest']:.0f} to"
-        f" {100 * v['highest']:.0f} %), with a trust of {v['trust']:.2f}: its labels are wrong, swapped, nearly all of"
-        " one class, or from other data."
-    )
-
-
-def _below_chance(v: _Values) -> str:
-    return (
-        f"agrees with the known labels of {v['known']:,} public rows on {100 * v['right']:.0f} % of them, where chance"
-        f" makes {100 * v['by_chance']:.0f} %: its labels are wrong, or swapped. The vote judged by these rows allows"
-        " for that."
-    )
-
-
 def _no_gain(v: _Values) -> str:
     return (
         f"{v['known']:,} known rows do not show that the labels of {len(v['parties'])} of {v['of']} parties tell"
@@ -227,11 +211,6 @@ def _not_finished(v: _Values) -> str:
     return f"{v['party']} did not finish: {v['code']}{': ' + v['failure'] if v['failure'] else ''}"
 
 
-def _widths(v: _Values) -> str:
-    own, found = (", ".join(map(str, v[name])) for name in ("own", "found"))
-    return f"PFNM's net has {found} hidden units, the parties' {own}."
-
-
 _WEIGHTS = "Weights of nets trained on private rows, and "
 _BESIDE_WEIGHTS = {
     "rows": "numbers of rows",
@@ -251,8 +230,11 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
         "votes count alike: none tells classes apart."
     ),
     NoteCode.NEARLY_ONE_CLASS: _nearly_one_class,
-    NoteCode.DISAGREES: _disagrees,
-    NoteCode.BELOW_CHANCE: _below_chance,
+    NoteCode.DISAGREES: "agrees with the consensus on {agreement:.0%} of the rows (others: {lowest:.0%} to "
+    "{highest:.0%}), with a trust of {trust:.2f}: its labels are wrong, swapped, nearly all of one class, or from "
+    "other data.",
+    NoteCode.BELOW_CHANCE: "agrees with the known labels of {known:,} public rows on {right:.0%} of them, where chance "
+    "makes {by_chance:.0%}: its labels are wrong, or swapped. The vote judged by these rows allows for that.",
     NoteCode.NO_GAIN: _no_gain,
     NoteCode.OWN_FOREST: _own_forest,
     NoteCode.UNKNOWN_CLASSES: lambda v: (
@@ -294,7 +276,7 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.NO_CENTRALISED_MODEL: lambda v: (
         f"no centralised model: {v['failure'] or 'no rows of a party were there to pool'}"
     ),
-    NoteCode.WIDTHS: _widths,
+    NoteCode.WIDTHS: "PFNM's net has {found} hidden units, layer by layer, the parties' {own}.",
     NoteCode.FEDKT_FIRST: "Round 1 is FedKT's, the {later} after it are FedProx's, from FedKT's model.",
     NoteCode.WEIGHTS_LEFT: lambda v: (
         f"{_WEIGHTS}{_BESIDE_WEIGHTS[v['beside']]}, left the parties as they are, without noise."

@@ -19,8 +19,7 @@ _ENDS: dict[str, Word] = {"completed": "completed", "failed": "failed", "stopped
 class Status:
     """The state of a run, in a word and in sentences."""
 
-    # ``completed``, ``failed``, ``stopped`` or ``waiting``, as the run wrote it; of a run that wrote no end,
-    # ``running`` or ``killed`` where this machine can see its process, else ``not known``
+    # how it ended, as the run wrote it; else ``running`` or ``killed``, where this machine can see its process
     word: Word
     headline: str  # the same in a few words
     sentence: str  # the same in full: which rounds ended, and what was asked in a round that did not

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import claims, results, run_privacy, tables, traffic
+from fedkd_flwr.report import claims, results, tables, traffic
 from fedkd_flwr.report.formatting import columns, plain, rounds_text, share
 from fedkd_flwr.report.model_warnings import kinds_of_warnings
 from fedkd_flwr.report.recommendation import losers_warning
@@ -62,7 +62,7 @@ def warnings(record: RunRecord) -> list[tuple[str, str]]:
 
     Beside each text stands what the same warning of another run has too, whatever its numbers are.
     """
-    unproven = run_privacy.unproven(claims.ordered(record.claims))
+    unproven = claims.unproven(claims.ordered(record.claims))
     return [*_of_models(record), *((text, text) for text in unproven)]
 
 
@@ -130,17 +130,17 @@ def _parties(record: RunRecord) -> list[str]:
 def _footer(record: RunRecord) -> Iterator[str]:
     """Yield privacy statements, parties that were left out, and notes."""
     if not record.claims and record.rounds:
-        yield f"privacy: none: {run_privacy.no_claim(record)}"
+        yield f"privacy: none: {claims.no_claim(record)}"
     elif not record.claims:
-        yield from _wrapped("privacy: ", run_privacy.unprotected(record)[0])
+        yield from _wrapped("privacy: ", claims.unprotected(record)[0])
     found = claims.ordered(record.claims)
-    for warning in run_privacy.unproven(found):
+    for warning in claims.unproven(found):
         yield from _wrapped("WARNING: ", warning)
     for claim in found:
         cells = claims.claim_cells(claim)
         whose = "privacy: " if claims.public(claim) else "privacy (OPERATOR ONLY): "
         yield from _wrapped(whose, "; ".join(f"{key}: {value}" for key, value in cells.items()))
-    for sentence in run_privacy.trust(found):
+    for sentence in claims.trust(found):
         yield from _wrapped("privacy: ", sentence)
     if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")

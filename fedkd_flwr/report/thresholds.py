@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,11 +53,6 @@ def points(measured: Iterable[Metrics | None]) -> list[Point]:
     return [Point(k / SCORE_BINS, *row) for k, row in enumerate(np.stack(columns, axis=1).tolist())]
 
 
-def _lines(record: RunRecord) -> Mapping[str, list[Point]]:
-    """Return the points of each kind of model that has them; the last is the one that users get."""
-    return results.of_kinds(record, points)
-
-
 def _positive(record: RunRecord) -> str:
     return plain(results.class_name(record.classes, 1), 30)
 
@@ -67,7 +62,7 @@ def curves_plot(record: RunRecord) -> Plot:
 
     Parameters and errors are those of `accuracy_plot`. Nothing is drawn, or said, of more than two classes.
     """
-    lines = _lines(record)
+    lines = results.of_kinds(record, points)
     if not lines:
         return Plot()
     with Canvas(3.0) as canvas:
@@ -103,7 +98,7 @@ def _best(curve: list[Point]) -> Point:
 def threshold_table(record: RunRecord) -> Table:
     """Return what some thresholds do, and the best one; no rows where no model has `points`."""
     header = ["threshold", "answered positive", "precision", "recall", "balanced accuracy"]
-    curve = list(lines.values())[-1] if (lines := _lines(record)) else []
+    curve = list(lines.values())[-1] if (lines := results.of_kinds(record, points)) else []
     shown = [p for k, p in enumerate(curve) if k in _SHOWN or p == _best(curve)]
     figures = [(p.answered, p.precision if p.answered else None, p.recall, p.balanced) for p in shown]
     cells = [(f"{p.threshold:.2f}", *map(share, found)) for p, found in zip(shown, figures, strict=True)]
@@ -112,7 +107,7 @@ def threshold_table(record: RunRecord) -> Table:
 
 def thresholds_explained(record: RunRecord) -> str:
     """Return whose thresholds these are, and which is best."""
-    name, curve = list(_lines(record).items())[-1]
+    name, curve = list(results.of_kinds(record, points).items())[-1]
     whose = {"server's model": "the server's model", "alone (SOLO)": "all parties' models alone, together"}
     return (
         f"Of {whose.get(name, 'all parties together, with the federation')}: a row is answered {_positive(record)} "

@@ -76,7 +76,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
 
     >>> print(*as_text([ready("rows", "1,200 rows")]), sep=chr(10))
     ready      rows          1,200 rows
-    Ready: 1 point was looked at.
+    Ready: 0 faults, 0 warnings; 1 point was looked at.
     """
     for one in findings:
         lines = [(_WORDS[one.level], one.subject, one.what)]
@@ -86,11 +86,7 @@ def as_text(findings: Sequence[Finding]) -> Iterator[str]:
     counts = [sum(one.level == level for one in findings) for level in (Level.FAULT, Level.WARNING)]
     faults, warnings = (f"{n} {name}{'s' * (n != 1)}" for n, name in zip(counts, ("fault", "warning"), strict=True))
     looked = f"{len(findings)} point{'s were' if len(findings) != 1 else ' was'} looked at."
-    yield {
-        0: f"Ready: {looked}",
-        1: f"Ready, with {warnings}: {looked}",
-        3: f"Not ready: {faults}, {warnings}; {looked}",
-    }[exit_code(findings)]
+    yield f"{'Not ready' if exit_code(findings) == Level.FAULT else 'Ready'}: {faults}, {warnings}; {looked}"
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:

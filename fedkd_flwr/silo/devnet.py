@@ -57,22 +57,18 @@ def deal(folder: Path, silos: Sequence[str], rows: DataFrame | None = None, labe
 
     Each silo and the server get a folder in ``folder``. ``rows``: scikit-learn's digits without any.
     """
-    import pandas as pd
+    from sklearn.datasets import load_digits
 
     from fedkd_flwr.data.look import infer_schema
 
     if rows is None:
-        from sklearn.datasets import load_digits
-
-        X, y = load_digits(return_X_y=True)
-        rows = pd.DataFrame(X.astype(int), columns=[f"pixel-{i}" for i in range(X.shape[1])])
-        rows[label] = [f"digit {one}" for one in y]
+        digits = load_digits(as_frame=True)
+        rows = digits.data.astype(int).assign(digit="digit " + digits.target.astype(str))
     schema = infer_schema(rows, label=label)
     order = np.random.default_rng(1).permutation(len(rows))
     public, *private = np.split(order, np.linspace(len(rows) // 5, len(rows), len(silos) + 1).astype(int)[:-1])
     for name, held in zip(("server", *silos), (None, *private), strict=True):
-        place = folder / name
-        place.mkdir()
+        (place := folder / name).mkdir()
         rows.iloc[np.sort(public)].drop(columns=label).to_csv(place / "public.csv", index=False)
         schema.write(place / "schema.toml")
         if held is not None:

@@ -92,12 +92,11 @@ class SiloDoor:
 
     def before_rows(self, ask: Ask) -> None:
         """Refuse a visit that breaks a rule, or that a steward rejected before, while nothing is learnt yet."""
-        at, claim = ask.server_round, ask.claim
-        known = None
-        if claim is not None:
-            known = {**claim, "events": [[event, n] for event, n in plain_events(ask.events or ())]}
-        self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "claim": known}
-        self._visit["public"] = ask.public
+        at = ask.server_round
+        self._visit = {"round": at, "algorithm": ask.algorithm, "settings": dict(ask.told), "public": ask.public}
+        if ask.claim is not None:
+            events = [[event, n] for event, n in plain_events(ask.events or ())]
+            self._visit["claim"] = {**ask.claim, "events": events}
         if not isinstance(at, int):
             return
         settings = {**self.settings, **ask.told}
@@ -146,11 +145,10 @@ class SiloDoor:
 
     def _write(self, *, left: bool, code: str) -> int:
         visit, self._visit = self._visit, {}
-        absent: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
-        absent |= {"rules": [], "output": None}
-        policy = {"policy": self.approve, "verdict": "not asked"}
-        run = {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
-        return int(self.log.append({**absent, "approval": policy, **visit, **run})["number"])
+        line: dict[str, Any] = {"round": None, "algorithm": "", "settings": {}, "claim": None, "public": ""}
+        line |= {"rules": [], "output": None, "approval": {"policy": self.approve, "verdict": "not asked"}, **visit}
+        line |= {"run": self.run_id, "run_name": self.run_name, "left": left, "code": code, "versions": self.versions}
+        return int(self.log.append(line)["number"])
 
     # ---------------------------------------------------------------- approval
 
@@ -170,7 +168,7 @@ class SiloDoor:
         seconds = max(min(self.within_s, self.until - time.monotonic()), 0.0)
         end, now = time.monotonic() + seconds, datetime.now(UTC)
         until, where = (now + timedelta(seconds=seconds)).isoformat(timespec="seconds"), self.log.directory.parents[1]
-        facts = {**self._visit, "run": self.run_id, "run_name": self.run_name, "party": self.log.party}
+        facts = {"claim": None, **self._visit, "run": self.run_id, "run_name": self.run_name, "party": self.log.party}
         facts |= {"since": now.isoformat(timespec="seconds"), "until": until}
         held = self.held.put(reply, facts, table())
         words = (
@@ -198,8 +196,7 @@ class SiloDoor:
 
 def _said(policy: Approve, decision: Decision) -> dict[str, str]:
     """Return a decision as the log has it."""
-    said = {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
-    return {"policy": policy, **said}
+    return {"policy": policy} | {name: getattr(decision, name) for name in ("verdict", "by", "reason", "when")}
 
 
 def door_of(config: RunConfig, node: NodeConfig, run_id: str) -> Door:

@@ -102,10 +102,6 @@ def ledger_text(ledger: Ledger, *, delta: float, budget: float = math.inf, rows:
             f"counted      {_epsilon(most)} by this budget's filter, which decides; it holds whatever is asked",
             f"left         {left}; composed together, a request may cost less than it would alone",
         ]
-    elif ledger.entries:
-        covering = ledger.covering(delta, rows)
-        covers = f"a budget of {_epsilon(covering)} covers" if covering < math.inf else "no budget covers"
-        lines.append(f"filter       {covers} it, whatever was asked after answers")
     lines += [f"{word:<13}{rest}" for word, _, rest in (note.partition(" ") for note in said["notes"])]
     return "\n".join(lines) + "\n"
 

@@ -43,13 +43,14 @@ class SettingRule(NamedTuple):
 
     def result(self, settings: Mapping[str, Any]) -> RuleResult:
         """Return whether the settings keep it; those of other algorithms do, because nothing reads them."""
-        seen = settings.get(self.key)
+        wanted, seen = "".join(self), settings.get(self.key)
+        if seen is None:
+            return RuleResult("run-rules", wanted, "not a setting of this run", True)
         shown = str(seen).lower() if isinstance(seen, bool) else str(seen)
-        kept = seen is None or (self.sign == "=" and shown == self.value)
+        kept = self.sign == "=" and shown == self.value
         if not kept and isinstance(seen, int | float) and not isinstance(seen, bool) and _is_number(self.value):
             kept = _SIGNS[self.sign](seen, float(self.value))  # 1 and 1.0 are one number, as are 1e-5 and 0.00001
-        shown = "not a setting of this run" if seen is None else shown
-        return RuleResult("run-rules", f"{self.key}{self.sign}{self.value}", shown, kept)
+        return RuleResult("run-rules", wanted, shown, kept)
 
 
 def parse_setting_rules(text: str, known: Collection[str]) -> tuple[SettingRule, ...]:
@@ -102,23 +103,17 @@ class SiteRules:
 def rules_of(node: NodeConfig) -> SiteRules:
     """Return the rules that a node's config gives."""
     known = {*RunConfig.keys().values(), *(key for card in cards().values() for key in card.config.keys().values())}
-    return SiteRules(
-        settings=parse_setting_rules(node.run_rules, known),
-        reply_epsilon=node.reply_epsilon,
-        delta=node.delta_budget,
-    )
+    rules = parse_setting_rules(node.run_rules, known)
+    return SiteRules(settings=rules, reply_epsilon=node.reply_epsilon, delta=node.delta_budget)
 
 
 def refuse_broken(results: Sequence[RuleResult]) -> None:
     """Raise `RefusalError` (code ``not-allowed``) with the rules that are broken, if any is."""
     way_out = "The run has to change; or change the rule in this node's config, and restart the node."
-    broken = (
-        explain(f"{rule} of this site", f"be kept ({wanted})", seen, way_out)
-        for rule, wanted, seen, kept in results
-        if not kept
-    )
-    if text := "\n".join(broken):
-        raise RefusalError(text)
+    broken = [one for one in results if not one.kept]
+    if broken:
+        told = (explain(f"{one.rule} of this site", f"be kept ({one.wanted})", one.seen, way_out) for one in broken)
+        raise RefusalError("\n".join(told))
 
 
 def _is_number(text: str) -> bool:

@@ -1,13 +1,7 @@
 """What has left a party, line by line: each line holds the digest of the one before, so no change stays unseen.
 
-In ``state-dir/egress/<party>/``:
-
-| file | holds |
-|---|---|
-| ``log.jsonl`` | one JSON object a line, in canonical form (sorted keys, no spaces); lines are only ever appended |
-| ``head.json`` | how many lines there are, and the digest of the last: a log that was cut at its end is noticed |
-| ``lock`` | held while a line is written |
-| ``held/`` | replies that wait for a steward: `fedkd_flwr.stores.held_replies` |
+In ``state-dir/egress/<party>/`` lies ``log.jsonl``: JSON in canonical form (sorted keys, no spaces), only ever appended
+to; beside it ``head.json``: how many lines there are, and the digest of the last, so that a cut at the end is noticed.
 
 A line is on the disk, and the head after it, before its reply leaves. A crash in between leaves a line whose reply did
 not leave, or half a line, which the next writer removes; never a reply without its line.

@@ -35,26 +35,15 @@ _KEY_BYTES = 16
 class LedgerStore:
     """What the rows of one party have released, over all runs and all versions of its file. Nothing here resets it.
 
-    In ``root/ledgers/``:
-
-    | file | holds |
-    |---|---|
-    | ``rows.key`` | the key that rows are hashed with, one for the whole state directory |
-    | ``<party>/ledger.sqlite3`` | entries, rows, replies and NFDP's draw: `fedkd_flwr.stores.book` |
-    | ``<party>/head.json`` | the ledger's length when it was last written, so that an older copy is noticed |
-
     A charge, its reply and what else it changes are one transaction. A crash at any point leaves either no charge, and
-    a reply that was not sent, or one charge and its reply.
+    a reply that was not sent, or one charge and its reply. ``root``: the party's state directory.
 
-    ``root``: the party's state directory.
-    ``data_digest``: digest of the data set that it holds now, in hexadecimal, for instance SHA-256 of its file.
     ``rows``: its rows, so that spend follows them into other files. Without it, and until a `Party` gives its arrays
         (`know`), each data set is counted as if it were one row: another digest starts afresh.
     ``apart``: refuse rows that another party of this state directory has charged. False for simulations, whose parties
         may hold equal rows; the very same data set is refused even there.
-    ``alone``: the folder is one simulated run's own, whose parties have their rows and names from it: none is looked
-        for under another name, which for each of many parties would mean to read the ledgers of all others.
-    ``lock_timeout_s``: how long to wait for another process of this party, in seconds.
+    ``alone``: the folder is one simulated run's own: rows are not looked for under other names, which for each of many
+        parties would mean to read the ledgers of all others.
 
     Three things cannot be noticed: the whole state directory restored from a backup, an empty disk in place of the
     right one, and an owner who writes a new ledger.

@@ -1,12 +1,4 @@
-"""A trained model as one file that answers for raw rows, in any process: model, schema, encoder and class names.
-
-import fedkd_flwr
-
-model = fedkd_flwr.load("model.fedkd")
-model.predict(table)        # class names
-model.predict_proba(table)  # one column for each of model.classes
-model.score(table, labels)  # accuracy; scikit-learn's scorers and displays take the model, too
-"""
+"""A trained model as one file that answers for raw rows, in any process: model, schema, encoder and class names."""
 
 from __future__ import annotations
 

@@ -10,10 +10,8 @@ an edited, reordered or re-encoded file does not draw again.
 | is any other | the drawn rows that are still there; no other row is learnt from, or looked at to decide anything |
 | holds none of the drawn rows, or rows whose hashes cannot be compared | nothing |
 
-So a party draws once. Were a file without any row of the draw to have a draw of its own, a single row that was never
-drawn would decide between the two; its claim lets it decide nothing. New rows for NFDP need a party of another name.
-
-Equal rows are not told apart: where one of several copies is deleted, the drawn copies are taken to be the first ones.
+Were a file without any row of the draw to have a draw of its own, a single row that was never drawn would decide
+between the two; its claim lets it decide nothing. New rows for NFDP need a party of another name.
 """
 
 from __future__ import annotations

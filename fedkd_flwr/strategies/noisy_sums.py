@@ -65,12 +65,7 @@ class NoisySumsExchange(Exchange[PartySums]):
     takes = ("test",)
     keeps = ("released", "noises")
 
-    def __init__(
-        self,
-        *,
-        test: tuple[NDArray[Any], NDArray[Any]] | None = None,
-        **keywords: Any,
-    ) -> None:
+    def __init__(self, *, test: tuple[NDArray[Any], NDArray[Any]] | None = None, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.test = checked_test(test, self.public)
         self.bins = Bins.of(self.public, most=self.config.bins)

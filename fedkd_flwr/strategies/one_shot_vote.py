@@ -44,8 +44,6 @@ _FOLDS = 3
 class OneShotVote(LabelExchange):
     """Base of the exchanges that leave a model at the server. Subclasses say what is claimed: `claim`.
 
-    Further parameters as in `LabelExchange`.
-
     ``final_model``: ``final_model(seed=...)`` returns the fresh model the server trains. ``test``, optional: rows to
     measure the final model on. ``ledger``, ``budget``, optional: what noisy votes at the server have cost so far, over
     all runs on this public set, and the most they may. ``noise_rng``, optional: for tests: with it the run claims

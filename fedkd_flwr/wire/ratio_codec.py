@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.labels.ratios import RATIO_BITS
 from fedkd_flwr.labels.voting import Labels, check_labels
 from fedkd_flwr.wire.label_codec import (
     PublicSpec,
@@ -41,7 +41,7 @@ Base = tuple[NDArray[np.uint8], Labels]
 class RatioAnswer(NamedTuple):
     """What a payload says."""
 
-    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: Below ``2^bits``, with the bits of `ratio_bits`
+    codes: NDArray[np.uint8]  # (num_public, num_classes), uint8: of `RATIO_BITS` bits
     labels: Labels  # (num_public,), int16
     # (num_classes,), int64, or None: The sender's rows of each class; None where the payload does not bring them
     class_counts: NDArray[np.int64] | None
@@ -98,11 +98,11 @@ def encode_ratios(
 ) -> NDArray[np.uint8]:
     """Return codes and labels as bytes for the wire: (num_bytes,) uint8.
 
-    ``codes``, (num_public, num_classes) uint8, are below ``2^bits``, with the bits of `ratio_bits`; ``labels``,
+    ``codes``, (num_public, num_classes) uint8, have `RATIO_BITS` bits; ``labels``,
     (num_public,) int16, ``ABSTAIN`` where there is none; ``class_counts``, (num_classes,), 0 to 2^31 - 1, and at least
     one row; ``base`` is what the receiver holds, where no counts are to be said. Raises `DataError` for anything else.
     """
-    shape, bits = (public.num_public, public.num_classes), ratio_bits(public.num_classes)
+    shape, bits = (public.num_public, public.num_classes), RATIO_BITS
     if codes.shape != shape or codes.dtype != np.uint8 or int(codes.max(initial=0)) >= 2**bits:
         rule = f"be uint8 below {2**bits} of shape {shape}"
         raise DataError(explain("codes", rule, f"{codes.dtype} of shape {codes.shape}, up to {codes.max(initial=0)}"))
@@ -121,7 +121,7 @@ def encode_ratios(
 def _parts(codes: NDArray[np.uint8], labels: Labels) -> list[tuple[NDArray[Any], int]]:
     classes = codes.shape[1]
     width = bits_per_label(classes, abstains=True)
-    return [(label_codes(labels, classes), width), (codes.T.reshape(-1), ratio_bits(classes))]
+    return [(label_codes(labels, classes), width), (codes.T.reshape(-1), RATIO_BITS)]
 
 
 def decode_ratios(
@@ -133,7 +133,7 @@ def decode_ratios(
     """
     rows, classes = public.num_public, public.num_classes
     opened = unseal(payload, _MAGIC, public=public, server_round=server_round, flags=_COUNTS)
-    bits, counted = ratio_bits(classes), bool(opened.flags & _COUNTS)
+    bits, counted = RATIO_BITS, bool(opened.flags & _COUNTS)
     if opened.own != bits:
         raise reject("bad-payload", "bits of a code", f"be {bits}", opened.own)
     sizes = [(rows, bits_per_label(classes, abstains=True)), (rows * classes, bits), *[(classes, 32)] * counted]

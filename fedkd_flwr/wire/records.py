@@ -3,9 +3,7 @@
     instruction   ``arrays``, by payload name    ``config``: the settings
     reply         ``arrays``, by payload name    ``metrics``: ``num-examples`` and other numbers    ``reply``: the rest
 
-A NumPyClient sees positional arrays, and their names in the setting ``payload``. `flower_reply` answers Flower's own
-strategies, such as its FedProx: they average every number in ``metrics``, so only ``num-examples`` is there, and they
-stop at a reply without arrays, so a refusal is an error that holds a code and the party's name, but no text.
+A NumPyClient sees positional arrays, and their names in the setting ``payload``.
 """
 
 from __future__ import annotations
@@ -51,13 +49,8 @@ def instruction_record(arrays: Mapping[str, NDArray[Any] | Array], config: Mappi
 def open_instruction(content: RecordDict) -> tuple[list[NDArray[Any]], dict[str, Scalar]]:
     """Return the positional arrays and the settings that a NumPyClient is called with."""
     record, config = content.array_records["arrays"], content.config_records["config"]
-    settings: dict[str, Any] = {"wire-version": WIRE_VERSION, "payload": ",".join(record), **config}
+    settings: dict[str, Any] = {"payload": ",".join(record), **config}
     return [array.numpy() for array in record.values()], settings
-
-
-def from_flower(content: RecordDict) -> bool:
-    """Tell whether an instruction comes from one of Flower's own strategies, such as its FedProx."""
-    return {"arrays", "config"} <= set(content) and "wire-version" not in content["config"]
 
 
 def _as_array(array: NDArray[Any] | Array) -> Array:
@@ -121,15 +114,6 @@ def reply_record(
             numbers[name] = said.pop(name)
     held = {"arrays": record} if record else {}
     return RecordDict({**held, "metrics": MetricRecord(numbers), "reply": ConfigRecord(said)})
-
-
-def flower_reply(
-    message: Message, arrays: Sequence[NDArray[Any]], num_examples: int, metrics: Mapping[str, Scalar]
-) -> Message:
-    """Return a NumPyClient's answer to ``fit`` as a reply to one of Flower's own strategies."""
-    if code := str(metrics.get("code", "")):
-        return error_reply(message, code, str(metrics.get("party", "")), str(metrics.get("failure", "")))
-    return Message(weights_record(named_arrays(arrays, metrics), num_examples), reply_to=message)
 
 
 def error_reply(message: Message, code: str, party: str, failure: str = "") -> Message:

@@ -7,14 +7,16 @@ import re
 import sys
 from dataclasses import replace
 from pkgutil import resolve_name
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import ClassVar, Literal, get_args
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from fedkd_flwr.algorithms import allowed_by_default, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Card, Config, ExchangeConfig, fit, kebab, setting
+from fedkd_flwr.algorithms.one_shot_vote import fit_as_long
 from fedkd_flwr.errors import Code, ConfigError, PayloadError
 from fedkd_flwr.strategies.loop import strategy_of
 
@@ -89,11 +91,6 @@ def test_a_setting_stands_in_the_section_of_the_class_that_declares_it():
     }
     assert Again.keys()["way"] == "again.way"
     assert Again.keys()["step_size"] == "red.step-size"
-
-
-def test_defaults_are_those_declared_and_can_be_looked_up():
-    assert Both() == Both(seed=1, way="short", step_size=0.5, loud=False, word="", extra=None)
-    assert (Both.default("step_size"), Again.default("way"), Red.default("way")) == (0.5, "round", "short")
 
 
 @pytest.mark.parametrize(
@@ -281,14 +278,7 @@ CONFIGS = list(dict.fromkeys(card.config for card in CARDS))
 
 PROBABILITIES_ALONE = {"answer_form": ("logits",)}
 LABELS_ALONE = {"label_mechanism": ("auto", "xor")}
-NO_NOISE = (
-    "level",
-    "noise",
-    "noise_strength",
-    "threshold",
-    "num_queries",
-    "learn_from",
-)
+NO_NOISE = ("level", "noise", "noise_strength", "threshold", "num_queries", "learn_from")
 NEVER = {
     "FedKTProxConfig": (*NO_NOISE, "epsilon", "delta", "party_models"),
     "FedMDConfig": LABELS_ALONE,
@@ -349,6 +339,53 @@ def test_an_own_setting_stands_in_the_algorithm_s_own_section(card):
     own = [kebab(card.config.__dict__["section"])] if "section" in card.config.__dict__ else []
     assert own in ([], [card.name])
     assert all(key.partition(".")[0] in {*IDS, PAPER} for key in card.config.keys().values() if "." in key)
+
+
+class Learner:
+    """Writes down how it was trained: a net, a learner that makes passes, or one that fits."""
+
+    def __init__(self, kind):
+        self.takes_steps = self.supports_soft_steps = kind in ("net", "own net")
+        self.continues, self.calls = kind != "tree", []
+        self.template = SimpleNamespace(**({"steps_of_fit": lambda rows: 3 * rows} if kind == "net" else {}))
+
+    def fit(self, X, y):
+        return self._called("fit")
+
+    def update(self, X, y, *, steps=None):
+        return self._called("update", steps)
+
+    def train_epochs(self, X, y, *, epochs):
+        return self._called("epochs", epochs)
+
+    def _called(self, *call):
+        self.calls.append(call)
+        return self
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings", "calls"),
+    [
+        ("fedct", "net", {"steps_per_round": 7}, [("update", 35)]),  # four rounds and the end, seven steps each
+        ("fedct", "passes", {}, [("update", None)] * 5),  # a learner with partial_fit makes a pass in each of them
+        ("fedct", "tree", {}, [("fit",)]),
+        ("dd", "net", {"steps_per_round": 7}, [("update", 35)]),
+        ("dd", "tree", {}, [("fit",)]),
+        ("fedmd", "net", {"initial_epochs": 7, "own_rows_epochs": 2}, [("epochs", 15)]),
+        ("fedmd", "net", {"initial_epochs": 7, "own_rows_epochs": 2, "final_own_rows": False}, [("epochs", 13)]),
+        ("fedmd", "tree", {}, [("fit",)]),
+        ("fedavg", "net", {"local_epochs": 3}, [("epochs", 12)]),
+        ("fedkt-prox", "net", {"local_epochs": 3}, [("epochs", 9)]),  # all rounds but the first
+        ("fedkt", "net", {}, [("update", 27)]),  # steps over nine public rows, which are more than the eight
+        ("pate", "own net", {}, [("fit",)]),
+    ],
+)
+def test_on_pooled_rows_a_model_trains_for_as_long_as_parties_did(name, kind, settings, calls):
+    card, model, X = cards()[name], Learner(kind), np.zeros((8, 2))
+    card.train_pooled(model, X, np.zeros(8), config=card.config(**settings), rounds=4, num_public=9)
+    assert model.calls == calls
+    if name == "fedkt":
+        assert fit_as_long(Learner(kind), X, np.zeros(8), num_rows=8).calls == [("fit",)]
 
 
 # ------------------------------------------------------------------------------------------------ finding a card

@@ -93,12 +93,3 @@ def test_noise_alone_leaves_about_one_weight_for_all_columns_and_finite_scores()
     vectors = asked(scores, sums, SIZES)[:6]
     weight = (made * vectors).sum() / (vectors.astype(float) ** 2).sum()
     assert made == pytest.approx(weight * vectors, rel=0.1)
-
-
-def test_three_classes_gain_as_two_do():
-    (cells, y), (test, y_test) = records(20_000, 3, classes=3), records(20_000, 4, classes=3)
-    sums = counted(cells, y, classes=3)
-    scores, prior = bayes(sums)
-    made, constant = weighed(scores, sums, SIZES, released(cells, y, scores, sums), 1e-6)
-    after, before = ((s[test].sum(axis=1) + p).argmax(axis=1) for s, p in ((made, constant), (scores, prior)))
-    assert (after == y_test).mean() >= (before == y_test).mean()

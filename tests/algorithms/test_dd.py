@@ -9,11 +9,7 @@ from fedkd_flwr.algorithms.dd import DDConfig
 
 @pytest.mark.parametrize(
     ("settings", "loss"),
-    [
-        ({}, "mse-probs"),
-        ({"answer_form": "argmax"}, "mse-probs"),
-        ({"answer_form": "logits"}, "l1-logits"),
-    ],
+    [({}, "mse-probs"), ({"answer_form": "argmax"}, "mse-probs"), ({"answer_form": "logits"}, "l1-logits")],
 )
 def test_its_usual_distance_is_the_squared_one_of_probabilities(settings, loss):
     assert DDConfig(**settings).loss == loss

@@ -13,8 +13,6 @@ from fedkd_flwr.algorithms.exchange import (
     StepsConfig,
     TiesConfig,
     VotersConfig,
-    epochs_on_pooled,
-    steps_on_pooled,
 )
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
@@ -114,34 +112,3 @@ def test_alone_a_net_trains_for_as_many_epochs_as_in_all_its_rounds():
     assert config.resolved(**SIZES, num_rounds=4).solo_epochs == 12
     assert config.resolved(**SIZES, num_rounds=0).solo_epochs == 3  # asked in none so far
     assert LocalEpochsConfig(local_epochs=3, solo_epochs=7).resolved(**SIZES, num_rounds=4).solo_epochs == 7
-
-
-class Model:
-    """Writes down how it was trained."""
-
-    def __init__(self, continues):
-        self.takes_steps, self.calls = continues, []
-
-    def fit(self, X, y):
-        self.calls.append(("fit", X, y))
-        return self
-
-    def update(self, X, y, *, steps):
-        self.calls.append(("update", X, y, steps))
-        return self
-
-    def train_epochs(self, X, y, *, epochs):
-        self.calls.append(("epochs", X, y, epochs))
-        return self
-
-
-def test_on_pooled_rows_learners_train_for_as_long_as_parties_did():
-    steps, epochs = StepsConfig(steps_per_round=7), LocalEpochsConfig(local_epochs=3)
-    for train, config, continues, call in (
-        (steps_on_pooled, steps, True, ("update", "X", "y", 7 * 5)),  # four rounds and the end
-        (steps_on_pooled, steps, False, ("fit", "X", "y")),
-        (epochs_on_pooled, epochs, True, ("epochs", "X", "y", 12)),
-    ):
-        model = Model(continues)
-        assert train(model, "X", "y", config=config, rounds=4, num_public=9) is model
-        assert model.calls == [call]

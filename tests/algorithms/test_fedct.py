@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.fedct import CARD, FedCTConfig, aggregate, train_as_long
+from fedkd_flwr.algorithms.fedct import FedCTConfig, aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.dawid_skene import DawidSkene, dawid_skene
 from fedkd_flwr.labels.voting import ABSTAIN
@@ -137,14 +137,6 @@ def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_mo
     assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
 
 
-def test_dawid_skene_works_on_noisy_labels_of_all_parties():
-    answers = _skewed()
-    labels, probs = dawid_skene(answers, num_classes=3, max_iterations=5, tolerance=0.0, class_prior="uniform")
-    found, facts = _consensus(answers, num_classes=3, **_response(consensus="dawid-skene", confidence=0.9))
-    assert found.tolist() == np.where(probs.max(axis=1) >= 0.9, labels, ABSTAIN).tolist()
-    assert facts.kept_share is not None
-
-
 # ------------------------------------------------------------------------------------------------ invariants
 
 rows_of_labels = st.lists(st.integers(-1, 2), min_size=5, max_size=5)
@@ -196,59 +188,6 @@ def test_parties_are_told_the_noise_that_was_found():
     assert (auto.label_mechanism, auto.noise_strength) == ("randomized-response", 2.0)
     many = FedCTConfig(label_mechanism="auto", noise_strength=0.1).resolved(**{**sizes, "num_classes": 50})
     assert (many.label_mechanism, many.noise_strength) == ("xor", 0.1)
-
-
-def test_three_liars_that_give_nearly_all_rows_the_rare_class_do_not_win_among_parties_of_nearly_one_class():
-    rng = np.random.default_rng(3)
-    truth = (rng.random(400) < 0.25).astype(np.int16)
-
-    # models of few rows find too many of the rare class, and those of next to no rows of it find none
-    knowing = [(rng.random(400) < np.where(truth == 1, 0.8, 0.3)).astype(np.int16) for _ in range(4)]
-    nearly = [(rng.random(400) < 0.02).astype(np.int16) for _ in range(3)]
-    lie = np.ones(400, dtype=np.int16)
-    lie[7] = 0
-
-    def right(answers, robust):
-        config = FedCTConfig(distrust=robust, consensus="majority")
-        labels, facts = aggregate(answers, config=config, num_classes=2, rng=np.random.default_rng(0))
-        return (labels.labels == truth).mean(), facts.steadied
-
-    honest, _ = right([*knowing, *nearly], "none")
-    with_liars, _ = right([*knowing, *nearly, lie, lie, lie], "none")
-    found, steadied = right([*knowing, *nearly, lie, lie, lie], "auto")
-    assert with_liars < honest - 0.05
-    assert steadied
-    assert found > honest - 0.05
-    assert found > with_liars + 0.02
-
-
-# ------------------------------------------------------------------------------------------------ training alone
-
-
-@pytest.mark.parametrize(
-    ("takes_steps", "continues", "calls"),
-    [
-        (True, True, [("update", 35)]),  # four rounds and the end, seven steps each
-        (False, True, [("update", None)] * 5),  # a learner with partial_fit makes a pass in each of them
-        (False, False, [("fit", None)]),
-    ],
-)
-def test_alone_a_learner_trains_for_as_long_as_in_the_federation(takes_steps, continues, calls):
-    done = []
-
-    class Model:
-        def fit(self, X, y):
-            done.append(("fit", None))
-            return self
-
-        def update(self, X, y, *, steps=None):
-            done.append(("update", steps))
-            return self
-
-    Model.takes_steps, Model.continues = takes_steps, continues
-    train_as_long(Model(), "X", "y", config=FedCTConfig(steps_per_round=7), rounds=4, num_public=9)
-    assert done == calls
-    assert CARD.train_pooled is train_as_long
 
 
 @pytest.mark.parametrize("mechanism", ["xor", "auto"])

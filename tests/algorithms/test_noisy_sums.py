@@ -8,14 +8,7 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from fedkd_flwr.algorithms.noisy_sums import (
-    NoisySumsConfig,
-    aggregate,
-    difference,
-    draw,
-    shares,
-    shares_of_sums,
-)
+from fedkd_flwr.algorithms.noisy_sums import NoisySumsConfig, aggregate, difference, draw, shares, shares_of_sums
 from fedkd_flwr.data.bins import Bins
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
@@ -101,14 +94,6 @@ def test_public_rows_from_elsewhere_are_not_used():
     assert not model.facts.by_public_rows
     assert model.facts.difference > 0.3
     assert model.accuracy() > 0.75
-
-
-def test_parties_add_up_however_uneven_they_are():
-    parts = [Y == 0, Y == 1]
-    halves = [BINS.counts(X[part], Y[part], num_classes=2) for part in parts]
-    model = Learnt(CLEAR, answers=halves, noises=2)
-    assert (model.sums == SUMS).all()
-    assert model.scores == pytest.approx(Learnt(CLEAR).scores)
 
 
 def test_noise_drowns_the_sums_and_the_model_answers_all_the_same():

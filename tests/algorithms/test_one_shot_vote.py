@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms import fedkt, pate
 from fedkd_flwr.algorithms.exchange import tally
-from fedkd_flwr.algorithms.one_shot_vote import (
-    OneShotVoteConfig,
-    aggregate,
-    fit_as_long,
-    fit_pooled,
-    kept,
-)
+from fedkd_flwr.algorithms.one_shot_vote import OneShotVoteConfig, aggregate, kept
 from fedkd_flwr.algorithms.pate import PATEConfig
 from fedkd_flwr.errors import ConfigError
-from fedkd_flwr.labels.voting import ABSTAIN
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent
 from fedkd_flwr.privacy.noise.plan import NoisyAnswers
@@ -98,15 +88,6 @@ def test_the_order_of_parties_changes_nothing(parties, settings, seed):
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
 
 
-@given(parties=everybody, settings=counting, order=st.permutations(range(3)))
-def test_other_names_of_the_classes_move_the_votes_and_change_none(parties, settings, order):
-    renamed = np.array([*order, ABSTAIN])  # index -1 is ABSTAIN's
-    votes, facts = _tally(_arrays(*parties), **settings)
-    other, same = _tally([renamed[one].astype(np.int16) for one in _arrays(*parties)], **settings)
-    assert other[:, list(order)].tolist() == votes.tolist()
-    assert same.class_voters[list(order)].tolist() == facts.class_voters.tolist()
-
-
 # ------------------------------------------------------------------------------------------------ the winners
 
 VOTES = np.array([[4, 0, 1], [0, 2, 3], [0, 0, 0], [2, 2, 0]], dtype=np.int32)
@@ -177,8 +158,7 @@ def test_a_plan_asks_as_many_rows_as_the_run_says():
 
 @pytest.mark.parametrize("unit", [1, 2])
 @pytest.mark.parametrize(
-    "settings",
-    [{"noise": "laplace"}, {"noise": "gaussian"}, {"noise": "confident-gaussian", "threshold": 3.0}],
+    "settings", [{"noise": "laplace"}, {"noise": "gaussian"}, {"noise": "confident-gaussian", "threshold": 3.0}]
 )
 def test_noise_found_for_an_epsilon_spends_it_over_all_queries_and_times(settings, unit):
     config = PATEConfig(**settings, epsilon=5.0, delta=1e-4, num_queries=4)
@@ -278,41 +258,6 @@ def test_where_trust_weighs_rows_with_votes_of_parties_that_label_all_alike_only
     assert facts.trusts is not None
     assert votes[5].tolist() == [0, 0, 0]
     assert votes.any(axis=1).mean() > 0.9
-
-
-# ------------------------------------------------------------------------------------------------ training alone
-
-
-class Net:
-    """What `fit_as_long` asks of a classifier; writes down how it was trained."""
-
-    def __init__(self, steps_of_fit=None):
-        self.done = []
-        self.template = SimpleNamespace(**({} if steps_of_fit is None else {"steps_of_fit": steps_of_fit}))
-
-    def fit(self, X, y):
-        self.done.append("fit")
-        return self
-
-    def update(self, X, y, *, steps):
-        self.done.append(steps)
-        return self
-
-
-@pytest.mark.parametrize(
-    ("steps_of_fit", "num_rows", "done"),
-    [(lambda rows: 3 * rows, 50, [150]), (lambda rows: 3 * rows, 8, ["fit"]), (None, 50, ["fit"])],
-)
-def test_a_net_that_is_compared_with_one_of_more_rows_takes_as_many_steps(steps_of_fit, num_rows, done):
-    X, y = np.zeros((8, 2)), np.zeros(8)
-    for train in (
-        lambda model: fit_as_long(model, X, y, num_rows=num_rows),
-        lambda model: fit_pooled(model, X, y, config=OneShotVoteConfig(), rounds=1, num_public=num_rows),
-    ):
-        model = Net(steps_of_fit)
-        assert train(model) is model
-        assert model.done == done
-    assert fedkt.CARD.train_pooled is pate.CARD.train_pooled is fit_pooled
 
 
 def test_the_facts_tell_how_many_votes_all_parties_together_cast_on_a_row():

@@ -6,17 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fedkd_flwr.algorithms.privatekt import (
-    PrivateKTConfig,
-    aggregate,
-    draw_by_entropy,
-    entropy,
-    estimate,
-    hard_targets,
-)
+from fedkd_flwr.algorithms.privatekt import PrivateKTConfig, aggregate, draw_by_entropy, entropy, estimate, hard_targets
 from fedkd_flwr.errors import ConfigError
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
@@ -107,21 +98,6 @@ def test_the_estimate_is_unbiased():
     assert found.min() < -0.2  # what a biased estimate, clipped to shares, would never be
     assert (np.abs(found.mean(axis=0) - truth) < 4 * errors).all()
     assert found.sum(axis=2) == pytest.approx(np.ones((1500, 3)))
-
-
-matrices = st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=7)
-
-
-@given(rows=matrices, seed=st.integers(0, 50))
-def test_the_order_of_parties_changes_nothing(rows, seed):
-    order = np.random.default_rng(seed).permutation(len(rows))
-    answers = _labels(*rows)
-    one, labels = _aggregate(answers, seed=seed)
-    other, same = _aggregate([answers[i] for i in order], seed=seed)
-    assert one.tolist() == other.tolist()
-    assert labels.tolist() == same.tolist()
-    assert one.sum(axis=1) == pytest.approx(np.ones(2))
-    assert one.min() >= 0
 
 
 # ------------------------------------------------------------------------------------------------ settings

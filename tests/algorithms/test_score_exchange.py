@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from fedkd_flwr.algorithms.dsfl import DSFLConfig
 from fedkd_flwr.algorithms.scarlet import ScarletConfig
-from fedkd_flwr.algorithms.score_exchange import (
-    DigestConfig,
-    ScoreExchangeConfig,
-    aggregate,
-    passes_on_pooled,
-)
+from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreExchangeConfig, aggregate
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.labels.scores import onto_simplex
 from fedkd_flwr.privacy.cost.accountant import Accountant
@@ -204,28 +199,6 @@ def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
     assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
     assert told.epsilon == 0.0
     assert told.changed(epsilon=4.0, noise_strength=0.0) == config
-
-
-# ------------------------------------------------------------------------------------------------ pooled rows
-
-
-@pytest.mark.parametrize("net", [True, False])
-def test_on_pooled_rows_nets_make_the_passes_that_parties_made_over_their_own_rows(net):
-    class Model:
-        supports_soft_steps = net
-
-        def train_epochs(self, X, y, *, epochs):
-            return ("epochs", X, y, epochs)
-
-        def fit(self, X, y):
-            return ("fit", X, y)
-
-    config = DigestConfig(initial_epochs=7, own_rows_epochs=2)
-    found = passes_on_pooled(Model(), "X", "y", config=config, rounds=5, num_public=9)
-    assert found == (("epochs", "X", "y", 17) if net else ("fit", "X", "y"))
-    ends_with_a_digest = config.changed(final_own_rows=False)  # parties revisit in rounds 2 to 5 alone
-    found = passes_on_pooled(Model(), "X", "y", config=ends_with_a_digest, rounds=5, num_public=9)
-    assert found == (("epochs", "X", "y", 15) if net else ("fit", "X", "y"))
 
 
 NOISE = {"score_noise": "laplace", "noise_strength": 1.0}

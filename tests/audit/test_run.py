@@ -50,14 +50,9 @@ def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
     assert found.everybody.auc.low > 0.55
 
 
-@pytest.mark.parametrize("algorithm", ["fedxgb-bagging", "pooled-forest"])
-def test_trees_tell_members_that_they_have_learnt_by_heart(tmp_path, algorithm):
+def test_trees_tell_members_that_they_have_learnt_by_heart(tmp_path):
     model = "random-forest(n_estimators=10)"
-    if algorithm == "fedxgb-bagging":
-        pytest.importorskip("xgboost")
-        model = "xgboost(max_depth=8, learning_rate=1.0, min_child_weight=0.0)"
-    rounds = {"num-rounds": 3} if algorithm == "fedxgb-bagging" else {}
-    found = audit(_config(tmp_path, algorithm=algorithm, model=model, **rounds), shadows=4).audit
+    found = audit(_config(tmp_path, algorithm="pooled-forest", model=model), shadows=4).audit
     assert found.sent == ["trees"]
     assert found.everybody.auc.low > 0.55
 

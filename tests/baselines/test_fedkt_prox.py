@@ -6,7 +6,6 @@ from flwr.app import ArrayRecord
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig
-from fedkd_flwr.baselines.cards import FEDKT_PROX as CARD
 from fedkd_flwr.baselines.cards import FedKTProxConfig
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.record.notes import Note, NoteCode
@@ -85,29 +84,12 @@ SIZES = {"num_public": 60, "num_classes": 3}
 
 def test_the_parts_are_told_apart():
     config = FedKTProxConfig(
-        seed=3,
-        node_deadline_s=9.0,
-        ties="lowest",
-        students_per_party=3,
-        local_epochs=2,
-        proximal_mu=0.5,
+        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, local_epochs=2, proximal_mu=0.5
     )
     assert config.first == FedKTConfig(
         seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, party_models=False
     )
     assert type(config.first) is FedKTConfig
-
-
-def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
-    class Model:
-        def train_epochs(self, X, y, *, epochs):
-            return (X, y, epochs)
-
-    assert CARD.train_pooled(Model(), "X", "y", config=FedKTProxConfig(local_epochs=3), rounds=5, num_public=9) == (
-        "X",
-        "y",
-        12,
-    )
 
 
 @pytest.mark.parametrize(
@@ -118,10 +100,6 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             "fedkt.level must be L0: FedProx's weights carry no noise, got 'L1'. Drop it, or use fedkt.",
         ),
         (
-            {"level": "L2", "noise": "gaussian", "noise_strength": 1.0},
-            "fedkt.level must be L0: FedProx's weights carry no noise",
-        ),
-        (
             {"party_models": False},
             "paper.party-models must keep its default: parties get FedProx's net, got False. It would",
         ),
@@ -129,7 +107,6 @@ def test_on_pooled_rows_fedprox_s_rounds_are_all_but_the_first():
             {"noise": "laplace", "noise_strength": 0.1},
             "noise must be none: FedProx's weights carry no noise, got 'laplace'",
         ),
-        ({"proximal_mu": -1.0}, "fedprox.proximal-mu must be a number >= 0, got -1.0"),
     ],
 )
 def test_impossible_settings_are_refused(settings, message):

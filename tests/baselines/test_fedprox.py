@@ -1,17 +1,15 @@
 """FedProx: whole rounds in process, Flower's own strategy, who lets weights out, and hostile weights."""
 
 import copy
-import logging
 import math
 
 import numpy as np
 import pytest
 from federation import party, rows
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord
+from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.serverapp.strategy import FedProx as FlowerFedProx
 from weights import TEST, codes, grid_of, make, members, net, run, same
 
-from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.errors import DataError
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.stores.ledger import LedgerStore
@@ -77,22 +75,6 @@ def test_what_travels_is_weights_rows_and_names_and_the_record_says_so():
     assert set(reply["reply"]) == {"party", "wire-version"}
     assert "weights-left" in [note.code for note in strategy.record.notes]
     assert strategy.claims == strategy.record.claims == []
-
-
-def test_a_party_answers_flower_s_own_strategy_without_ours_and_its_refusal_costs_the_round_nothing(caplog):
-    """A user's server may run plain `flwr.serverapp.strategy.FedProx`: settings ride in its train_config."""
-    held = [*members(3), *members(1, algorithm="fedct")]
-    weights = net(seed=9).initialize().arrays()
-    arrays = ArrayRecord({name: Array(a) for name, a in zip("abcd", weights, strict=True)})
-    settings = {**FedProxConfig(local_epochs=1).told(), "algorithm": "fedprox", "fingerprint": "ab" * 32}
-    plain = FlowerFedProx(proximal_mu=0.1)
-    with caplog.at_level(logging.INFO, logger="flwr"):
-        result = plain.start(grid_of(held), arrays, 2, train_config=ConfigRecord(settings))
-    assert list(result.arrays) == list("abcd")
-    assert not same([a.numpy() for a in result.arrays.values()], weights)
-    assert "Received error in reply from node 1003: not-allowed: party-000" in caplog.text
-    # it asks for an evaluation after every round: refused with a code, which ends nothing
-    assert not result.evaluate_metrics_clientapp
 
 
 # ---------------------------------------------------------------------------------------------------- who lets them out

@@ -23,10 +23,7 @@ def test_the_matched_net_beats_guessing_and_every_party_gets_it():
     widths = [len(strategy.exchange.model.arrays()[1])]
     assert widths[0] >= 8
     assert Note(NoteCode.WIDTHS, {"found": widths, "own": [8]}) in strategy.record.notes
-    assert set(grid.replies[0].content["arrays"]) == {
-        *(f"model.{i}" for i in range(4)),
-        "class-counts",
-    }
+    assert set(grid.replies[0].content["arrays"]) == {*(f"model.{i}" for i in range(4)), "class-counts"}
     assert {p.federated["common"].accuracy for p in strategy.record.parties} == {strategy.record.server_accuracy}
 
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord
-from hypothesis import given
-from hypothesis import strategies as st
 from weights import codes, make, members, net, run, same
 
 from fedkd_flwr.baselines.scaffold import aggregate, next_control
@@ -80,20 +78,6 @@ def test_arrays_that_do_not_fit_are_left_out(part):
 
 def arrays(values):
     return [np.array([value], dtype=np.float32) for value in values]
-
-
-NUMBERS = st.lists(st.floats(-100, 100, width=32), min_size=2, max_size=2)
-
-
-@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=5), NUMBERS)
-def test_where_all_parties_answer_the_server_s_control_is_the_mean_of_theirs(parties, weights):
-    """It starts at zero, as theirs do; so their changes' mean is the mean of what they became."""
-    start = arrays([0.0, 0.0])
-    replies = [(arrays(moved), arrays(control)) for moved, control in parties]
-    moved, control = aggregate(arrays(weights), start, replies, num_parties=len(parties))
-    for k in range(2):
-        assert np.allclose(control[k], np.mean([change[k] for _, change in replies]), atol=1e-3)
-        assert np.allclose(moved[k], np.mean([y[k] for y, _ in replies]), atol=1e-3)
 
 
 def test_a_party_s_next_control_is_the_mean_gradient_of_its_steps():

@@ -113,14 +113,13 @@ def test_a_run_apart_is_the_run_here(tmp_path, learner):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("level", ["L0", "L2"])
-def test_fedkt_apart_is_fedkt_here(level):
+def test_fedkt_apart_is_fedkt_here():
     found = []
     for apart in (None, ANY):
         members = parties(2, apart=apart)
         clients = [FedKTClient(one, noise_rng=np.random.default_rng(i)) for i, one in enumerate(members)]
-        noise = {"noise": "laplace", "noise_strength": 1.0} if level == "L2" else {}
-        config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
+        noise = {"level": "L2", "noise": "laplace", "noise_strength": 1.0}
+        config = FedKTConfig(teachers_per_student=4, students_per_party=2, **noise)
         strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
         found.append(_ran(strategy, InProcessGrid(handler(clients), [{}] * 2), 1))
     assert found[0] == found[1]

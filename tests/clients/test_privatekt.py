@@ -15,7 +15,7 @@ from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.processes.limits import limits_of
-from fedkd_flwr.wire.records import open_instruction, open_reply
+from fedkd_flwr.wire.records import open_instruction
 
 pytest.importorskip("torch")
 
@@ -119,28 +119,6 @@ def test_the_ledger_charges_k_labels_of_the_whole_party_for_each_round_it_takes_
             assert (entry.unit, entry.adversary) == ("party", "server")
             assert entry.neighbouring_relation == "any change of the party's data"
             assert entry.events == plain_events([(event, 3)])
-
-
-def test_a_party_is_charged_whatever_privacy_the_server_says_there_is(tmp_path):
-    held = members(2)
-    held[0] = with_ledger(tmp_path, held[0])
-    lie = spoilt(lambda c: c.config_records["config"].__setitem__("privacy", "none"))
-    make(clients=2).start(InProcessGrid(lie(handler([PrivateKTClient(p) for p in held])), [{}] * 2), num_rounds=1)
-    assert len(held[0].ledger.load().entries) == 1
-
-
-def test_what_goes_wrong_is_an_answer_whatever_privacy_the_server_says_there_is(tmp_path):
-    class Broken(PrivateKTClient):
-        def learn(self, instruction):
-            raise ValueError("row 3 holds 1.7")
-
-    held = members(2, simulated=False)
-    lie = spoilt(lambda c: c.config_records["config"].__setitem__("privacy", "none"))
-    grid = InProcessGrid(lie(handler([Broken(held[0]), PrivateKTClient(held[1])])), [{}] * 2)
-    make(clients=2).start(grid, num_rounds=1)
-    replies = [open_reply(r, "fit") for r in grid.replies if r.metadata.message_type == "train"]
-    assert len({(r.code, tuple(r.metrics), r.num_bytes) for r in replies}) == 1
-    assert replies[0].code == ""
 
 
 def test_a_run_whose_rounds_a_budget_does_not_cover_is_refused_before_anything_is_paid(tmp_path):

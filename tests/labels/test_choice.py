@@ -34,20 +34,20 @@ def test_each_way_to_the_majority_says_its_own_reason():
 
 
 @pytest.mark.parametrize(
-    ("num_classes", "shares", "skew", "rule"),
+    ("num_classes", "shares", "skew", "with_votes"),
     [
-        (2, [76, 24], 0.049, "majority"),
-        (2, [76, 24], 0.05, "density-ratio"),
-        (2, [76, 24], None, "density-ratio"),
-        (2, [5, 1], 0.0, "majority"),  # a third of an equal share
-        (2, [51, 10], 0.0, "density-ratio"),  # less: majority would find none of the rare class
-        (3, [1, 1, 1], 0.0, "density-ratio"),
+        (2, [76, 24], 0.049, True),
+        (2, [76, 24], 0.05, False),
+        (2, [76, 24], None, False),
+        (2, [5, 1], 0.0, True),  # a third of an equal share
+        (2, [51, 10], 0.0, False),  # less: labels find none of the rare class
+        (3, [1, 1, 1], 0.0, False),
     ],
 )
-def test_two_classes_that_parties_hold_alike_take_the_majority_unless_one_is_rare(num_classes, shares, skew, rule):
+def test_labels_count_where_parties_hold_two_classes_alike_unless_one_is_rare(num_classes, shares, skew, with_votes):
     found = choose_rule(num_classes=num_classes, class_counts=np.array(shares), coverage=0.9, skew=skew)
-    assert found.rule == rule
-    assert ("about the same shares" in found.reason) == (rule == "majority")
+    assert (found.rule, found.with_votes) == ("density-ratio", with_votes)
+    assert ("about the same shares" in found.reason) == with_votes
 
 
 def test_a_minority_of_liars_hardly_moves_the_skew():

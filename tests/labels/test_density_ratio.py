@@ -64,14 +64,18 @@ def test_confusion_matrices_are_estimated_from_three_parties_that_tell_classes_a
     assert chosen({}, parties=3).rule == "dawid-skene"
 
 
-def test_two_classes_held_alike_take_the_majority_unless_density_ratios_were_asked_for_by_name():
+def test_two_classes_held_alike_take_ratios_and_labels_half_and_half_unless_ratios_were_asked_for_by_name():
     truth = np.arange(ROWS) % 2
-    codes = np.where(np.eye(2, dtype=bool)[truth], 2, 0).astype(np.uint8)
+    codes = np.where(np.eye(2, dtype=bool)[truth], 5, 0).astype(np.uint8)
+    codes[0] = 0  # looks like nobody's row
     alike = {f"party-{i}": {"ratios": codes, "class-counts": np.array([10, 10])} for i in range(3)}
     labels = truth[None].astype(np.int16)
-    found = [chosen(alike, labels=labels, rule=rule) for rule in (Auto(), DensityRatio())]
-    assert [one.rule for one in found] == ["majority", "density-ratio"]
-    assert (found[1].labels == truth).all()
+    both, ratios = (chosen(alike, labels=labels, rule=rule) for rule in (Auto(), DensityRatio()))
+    assert both.rule == ratios.rule == "density-ratio"
+    assert (both.labels == truth).all()
+    assert ratios.labels[0] == ABSTAIN
+    np.testing.assert_allclose(both.probs, (ratios.probs + np.eye(2)[truth]) / 2)
+    assert both.reason.endswith("(0.0 points apart): there labels count as much.")
 
 
 def test_bins_of_a_number_take_density_ratios_where_parties_hold_other_numbers_and_else_the_mean_of_the_labels():

@@ -1,3 +1,4 @@
+import errno
 import json
 import re
 
@@ -80,3 +81,16 @@ def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "record.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"run record must be whole JSON, got a damaged file at .*record\.json"):
         RunRecord.load(tmp_path / "record.json")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "The server ran out of memory (MemoryError). What the rounds before found is in this record."),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), "The server's disk is full (OSError: [Errno 28]"),
+    ],
+)
+def test_what_the_server_s_machine_lacked_is_said_in_a_sentence(error, words):
+    record = RunRecord(run_id="7", algorithm="fedct")
+    record.close(error)
+    assert (record.status, record.reason.startswith(words)) == ("failed", True)

@@ -1,6 +1,5 @@
 """What every picture has in common, whatever it shows."""
 
-import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -33,18 +32,6 @@ def test_importing_the_room_imports_neither_matplotlib_nor_jinja(line):
     code = f"{line}\nimport sys\nsys.exit(any(m in sys.modules for m in ('matplotlib', 'jinja2', 'flwr', 'torch')))"
     found = subprocess.run([sys.executable, "-c", code], check=False).returncode
     assert found == (1 if "matplotlib" in line else 0)  # the second line shows that the first can fail
-
-
-def test_a_home_that_cannot_be_written_to_is_no_reason_for_warnings(tmp_path):
-    (tmp_path / "file").touch()
-    nowhere = str(tmp_path / "file" / "x")
-    drawn = subprocess.run(
-        [sys.executable, "-c", "from fedkd_flwr.report.canvas import Canvas; Canvas(2.0)"],
-        env={**os.environ, "HOME": nowhere, "XDG_CONFIG_HOME": nowhere, "XDG_CACHE_HOME": nowhere, "MPLCONFIGDIR": ""},
-        capture_output=True,
-        text=True,
-    )
-    assert (drawn.returncode, drawn.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("draw", "prefix"), [*zip(EVERY, ("accuracy-", "rounds-"), strict=True)])

@@ -6,6 +6,7 @@ from pages import Page, check_safe_and_alone, written
 from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.record.notes import Note
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.report.page import headline
 
 
 def test_every_text_and_key_of_a_hostile_record_is_escaped(hostile_record, tmp_path, hostile):
@@ -46,6 +47,14 @@ def test_a_claim_that_is_not_proven_is_a_warning_on_top_and_beside_the_claims(ma
     assert "none: seeded" in text[: text.index('<h2 id="plots">')]
     record.claims = [claims[0]]
     assert "NO GUARANTEE" not in written(record, tmp_path)
+
+
+def test_a_run_whose_result_is_the_servers_model_has_it_in_its_headline_beside_parties_alone(make_record):
+    record = make_record(5, 3, algorithm="privatekt")
+    record.server = {"common": Metrics(n=9, accuracy=0.893)}
+    for party in record.parties:
+        party.federated = {}
+    assert headline(record).startswith("The server's model reaches 0.89; a party alone 0.")
 
 
 def test_the_publishable_page_holds_none_of_the_operators_numbers(make_record, tmp_path, claims):

@@ -56,30 +56,6 @@ def test_where_classes_are_imbalanced_balanced_accuracy_leads_and_the_baseline_s
     assert not any(line.startswith("accuracy, common") for line in lines)
 
 
-def test_a_line_for_each_kind_of_model_holds_every_figure(measured_record):
-    lines = summary_table(measured_record).splitlines()
-    assert max(map(len, lines)) <= 100
-    at = next(i for i, line in enumerate(lines) if line.startswith("metrics (means)"))
-    assert lines[at].split()[2:] == ["n", "bal.acc", "acc", "base", "F1", "AUC", "AP", "log", "loss", "Brier", "ECE"]
-    found = measured_record.server["common"]
-    figures = ("balanced_accuracy", "accuracy", "baseline", "macro_f1", "roc_auc", "average_precision", "log_loss",
-               "brier", "calibration_error")  # fmt: skip
-    server = next(line for line in lines if line.startswith("server, common"))
-    assert server.split()[2:] == ["2,000", *(f"{getattr(found, figure):.3f}" for figure in figures)]
-
-
-def test_a_figure_that_some_parties_lack_says_of_how_many_it_is(measured_record):
-    for i, party in enumerate(measured_record.parties):
-        auc = {"roc_auc": 0.9, "average_precision": 0.8} if i else {}  # the first party's rows are of one class
-        party.solo["own"] = party.federated["own"] = Metrics(n=100 + i, accuracy=0.9, **auc)
-    lines = summary_table(measured_record).splitlines()
-    own = next(line for line in lines if line.startswith("alone, own"))
-    assert own.split()[2] == "303"
-    assert "0.900 (of 2)" in own
-    measured_record.parties = measured_record.parties[1:]
-    assert "(of 2)" not in summary_table(measured_record)
-
-
 def test_a_command_stands_on_a_line_of_its_own_and_no_word_is_broken_so_that_both_can_be_copied(make_record):
     record = make_record(2, 2)
     command = "fedkd simulate dataset=table " + " ".join(f"num-private-{i}=1200" for i in range(9))

@@ -5,21 +5,18 @@ import sys
 from functools import cache
 
 import pytest
-from federation import fedct_grid, fedkt_grid, handler, model, parties, public_set, rows
-from grid import InProcessGrid
+from federation import fedct_grid, fedkt_grid, model, parties, public_set, rows
 from pages import check_safe_and_alone, written
 
-from fedkd_flwr.clients import PATEClient
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import summary_table
-from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PATEConfig
+from fedkd_flwr.strategies import FedCT, FedCTConfig, FedKT, FedKTConfig
 
 AT_SERVER = {"noise": "gaussian", "epsilon": 8.0, "num_queries": 40}
 RUNS = {
     "fedkt L0": ("fedkt", {}),
     "fedkt L1, Laplace": ("fedkt", {"level": "L1", "noise": "laplace", "noise_strength": 1.0, "num_queries": 40}),
     "fedkt L2": ("fedkt", {"level": "L2", "teachers_per_student": 5, **AT_SERVER}),
-    "pate, noisy": ("pate", {"party_models": False, **AT_SERVER}),
     "fedct": ("fedct", {}),
     "fedct, bits": ("fedct", {"label_mechanism": "xor", "noise_strength": 3.0}),
 }
@@ -48,11 +45,7 @@ def _run(name, *, flipped=False):
         FedCT(config=FedCTConfig(**common), **shared).start(fedct_grid(members), num_rounds=3)
         return record
     shared |= {"final_model": model, "test": rows(80, seed=5)}
-    if algorithm == "pate":
-        grid = InProcessGrid(handler([PATEClient(p) for p in members]), [{}] * len(members))
-        PATE(config=PATEConfig(**common), **shared).start(grid)
-    else:
-        FedKT(config=FedKTConfig(**common), **shared).start(fedkt_grid(members))
+    FedKT(config=FedKTConfig(**common), **shared).start(fedkt_grid(members))
     return record
 
 
@@ -76,7 +69,7 @@ def test_every_level_has_a_whole_page_a_table_and_a_publishable_page(name, tmp_p
             assert f"{r.consensus_accuracy:.3f}" in page.text
 
 
-@pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1, Laplace", "pate, noisy", "fedct"])
+@pytest.mark.parametrize("name", ["fedkt L0", "fedkt L1, Laplace", "fedct"])
 def test_publishable_records_of_other_private_rows_are_the_same(name):
     # Without noise nothing that depends on private rows stays; with noise at the server only settings do.
     one, other = _run(name), _run(name, flipped=True)

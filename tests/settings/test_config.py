@@ -51,14 +51,9 @@ def other_value(config: type[Config], name: str, *, but: tuple = ()) -> object:
     raise AssertionError(f"no other value of {name} is known here")
 
 
-def only(config: type[Config], name: str) -> dict[str, tuple]:
-    return (config.model_fields[name].json_schema_extra or {}).get("only", {})
-
-
 OWN = {key: (card.config, name) for card in cards().values() for name, key in card.config.keys().items()}
 READERS = {key: [name for name in ALGORITHMS if key in cards()[name].config.keys().values()] for key in OWN}
 GENERAL = {key: (RunConfig, name) for name, key in RunConfig.keys().items()}
-GENERAL_NAMES = [name for _, name in GENERAL.values()]
 
 
 # ------------------------------------------------------------------------------- what is derived from the cards
@@ -215,38 +210,9 @@ def test_what_is_refused_above_covers_what_it_should():
     assert {key for key in GENERAL if any(k == key for _, k in UNREAD)} == set(SOME)
 
 
-OPTIONS = [
-    (algorithm, name, other)
-    for algorithm in ALGORITHMS
-    for config in [cards()[algorithm].config]
-    for name in config.model_fields
-    for other in only(config, name)
-]
-OPTIONS += [("fedct", name, other) for name in GENERAL_NAMES for other in only(RunConfig, name)]
-
-
-@pytest.mark.parametrize(("algorithm", "name", "other"), OPTIONS)
-def test_a_setting_of_an_option_is_refused_by_name_without_that_option(algorithm, name, other):
-    config = RunConfig if name in RunConfig.model_fields else cards()[algorithm].config
-    keys, allowed = config.keys(), only(config, name)[other]
-    value = other_value(config, name)
-    settings = {"algorithm": algorithm, keys[name]: value}
-    if config.default(other) in allowed:
-        settings[keys[other]] = other_value(config, other, but=allowed)
-    with pytest.raises(ConfigError) as caught:
-        parse_run_config(settings)
-    assert f"{keys[name]} must keep its default ({config.default(name)!r}) where " in str(caught.value)
-    assert f"got {value!r}. It would be ignored: drop it, or set " in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"fedct.quorum": 0.5},
-            "fedct.quorum must keep its default (0.9) where consensus is 'auto', got 0.5. "
-            "It would be ignored: drop it, or set consensus to 'qualified-majority'.",
-        ),
         (
             {"algorithm": "pate", "consensus": "dawid-skene", "fedkt.level": "L1"},
             "fedkt.level must not be set for pate, got 'L1'. "
@@ -337,11 +303,6 @@ def test_the_reference_prints_the_lines_that_such_a_card_adds_to_a_pyproject(min
     ("name", "message"),
     [
         ("fedsgd", "algorithm must be one of dd, .*fedct, .* or a card of your own as package.module:CARD, got"),
-        ("nowhere_to_be_found:CARD", "algorithm must name a card that can be imported, got nowhere_to_be_found:CARD"),
-        ("json:CARD", "algorithm must name a card that can be imported, got json:CARD"),
-        ("..:CARD", "algorithm must name a card that can be imported, got ..:CARD"),
-        (":", "algorithm must name a card that can be imported, got :"),
-        ("json:dumps", "algorithm must name a fedkd_flwr Card, got json:dumps, a function"),
         (3, "algorithm must be one of dd, .*fedct, .*, got '3'"),
     ],
 )
@@ -382,19 +343,13 @@ QUORUM = {"consensus": "qualified-majority"}
         ({"zzz": 1}, "run config key zzz must be a known key, got 1. Known keys: algorithm, answer-form, "),
         # of the wrong type
         ({"num-rounds": True}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got True."),
-        ({"num-rounds": "2"}, "num-rounds must be auto, or a whole number >= 1 and <= 100000, got '2'."),
-        ({**QUORUM, "fedct.quorum": "high"}, "fedct.quorum must be a number >= 0 and <= 1, got 'high'."),
-        ({"centralised": 1}, "centralised must be true or false, got 1."),
-        ({"model": 3}, "model must be text, got 3."),
         ({"algorithm": "fedmd", "score-bits": True}, "score-bits must be one of 32, 16, 8, 4, 2, 1, got True."),
         # out of range
         (
             {"consensus": "loud"},
             "consensus must be one of auto, majority, qualified-majority, median, mean, dawid-skene, density-ratio",
         ),
-        ({**QUORUM, "fedct.quorum": 1.5}, "fedct.quorum must be a number >= 0 and <= 1, got 1.5."),
         ({**QUORUM, "fedct.quorum": float("nan")}, "fedct.quorum must be a number >= 0 and <= 1, got nan."),
-        ({"dirichlet-alpha": 0.0}, "dirichlet-alpha must be a number > 0, got 0.0."),
         (
             {"partitioner": "dirichelt"},
             "partitioner must be one of auto, column, iid, dirichlet, inner-dirichlet, pathological, shard, "
@@ -412,16 +367,12 @@ QUORUM = {"consensus": "qualified-majority"}
             {"partitioner": "dirichlet(min_rows=3", "seed": 1},
             "partitioner must be a name, or a name with parameters as Python writes them, got",
         ),
-        ({"seed": -1}, "seed must be a whole number >= 0 and < 2^63, got -1."),
-        ({"min-parties": 0}, "min-parties must be a whole number >= 1, got 0."),
         # impossible together
         ({"model": ""}, "model must be given, got ''."),
         ({"name": "../x"}, "name must be at most 100 letters, digits and . _ + = -, and start with"),
-        ({"name": "x" * 101}, "name must be at most 100 letters"),
         ({"algorithm": "fedkt", "num-rounds": 3}, "num-rounds must be 1 for fedkt (one-shot), got 3. Drop it"),
         ({"num-parties": 2, "min-parties": 3}, "min-parties must be at most num-parties (2), got 3. Lower min-parties"),
         ({"dataset": "table"}, "table and label must be given with dataset \"table\", got table '', label ''. Name"),
-        ({"dataset": "table", "table": "/a.csv"}, "got table '/a.csv', label ''. Name your file"),
         ({**TABLE, "table": "/a.csv"}, "table and tables must not be given together, got '/a,/b'. Each file of tables"),
         ({**TABLE, "partition-column": "h"}, "tables and partition-column must not be given together, got '/a,/b'."),
         (
@@ -461,7 +412,6 @@ def test_several_mistakes_are_named_at_once():
             {**SILO, "share-metrics": "acuracy"},
             "share-metrics must name metrics, with commas, got 'acuracy'. Known: acc",
         ),
-        ({**SILO, "require-privacy": 1}, "require-privacy must be true or false, got 1."),
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
         ({**SILO, "model": "knn(a=b)"}, "model must be a name, or a name with parameters as Python writes them, got"),
         ({"partition-id": "0", "num-partitions": 2}, "partition-id must be a whole number >= 0, got '0'."),

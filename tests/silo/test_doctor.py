@@ -177,7 +177,7 @@ def test_a_silo_that_is_ready_is_said_to_be(silo, tmp_path):
     silo["public-fingerprint"] = short_fingerprint(public.fingerprint)
     found = check_silo(silo)
     assert exit_code(found) == 0
-    assert list(as_text(found))[-1] == f"Ready: {len(found)} points were looked at."
+    assert list(as_text(found))[-1] == f"Ready: 0 faults, 0 warnings; {len(found)} points were looked at."
     told = {one.subject: one.what for one in found}
     assert told["fingerprint"].endswith("as agreed")
     assert told["rows"].startswith("96 rows to learn from, of 2 classes")

@@ -86,11 +86,15 @@ def test_another_party_s_ledger_is_refused(tmp_path):
         "DELETE FROM parts WHERE name = 'head'",
         "UPDATE parts SET data = zeroblob(40) WHERE name = 'rows'",
         "UPDATE parts SET name = 'draw' WHERE name = 'rows'",
+        "DELETE FROM parts WHERE name = 'draw'",
+        "UPDATE parts SET data = 'null' WHERE name = 'draw'",
         "DROP TABLE entries",
     ],
 )
 def test_a_ledger_that_was_changed_is_refused(tmp_path, statement):
-    edited(three(tmp_path).path, statement)
+    with (store := three(tmp_path)).held() as book:
+        book.put("draw", b"{}")
+    edited(store.path, statement)
     _all_lost(tmp_path, f"{FILE} must be whole")
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import math
 import os
 import random
 import shutil
@@ -29,37 +28,6 @@ from fedkd_flwr.stores.party_state import StoredReply
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
-
-
-# --------------------------------------------------------------------------------------------------------- replies
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.array([[1, -1]], dtype=np.int16),
-        np.asfortranarray(np.arange(6, dtype=np.uint8).reshape(2, 3)),
-        np.array([np.nan, -0.0, np.inf], dtype=np.float32),
-        np.arange(10)[::3],
-        np.zeros((0, 4)),
-        np.array(7, dtype=">i4"),
-    ],
-)
-def test_a_reply_comes_back_bit_by_bit(array):
-    def message_bytes(array):  # what Flower's Array holds
-        import io
-
-        buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
-        return buffer.getvalue()
-
-    metrics = {"party": "a\ud800", "count": 2**70, "flag": True, "share": 0.1, "nan": -math.inf, "raw": b"\x00\xff"}
-    reply = StoredReply(arrays={"z": array, "labels": array, "a/../b": array}, metrics=metrics)
-    back = StoredReply.from_bytes(reply.to_bytes())
-    assert list(back.arrays) == ["z", "labels", "a/../b"]
-    assert all(message_bytes(one) == message_bytes(array) for one in back.arrays.values())
-    assert back.metrics == metrics
-    assert type(back.metrics["flag"]) is bool
 
 
 # -------------------------------------------------------------------------------------------------------- charging

@@ -143,15 +143,6 @@ def test_parties_of_a_simulation_may_hold_equal_rows_and_silos_may_not_share_a_f
     _charge(_store(tmp_path, other, "b", apart=False), "1")
 
 
-def test_rows_under_another_schema_cannot_be_known_again_and_pay_for_everything_before(tmp_path):
-    path, other = (_write(tmp_path / f"{i}.csv", [_row(i)]) for i in range(2))
-    _charge(_store(tmp_path, path), "1", epsilon=0.9)
-    store = _store(tmp_path, other)
-    form = PrivateRows(digest=store.rows.digest, form="another schema", blocks=store.rows.blocks)
-    with pytest.raises(RefusalError, match=r"0\.9 spent before"):
-        LedgerStore(tmp_path, party="a", data_digest=form.digest, rows=form).ask([(PureEvent(0.2), 1)], BUDGET)
-
-
 @pytest.mark.parametrize(
     "column",
     [

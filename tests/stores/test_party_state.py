@@ -118,7 +118,7 @@ def test_its_methods_take_what_those_of_the_real_one_take(nothing, something):
 
 
 def test_a_reply_s_digest_is_of_all_that_it_says_and_the_same_after_it_was_packed():
-    zeros, metrics = np.zeros(4, np.uint8), {"party": "a", "raw": b"\0"}
+    zeros, metrics = np.zeros(4, np.uint8), {"party": "a\ud800", "raw": b"\0\xff", "flag": True, "count": 2**70}
     said = [
         StoredReply(arrays=arrays, metrics=more)
         for arrays, more in (
@@ -135,3 +135,4 @@ def test_a_reply_s_digest_is_of_all_that_it_says_and_the_same_after_it_was_packe
     ]
     assert len({one.digest for one in said}) == len(said)
     assert [StoredReply.from_bytes(one.to_bytes()).digest for one in said] == [one.digest for one in said]
+    assert StoredReply.from_bytes(said[0].to_bytes()).metrics == metrics

@@ -1,7 +1,6 @@
 """A subset is drawn once, from the operating system, and never again."""
 
 import os
-import sqlite3
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -55,26 +54,6 @@ def test_another_subset_than_the_drawn_one_is_refused_and_nothing_changes(tmp_pa
         _store(tmp_path).rows(other)
     assert caught.value.code == Code.SUBSET_FIXED
     assert _store(tmp_path).rows(FIVE).tolist() == rows.tolist()
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        "DELETE FROM parts WHERE name = 'draw'",
-        "UPDATE parts SET data = replace(data, '\"rows\":[', '\"rows\":[1') WHERE name = 'draw'",
-        "UPDATE parts SET data = 'null' WHERE name = 'draw'",
-        "UPDATE parts SET data = substr(data, 1, 40) WHERE name = 'draw'",
-    ],
-)
-def test_a_subset_that_is_gone_or_changed_is_never_replaced(tmp_path, spoil):
-    store = _store(tmp_path)
-    store.rows(FIVE)
-    with sqlite3.connect(store.ledger.path) as db:
-        db.execute(spoil)
-    for _ in range(2):
-        with pytest.raises(DataError, match=r"must be whole, got .*Restore the newest backup") as caught:
-            _store(tmp_path).rows(FIVE)
-        assert caught.value.code is Code.LEDGER_LOST
 
 
 def test_a_crash_before_the_note_draws_nothing(tmp_path, monkeypatch):

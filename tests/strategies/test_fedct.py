@@ -132,14 +132,8 @@ class TestDensityRatios:
         assert not any(asked[3:])
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "consensus"),
-    [
-        ("randomized-response", "majority"),
-        *(("none", rule) for rule in ("majority", "qualified-majority", "dawid-skene")),
-    ],
-)
-def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_ends_no_run(mechanism, consensus):
+@pytest.mark.parametrize("mechanism", ["randomized-response", "none"])
+def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_ends_no_run(mechanism):
     """Randomised response gives every row a class, and the estimate of the true counts rests on that."""
 
     def tamper(i, reply):
@@ -151,7 +145,7 @@ def test_a_party_without_a_label_on_a_row_is_left_out_beside_noise_alone_and_end
         return reply
 
     noise = {} if mechanism == "none" else {"label_mechanism": mechanism, "noise_strength": 3.0}
-    strategy, _, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus=consensus, **noise)
+    strategy, _, _ = run_fedct(parties(4), rounds=1, tamper=tamper, consensus="majority", **noise)
     (only,) = strategy.record.rounds
     left_out = [(r.party, r.code) for r in only.rejected]
     assert left_out == ([("party-000", "class-out-of-range")] if noise else [])

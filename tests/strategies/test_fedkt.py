@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from federation import fedkt, fedkt_grid, model, parties, party, public_set, rows, run_fedkt
+from federation import fedkt, fedkt_grid, model, parties, party, rows, run_fedkt
 
 from fedkd_flwr.errors import ConfigError, PayloadError
-from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.seeds import derive_seed
-from fedkd_flwr.strategies import PartyLabels
 from fedkd_flwr.wire.label_codec import encode_labels
 from fedkd_flwr.wire.ratio_codec import encode_ratios
 from fedkd_flwr.wire.records import Reply
@@ -26,20 +24,6 @@ def test_one_party_with_one_student_and_one_teacher_is_local_training():
     teacher = model(seed=seed).fit(alone.X, alone.y).predict(alone.public.X)
     # a tree student reproduces its teacher's labels, and a tree final model the student's
     assert (strategy.exchange.consensus == teacher).all()
-
-
-def _this():
-    return RoundRecord(server_round=1)
-
-
-def _answers(*label_sets):
-    return [PartyLabels(party=str(i), labels=np.array(s, dtype=np.int16)) for i, s in enumerate(label_sets)]
-
-
-def test_a_party_casts_s_votes_where_its_students_agree():
-    strategy = fedkt(public=public_set(3))
-    strategy.exchange.combine(1, _answers([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]]), _this())
-    assert strategy.exchange.votes.tolist() == [[8, 0, 0], [0, 4, 0], [0, 4, 4]]
 
 
 def test_several_rounds_are_refused():

@@ -156,11 +156,6 @@ def test_a_server_that_holds_texts_judges_by_known_rows_and_answers_nothing_itse
     assert "forest" not in strategy.record.consensus_reason
 
 
-def test_a_rule_that_would_ignore_known_rows_is_refused():
-    with pytest.raises(ConfigError, match="known-rows must be 0 with consensus 'majority', which would ignore"):
-        FedCTConfig(consensus="majority", known_rows=9)
-
-
 def test_where_a_class_is_rare_the_record_says_that_shares_by_class_chose_the_rule():
     """A majority finds most of the 24 rare rows, with false alarms; the judged vote and the forest find few."""
     truth = (np.arange(300) < 24).astype(np.int16)

@@ -60,23 +60,6 @@ def test_the_record_tells_of_the_vote_not_of_the_model_trained_on_it():
     assert this.labelled_share == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
-    ("settings", "votes", "weight"),
-    [
-        ({}, [[8, 0, 0], [4, 4, 0], [4, 0, 4]], 0.5),
-        ({"one_class_voters": "leave-out"}, [[2, 0, 0], [0, 2, 0], [0, 0, 2]], 0.0),
-        ({"one_class_voters": "count"}, [[6, 0, 0], [4, 2, 0], [4, 0, 2]], None),
-    ],
-    ids=["half votes", "left out", "the paper"],
-)
-def test_uninformative_voters_are_discounted_unless_the_paper_is_reproduced(settings, votes, weight):
-    strategy = fedkt(public=public_set(3), **settings)
-    strategy.exchange.combine(1, _answers([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2), _this())
-    assert strategy.exchange.votes.tolist() == votes
-    said = {"parties": {"1": "red", "2": "red"}, "of": 3, "weight": weight, "bounded": False}
-    assert (Note(NoteCode.ONE_CLASS_VOTES, said) in strategy.record.notes) == (weight is not None)
-
-
 def test_students_that_never_agree_are_an_error_with_the_way_out():
     strategy = fedkt(public=public_set(2))
     with pytest.raises(ConfigError, match="one student per party"):

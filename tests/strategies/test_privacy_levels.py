@@ -14,7 +14,7 @@ from grid import InProcessGrid
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.data.public import PublicSet
 from fedkd_flwr.data.schema import Schema
-from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError, TooFewPartiesError
+from fedkd_flwr.errors import Code, ConfigError, DataError, RefusalError
 from fedkd_flwr.labels import ABSTAIN
 from fedkd_flwr.metrics import NAMES
 from fedkd_flwr.models.zoo import make_model
@@ -212,11 +212,6 @@ def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
 # ------------------------------------------------------------------------------------------------------ what is claimed
 
 
-def test_no_noise_no_claim():
-    assert _run("L0", parties(3))[0].claims == []
-    assert _run("FedCT", parties(3))[0].claims == []
-
-
 def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependent_number_to_itself():
     strategy, _ = _run("L1", parties(10), noise_strength=1.0)
     public, private = strategy.claims
@@ -233,7 +228,7 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
 
 
 @pytest.mark.parametrize("release", ["labels", "counts"])
-@pytest.mark.parametrize("case", ["L1", "L2", "PATE"])
+@pytest.mark.parametrize("case", ["L2", "PATE"])
 def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(case, release):
     """From two-class schema to claim: the server's plan, the parties' own charge, and what is printed."""
     schema = Schema(columns=SCHEMA.columns, classes=("red", "green"))
@@ -297,11 +292,7 @@ def test_a_failed_run_still_states_what_it_released():
     ("case", "settings", "num_rounds"),
     [
         ("L1", {"noise_strength": 0.0, "noise": "gaussian"}, 1),
-        ("L1", {"noise_strength": 0.0}, 1),
-        ("L1", {"noise_strength": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
         ("L2", {"noise_strength": 0.0, "students_per_party": 3}, 1),
-        ("L2", {"noise_strength": 0.0, "noise": "confident-gaussian", "threshold": 2.0}, 1),
-        ("FedCT response", {"noise_strength": 0.0}, 3),
         ("FedCT xor", {"noise_strength": 0.0}, 3),
     ],
 )
@@ -321,15 +312,6 @@ def test_looking_at_the_noise_before_the_run_does_not_fix_it_for_one_round():
     assert strategy.claims[0].epsilon <= 2.0
 
 
-def test_with_little_noise_level_l1_is_the_vote_itself():
-    quiet = {"noise_strength": 500.0, "num_queries": 0, "one_class_voters": "leave-out"}
-    strategy, _ = _run("L1", parties(5), **quiet)
-    clear = np.sort(strategy.exchange.votes, axis=1)[:, -1] > np.sort(strategy.exchange.votes, axis=1)[:, -2]
-    assert clear.any()
-    assert (strategy.exchange.vote[clear] == strategy.exchange.votes.argmax(axis=1)[clear]).all()
-    assert strategy.record.rounds[0].kept_share > 0.9
-
-
 def test_rows_without_a_consistent_vote_stay_in_at_level_l1():
     """Dropping them on the true counts would leak."""
     strategy = _strategy("L1", num_queries=0, students_per_party=2)
@@ -337,13 +319,6 @@ def test_rows_without_a_consistent_vote_stay_in_at_level_l1():
     strategy.exchange.combine(1, [PartyLabels(party=name, labels=torn) for name in "ab"], RoundRecord(server_round=1))
     assert (strategy.exchange.votes[1::2].sum(axis=1) == 0).all()  # nobody is consistent there
     assert (strategy.exchange.vote != ABSTAIN).all()
-
-
-def test_at_level_l1_parties_without_information_stay_out_even_if_nobody_has_any():
-    """Counting them after all where nobody else votes would make one party's labels switch the others' votes on."""
-    members = [party(f"p{i}", *rows(30, seed=i, classes=(1,))) for i in range(3)]
-    strategy, _ = _run("L1", members, one_class_voters="leave-out")
-    assert strategy.exchange.votes.sum() == 0
 
 
 # -------------------------------------------------------------------------------------------------------------- budgets
@@ -413,15 +388,6 @@ def test_beside_noise_at_the_server_rows_that_cannot_be_used_do_not_decide_wheth
     assert (strategy.record.notes[0].code, strategy.record.notes[0].values["valid"]) == (NoteCode.FEW_ANSWERS, usable)
 
 
-def test_without_noise_too_few_valid_answers_fail_the_run():
-    fault = DataError("a label is outside the schema", code=Code.CLASS_OUTSIDE_SCHEMA)
-    members = parties(3)
-    strategy = _strategy("L0")
-    strategy.roster.fewest = 3
-    with pytest.raises(TooFewPartiesError, match="class-outside-schema"):
-        strategy.start(_grid("L0", [*members[:2], dataclasses.replace(members[2], fault=fault)]), num_rounds=1)
-
-
 def test_noisy_votes_that_may_be_drawn_twice_are_refused(tmp_path):
     """A run that is kept and goes on would let the same votes out with other noise, and claim one draw."""
     with pytest.raises(ConfigError, match=r"ledger must be given where a noisy run is kept or continued"):
@@ -456,12 +422,6 @@ def test_a_run_that_goes_on_without_the_ledger_of_votes_that_left_is_refused(tmp
             with pytest.raises(DataError, match=r"ledger .* must hold the noisy votes of run 1, which had begun to go"):
                 strategy.start(grid, num_rounds=1)
     assert found[0] == found[1]
-
-
-def test_noise_at_the_server_does_not_satisfy_a_party_that_requires_privacy():
-    members = parties(3)
-    strategy, _ = _run("L1", [*members[:2], dataclasses.replace(members[2], require_privacy=True)])
-    assert [r.code for r in strategy.record.rounds[0].rejected] == [Code.PRIVACY_REQUIRED]
 
 
 ASKED = {
@@ -557,20 +517,13 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     first = once("1")
     assert first.claims[0].epsilon < 3.0 < 2 * first.claims[0].epsilon
     assert store.load().spent(1e-5) == pytest.approx(first.claims[0].epsilon, rel=1e-6)
-    spent = [first.claims[0].epsilon]
-    while spent[-1] < 3.0 and len(spent) < 6:
-        refused = store.load().would_exceed(first.exchange.noise.events(), Budget(epsilon=3.0))
-        if refused:
-            break
-        once(str(len(spent) + 1))
-        spent.append(store.load().spent(1e-5))
-    assert 1 < len(spent) < 6
-    with pytest.raises(RefusalError, match="privacy budget of server"):
-        once("last")
+    while not store.load().would_exceed(first.exchange.noise.events(), Budget(epsilon=3.0)):
+        once(str(len(store.load().entries) + 1))
+    assert 1 < len(store.load().entries) < 6
     record = RunRecord(run_id="after", algorithm="fedkt")
     strategy = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), record=record, **cost)
     grid = _grid("L1", parties(3))
-    with pytest.raises(RefusalError):
+    with pytest.raises(RefusalError, match="privacy budget of server"):
         strategy.start(grid)
     assert grid.sent == []  # nobody trains for a vote that may not be released
 

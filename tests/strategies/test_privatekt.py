@@ -4,14 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from federation import model, public_set, rows
+from federation import public_set, rows
 from flwr.app import Array, ArrayRecord
 from privatekt_runs import CLEAR, TEST, grid_of, make, members, run
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.stores.checkpoints import Participations
-from fedkd_flwr.strategies import PrivateKT, PrivateKTConfig
 from fedkd_flwr.wire.label_codec import decode_labels, encode_labels
 from fedkd_flwr.wire.records import numbered_arrays, open_instruction, open_reply
 
@@ -41,13 +40,6 @@ def test_the_server_s_model_learns_from_a_few_labels_a_round():
     line = strategy.record.rounds[-1].line(6)
     assert f"server's model {accuracies[-1]:.4f}" in line
     assert "labelled" not in line  # a few rows a round: no share of the public rows is meant
-
-
-def test_the_order_of_replies_changes_nothing():
-    one, _ = run(rounds=2, round_epsilon=CLEAR)
-    other, _ = run(rounds=2, round_epsilon=CLEAR, order=[3, 0, 4, 1, 2])
-    assert curve(one) == curve(other)
-    assert same_weights(one, other)
 
 
 def test_a_group_is_drawn_by_name_and_counted():
@@ -211,26 +203,6 @@ def test_once_stays_once_over_a_continued_run(tmp_path):
         run(rounds=2, resume_from=tmp_path, **settings)
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Return the checkpoint of a run of two rounds."""
-    folder = tmp_path_factory.mktemp("finished")
-    run(rounds=2, held=members(2), checkpoint=folder)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rounds": 1}, "num-rounds must be above 2, the rounds that the run to continue has"),
-        ({"transfer_rows": 3}, "transfer-rows must be 2, as in the run to continue, got 3. Cont"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_is_refused(finished, changes, message):
-    with pytest.raises(ConfigError, match=message):
-        run(resume_from=finished, held=members(2), **{"rounds": 4, **changes})
-
-
 # ---------------------------------------------------------------------------------------------------- bad settings
 
 
@@ -238,9 +210,3 @@ def test_more_rows_a_round_than_there_are_is_refused():
     rule = r"paper.transfer-rows must be at most 60 \(public rows\), got 61\. Ask for fewer"
     with pytest.raises(ConfigError, match=rule):
         make(transfer_rows=61)
-
-
-def test_a_model_without_weights_is_refused_at_the_server():
-    rule = "model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp"
-    with pytest.raises(ConfigError, match=rule):
-        PrivateKT(config=PrivateKTConfig(), public=public_set(), global_model=model)

@@ -51,13 +51,6 @@ def test_all_parties_get_the_same_rows_drawn_anew_each_round(tmp_path):
         assert len(rows) == 20
 
 
-def test_the_order_of_parties_and_their_node_ids_change_nothing(tmp_path):
-    first, _ = run(members(3, state=tmp_path / "a", make=model))
-    second, _ = run(members(3, state=tmp_path / "b", make=model), grid={"order": [2, 0, 1]})
-    assert _accuracies(first) == _accuracies(second)
-    assert np.array_equal(first.exchange.average, second.exchange.average)
-
-
 def test_logits_with_infinities_leave_their_party_out():
     strategy = FedMD(config=FedMDConfig(answer_form="logits", public_rows_per_round=4), public=public_set(4))
     spec = strategy.exchange.spec
@@ -133,20 +126,6 @@ def test_a_little_noise_changes_little_and_is_charged_for_every_row_and_round(tm
     entries = held[0].ledger.load().entries
     assert [entry.events[0][1] for entry in entries] == [20, 20]
     assert held[0].ledger.load().spent(1e-5) == pytest.approx(claim.epsilon)
-
-
-def test_noise_for_a_target_keeps_to_it_over_all_rounds(tmp_path):
-    strategy, _ = run(
-        members(make=model),
-        answer_form="softmax",
-        score_noise="gaussian",
-        epsilon=2.0,
-        public_rows_per_round=20,
-        rounds=2,
-    )
-    (claim,) = strategy.claims
-    assert 1.9 < claim.epsilon <= 2.0
-    assert claim.delta == 1e-5
 
 
 def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_path):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkd_flwr.errors import DataError, PayloadError
-from fedkd_flwr.labels.ratios import ratio_bits
+from fedkd_flwr.labels.ratios import RATIO_BITS
 from fedkd_flwr.labels.rules import RULES
 from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec, decode_answer, encode_answer, seal
 from fedkd_flwr.wire.ratio_codec import MAX_COUNT, decode_ratios, encode_ratios
@@ -16,7 +16,7 @@ def spec(rows=6, classes=3):
 
 def drawn(rows, classes, seed):
     rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 2 ** ratio_bits(classes), (rows, classes)).astype(np.uint8)
+    codes = rng.integers(0, 2**RATIO_BITS, (rows, classes)).astype(np.uint8)
     codes[rng.random(codes.shape) < 0.6] = 0
     return codes, rng.integers(-1, classes, rows).astype(np.int16)
 

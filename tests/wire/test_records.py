@@ -9,7 +9,6 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedkd_flwr.errors import PayloadError
 from fedkd_flwr.wire.records import (
     WIRE_VERSION,
-    array_bytes,
     instruction_record,
     named_arrays,
     numbered,
@@ -55,11 +54,6 @@ def test_an_instruction_arrives_as_it_was_sent_dtype_and_all(dtype):
     assert config == {"seed": 3, "fingerprint": "ab", "payload": "labels,mask", "wire-version": WIRE_VERSION}
 
 
-def test_an_instruction_without_arrays_arrives_without_arrays():
-    arrays, config = open_instruction(instruction_record({}, {}))
-    assert named_arrays(arrays, config) == {}
-
-
 def test_each_instruction_is_a_fresh_record_and_the_caller_s_settings_stay_as_they_were():
     settings = {"seed": 1}
     one, other = (instruction_record({}, settings) for _ in range(2))
@@ -101,12 +95,6 @@ def test_an_evaluate_reply_carries_metrics_and_no_arrays():
     metrics = {"party": "a", "wire-version": WIRE_VERSION, "federated-own": 0.75}
     reply = open_reply(_message(reply_record([], 3, metrics, loss=0.25)), "evaluate")
     assert (reply.party, reply.code, reply.metrics["federated-own"], reply.num_bytes) == ("a", "", 0.75, 0)
-
-
-def test_arrays_weigh_their_bytes_and_headers():
-    record = ArrayRecord({"0": Array(LABELS), "1": Array(LABELS)})
-    assert array_bytes(record) == 2 * len(Array(LABELS).data)
-    assert array_bytes(ArrayRecord()) == 0
 
 
 def test_a_party_that_crashed_has_no_name_and_a_code():

@@ -122,25 +122,6 @@ class Ledger:
             releases.append((len(names), cost_of(plain_events(asked), alpha)))
         return spent(releases, patterns, epsilon=budget.epsilon, delta=budget.delta)
 
-    def covering(self, delta: float, histories: Histories | None = None) -> float:
-        """Return the epsilon of a small budget whose filter covers what is in the ledger; infinite for none."""
-        low = self.spent(delta, histories)
-        if low in (0.0, math.inf):
-            return low
-        high = 2 * low
-        while not self._covers(high, delta, histories):
-            low, high = high, 2 * high
-            if high > 1e9:
-                return math.inf
-        while high > 1.001 * low:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self._covers(middle, delta, histories) else (middle, high)
-        return high
-
-    def _covers(self, epsilon: float, delta: float, histories: Histories | None) -> bool:
-        most = self.counted(Budget(epsilon=epsilon, delta=delta), histories).max(initial=0.0)
-        return bool(most <= epsilon * (1 + ROUNDING))
-
     def would_exceed(self, events: Events, budget: Budget, histories: Histories | None = None) -> bool:
         """Tell whether releasing ``events`` on top of everything so far would pass the budget for any row."""
         asked = plain_events(events)
