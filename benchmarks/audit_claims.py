@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import json
 import logging
+import math
 import os
 import shlex
 import sys
@@ -34,10 +35,11 @@ from unittest import mock
 import numpy as np
 from flwr.app import Context, Message
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.base import BaseEstimator
 
 from fedkd_flwr.app.client_app import answer
-from fedkd_flwr.audit.bounds import one_run_epsilon, repeated_epsilon
+from fedkd_flwr.audit.bounds import one_run_epsilon
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.clients import DDClient, FedCTClient, FedKTClient, FedMDClient, Party, PATEClient, PrivateKTClient
 from fedkd_flwr.data.public import Preprocessor, PublicSet
@@ -68,6 +70,17 @@ from fedkd_flwr.wire.records import open_instruction, open_reply
 
 QUICK: dict[str, Any] = {"seed": 1, "nodes_stable_s": 1e-6}
 ROWS = 2  # public rows
+
+
+def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, confidence: float = 0.95) -> float:
+    """Return the epsilon that an event seen in repeated runs on two neighbouring inputs proves; any delta will do.
+
+    The event happened in ``one`` of ``runs`` independent runs on one input and in ``other`` of as many on the other;
+    it must have been chosen beforehand. (epsilon, delta)-DP says Pr[one] <= e^epsilon Pr[other] + delta. Both
+    probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves.
+    """
+    low, high = (stats.binomtest(hits, runs).proportion_ci(confidence, method="exact") for hits in (one, other))
+    return max(0.0, math.log((low.low - delta) / high.high)) if low.low > delta else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,11 +188,8 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     """
     if isinstance(names, str | bool):  # a text is a collection too: of letters
         raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
-    for name in names:
-        if name not in NAMES:
-            raise ConfigError(
-                explain("share-metrics", "name metrics, with commas", name, f"Known: {', '.join(NAMES)}.")
-            )
+    if unknown := [name for name in names if name not in NAMES]:
+        raise ConfigError(explain("share-metrics", f"be one of {', '.join(NAMES)}", unknown[0]))
     return frozenset(names)
 
 

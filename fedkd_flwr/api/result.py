@@ -23,7 +23,7 @@ from fedkd_flwr.stores.saved_model import SavedModel, unpack
 
 __all__ = ["FederationResult"]
 
-_SKIPPED = ("agreement", "labelled share", "final labels")
+_SKIPPED = ("agreement", "labelled share", "final result")
 _STYLE = "border-collapse:collapse;text-align:left"
 _PICTURE = "max-width:46em;width:100%;background:white"
 

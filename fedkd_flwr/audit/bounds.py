@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from fedkd_flwr.checks import check_number, check_whole
 
-__all__ = ["one_run_epsilon", "repeated_epsilon"]
+__all__ = ["one_run_epsilon"]
 
 _MOST = 50.0  # no number of guesses that a computer makes proves more
 
@@ -30,7 +30,7 @@ def one_run_epsilon(
     are right] is at most ``beta + 2 m delta alpha``, with beta that of Binomial(r, e^epsilon / (e^epsilon + 1)).
 
     ``correct``, ``guesses`` and ``canaries`` are v <= r <= m; the number of guesses must not be chosen by whether they
-    were right. ``delta`` is the claim's: with ``2 canaries delta`` near 1 nothing is proven; use `repeated_epsilon`.
+    were right. ``delta`` is the claim's: with ``2 canaries delta`` near 1 nothing is proven.
     ``confidence`` is one-sided. The result is 0 where nothing is proven, and at most 50. Raises `ConfigError`.
 
     >>> round(one_run_epsilon(90, 100, 100), 2), one_run_epsilon(55, 100, 100)
@@ -41,7 +41,8 @@ def one_run_epsilon(
     check_whole("canaries", canaries, 1)
     check_whole("guesses", guesses, 0, canaries)
     check_whole("correct", correct, 0, guesses)
-    _check_shares(delta, confidence)
+    check_number("delta", delta, least=0, below=1)
+    check_number("confidence", confidence, above=0, below=1)
 
     def chance(epsilon: float) -> float:
         """Return the largest probability of so many right guesses."""
@@ -56,32 +57,6 @@ def one_run_epsilon(
         return tail + 2 * canaries * delta * alpha
 
     return _largest_refuted(chance, 1 - confidence)
-
-
-def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, confidence: float = 0.95) -> float:
-    """Return the epsilon that an event seen in repeated runs on two neighbouring inputs proves.
-
-    The event happened in ``one`` of ``runs`` independent runs on one input and in ``other`` of as many on the other;
-    it must have been chosen beforehand. (epsilon, delta)-DP says Pr[one] <= e^epsilon Pr[other] + delta. Both
-    probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves. The rest is as in
-    `one_run_epsilon`; any delta will do.
-
-    >>> round(repeated_epsilon(880, 120, 1000), 2)
-    1.8
-    >>> repeated_epsilon(500, 0, 1000, delta=0.5)
-    0.0
-    """
-    check_whole("runs", runs, 1)
-    check_whole("one", one, 0, runs)
-    check_whole("other", other, 0, runs)
-    _check_shares(delta, confidence)
-    low, high = (stats.binomtest(hits, runs).proportion_ci(confidence, method="exact") for hits in (one, other))
-    return max(0.0, math.log((low.low - delta) / high.high)) if low.low > delta else 0.0
-
-
-def _check_shares(delta: float, confidence: float) -> None:
-    check_number("delta", delta, least=0, below=1)
-    check_number("confidence", confidence, above=0, below=1)
 
 
 def _largest_refuted(chance: Callable[[float], float], level: float) -> float:

@@ -37,7 +37,7 @@ Claim = dict[str, Any]
 _WHO = {"record": "one record (one row) of one party", "party": "everything one party holds"}
 _WATCHERS = {
     "server": "the server, which sees every reply, and everyone who receives something from it",
-    "everyone who sees the result": "everyone who sees the result, the other parties too; but not the server",
+    "everyone who sees the result": "everyone who sees the result, the other parties too, but not the server",
 }
 _TRUSTED = {
     "server": "the party's own software alone, which adds the noise before anything leaves; not the server",
@@ -131,17 +131,15 @@ def claim_meaning(claim: Claim) -> str:
     ``(exp(epsilon) + delta) / (exp(epsilon) + 1)``.
     """
     epsilon, delta = claim.get("epsilon"), claim.get("delta")
-    watcher = {
-        "server": "the server, and everyone who receives something from it,",
-        "everyone who sees the result": "everyone who sees the result, except the server,",
-    }.get(str(claim.get("adversary")), plain(claim.get("adversary", "anybody")))
+    adversary = str(claim.get("adversary"))
+    watcher = _WATCHERS.get(adversary, plain(claim.get("adversary", "anybody")))
     if epsilon == WITHHELD:
         return "The numbers of this claim depend on private data. The operator knows them; they are not published."
     if not bounded(claim):
-        return f"No guarantee: nothing is proven about what {watcher} learns on the question {_question(claim)}."
+        return f"No guarantee: nothing is proven about what {watcher} can learn on the question {_question(claim)}."
     odds = math.exp(min(_number(epsilon), 700.0))
     text = (
-        f"What {watcher} learns from this run shifts the odds on the question {_question(claim)}, "
+        f"What {watcher} can learn from this run shifts the odds on the question {_question(claim)}, "
         f"by a factor of at most {_factor(odds)}"
     )
     failing = _number(delta)

@@ -119,9 +119,8 @@ def _own_rows(party: PartyRecord) -> str:
 FIGURES_EXPLAINED = (
     "Common rows are one test set for all parties; own rows are a test set of each party's own. Alone (SOLO) is the "
     "party's model trained on its own rows only. Accuracy is the share of test rows that a model classifies correctly. "
-    "Balanced accuracy is the mean recall of the classes that occur in the test rows; it is shown where a class is "
-    "rare: a model that gives one class to all rows may have a high accuracy, but its recall of every other class is "
-    "0. R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the mean. "
+    "Balanced accuracy is the mean recall of the classes that occur in the test rows, and is shown where one is rare. "
+    "R2 is the share of the label's variance that a model explains: 1 is perfect, 0 is always answering the mean. "
     "RMSE is the root of the mean squared error and MAE the mean absolute error, both in the label's unit. A better "
     f"model is named where own rows show a gain or loss beyond its 95 % interval, on {LEAST_ROWS} rows or more (of the "
     "rarest class, where balanced accuracy decides)."

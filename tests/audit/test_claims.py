@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import os
 import sys
 from pathlib import Path
@@ -94,3 +95,18 @@ def test_a_subset_drawn_anew_in_every_round_is_found(script):
     with script.redrawn():
         run = script.fedmd_nfdp(40, rounds=7)
     assert run.proven() > run.epsilon
+
+
+def test_repeated_runs_prove_more_than_the_truth_in_at_most_five_of_a_hundred(script):
+    rng, epsilon, delta, runs = np.random.default_rng(2), 1.0, 0.1, 400
+    other = 0.1
+    one = delta + math.exp(epsilon) * other  # as much as the claim allows
+    pairs = rng.binomial(runs, [one, other], (400, 2)).tolist()
+    found = np.array([script.repeated_epsilon(a, b, runs, delta=delta) for a, b in pairs])
+    assert (found > epsilon).mean() < 0.05
+    assert found.max() > 0.9
+
+
+def test_what_is_seen_on_one_input_alone_is_bounded_by_how_often_it_was_not_seen_on_the_other(script):
+    assert 0 < script.repeated_epsilon(50, 0, 50) < math.log(50)
+    assert script.repeated_epsilon(50, 50, 50) == 0

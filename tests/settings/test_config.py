@@ -410,7 +410,7 @@ def test_several_mistakes_are_named_at_once():
         ({**SILO, "data_pth": "x"}, "node config key data_pth must be a known key, got 'x'. Did you mean data-path?"),
         (
             {**SILO, "share-metrics": "acuracy"},
-            "share-metrics must name metrics, with commas, got 'acuracy'. Known: acc",
+            "share-metrics must be one of accuracy, baseline, ",
         ),
         ({**SILO, "epsilon-budget": float("nan")}, "epsilon-budget must be a number >= 0, got nan."),
         ({**SILO, "model": "knn(a=b)"}, "model must be a name, or a name with parameters as Python writes them, got"),
