@@ -17,7 +17,7 @@ LIMITS = {
     "audit": 766,
     "baselines": 1_901,
     "checks": 183,
-    "cli": 1_268,
+    "cli": 1_267,
     "clients": 2_913,
     "data": 5_008,
     "errors": 272,

@@ -161,9 +161,8 @@ def schema(
     typer.echo(printable(f"label {made.label!r}, {made.num_classes} classes: {short_list(made.classes)}"))
     if found.command:
         typer.echo(f"Columns were left out, or say little (see their notes). To drop them all: {found.command}")
-    typer.echo(
-        f"wrote {path.absolute()}\nRead it, correct it by hand where needed, and give every party the same file."
-    )
+    typer.echo(f"wrote {path.absolute()}\nRead it, correct it by hand, and give every party the same file.")
+    typer.echo("A rule in a note, such as drop=age, is the option --drop age here.")
 
 
 def public(

@@ -47,7 +47,7 @@ class Classifier(SoftTraining):
     """A scikit-learn style estimator over the fixed label space ``0..num_classes-1``, of at least 2 classes.
 
     ``estimator`` is any object with scikit-learn's ``fit`` and ``predict``, perhaps ``predict_proba``; every fit starts
-    from a clone of it. Four attributes more are used if it has them (docs/howto/your-model.md):
+    from a clone of it. Four attributes more are used if it has them (docs/reference/models.md):
     ``keeps_label_space``, ``update_steps``, ``fit_soft`` and ``takes_text``. With torch nets of the zoo the methods of
     `fedkd_flwr.models.training.SoftTraining` work too. ``origin`` says how a user's factory made the estimator: the
     arguments of `fedkd_flwr.models.zoo.make_model`. Such an estimator gets copies of rows and labels, so that writing
