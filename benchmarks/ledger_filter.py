@@ -14,12 +14,13 @@ import argparse
 import math
 
 import numpy as np
+from scipy.optimize import brentq
 
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, Event
 from fedkd_flwr.privacy.ledger.entry import Entry, plain_events
-from fedkd_flwr.privacy.ledger.ledger import Ledger
+from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
 DIGEST = "0" * 64
@@ -60,7 +61,12 @@ def price(event: Event, count: int, delta: float) -> tuple[float, float]:
         data=DIGEST,
     )
     ledger = Ledger(party="-", data_digest=DIGEST, entries=(entry,))
-    return Accountant().compose(event, count).epsilon(delta), ledger.covering(delta)
+    tight = Accountant().compose(event, count).epsilon(delta)
+
+    def lacks(epsilon: float) -> float:
+        return float(ledger.counted(Budget(epsilon=epsilon, delta=delta)).max()) - epsilon
+
+    return tight, float(brentq(lacks, tight / 2, 4 * tight, rtol=1e-4))
 
 
 KINDS: dict[str, Event] = {

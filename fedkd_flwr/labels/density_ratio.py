@@ -78,7 +78,8 @@ class DensityRatio(ConsensusRule):
             trusts = dict(zip(of_party, vote.trusts().tolist(), strict=True))
             labels, probs = vote.consensus()[0], vote.probabilities()
             if with_votes:
-                probs = (probs + ballot.votes / np.maximum(ballot.votes.sum(axis=1, keepdims=True), 1)) / 2
+                cast = ballot.votes.sum(axis=1, keepdims=True)
+                probs = np.where(cast > 0, (probs + ballot.votes / np.maximum(cast, 1)) / 2, probs)
                 labels = majority(probs, ties=config.ties, rng=rng)
             return Consensus(labels, by_votes=False, trusts=trusts, probs=probs, **told)
         other = DawidSkene() if rule == DawidSkene.name else self.otherwise

@@ -95,7 +95,8 @@ def _forest(graph: Graph, forest: Any, features: str, num_classes: int) -> Answe
 
 
 def _neighbours(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
-    return _by_skl2onnx(graph, make_pipeline(model.scaler_, model.knn_), features, num_classes)
+    (weights,) = _converted(graph, make_pipeline(model.scaler_, model.knn_), features)
+    return Answers(_largest(graph, weights), weights)
 
 
 def _binned(graph: Graph, model: Any, features: str, num_classes: int) -> Answers:
@@ -141,8 +142,8 @@ def _net(graph: Graph, net: Any, features: str, num_classes: int) -> Answers:
     return Answers(_largest(graph, outputs), graph.add("Softmax", outputs, axis=1))
 
 
-def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) -> Answers:
-    """Convert any other estimator that skl2onnx knows."""
+def _converted(graph: Graph, estimator: Any, features: str) -> list[str]:
+    """Put skl2onnx's graph of an estimator into this one; return the names of its outputs."""
     skl2onnx = import_extra("skl2onnx", "onnx")
     from skl2onnx.common.data_types import FloatTensorType
     from skl2onnx.operator_converters.scaler_op import convert_sklearn_scaler
@@ -156,7 +157,12 @@ def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) 
         options={id(estimator): {"zipmap": False}} if hasattr(estimator, "predict_proba") else None,
         target_opset=OPSETS,
     )
-    found = graph.splice(converted, features)
+    return graph.splice(converted, features)
+
+
+def _by_skl2onnx(graph: Graph, estimator: Any, features: str, num_classes: int) -> Answers:
+    """Convert any other estimator that skl2onnx knows."""
+    found = _converted(graph, estimator, features)
     codes = graph.cast(graph.add("Reshape", found[0], graph.constant([-1], np.int64)), np.int64)
     if len(found) > 1 and hasattr(estimator, "predict_proba"):
         return Answers(codes, found[1])
