@@ -80,7 +80,8 @@ class DensityRatio(ConsensusRule):
             if with_votes:
                 cast = ballot.votes.sum(axis=1, keepdims=True)
                 probs = np.where(cast > 0, (probs + ballot.votes / np.maximum(cast, 1)) / 2, probs)
-                labels = majority(probs, ties=config.ties, rng=rng)
+                both = majority(probs, ties=config.ties, rng=rng)
+                labels = np.where((cast[:, 0] == 0) & (labels == ABSTAIN), ABSTAIN, both).astype(np.int16)
             return Consensus(labels, by_votes=False, trusts=trusts, probs=probs, **told)
         other = DawidSkene() if rule == DawidSkene.name else self.otherwise
         found, told["rule"] = other.combine(ballot, config=config, rng=rng), other.name

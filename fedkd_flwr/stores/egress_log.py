@@ -147,7 +147,7 @@ class EgressLog:
             with self.path.open("rb") as file:
                 file.seek(start)
                 data = file.read()
-        if lines and (_read_line(data[: size - start - 1]) or {}).get("line") != digest:
+        if lines and (_read_line(data[: size - start].removesuffix(b"\n")) or {}).get("line") != digest:
             raise _lost(source, f"end with line {lines}, of digest {digest[:16]}", "another end")
         if whole := data[size - start :].split(b"\n")[:-1]:  # the process ended between a line and its head
             line = _read_line(whole[0])
@@ -166,7 +166,8 @@ def last_charged(path: Path) -> str:
     data = path.read_bytes() if path.exists() else b""
     at = len(data)
     while (at := data.rfind(b'"claim":{', 0, at)) >= 0:
-        line = _read_line(data[data.rfind(b"\n", 0, at) + 1 :].split(b"\n", 1)[0])
+        begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        line = _read_line(data[begin : end if end >= 0 else None])
         if line and line["output"] and isinstance(line["round"], int):
             return str(line["output"]["sha256"])
     return ""

@@ -144,8 +144,9 @@ def held_in(path: Path) -> list[Held]:
     if not path.is_dir():
         raise ConfigError(explain("state-dir", "be a folder", str(path), "Give the party's state-dir."))
     files = {one for pattern in ("*.json", "egress/*/held/*.json") for one in path.glob(pattern)}
-    found = [Held(file.with_suffix(""), _read(file)[0]) for file in files if file.parent.name == "held"]
-    return sorted((one for one in found if one.file("npz").exists()), key=lambda held: str(held.facts["since"]))
+    waiting = [file for file in files if file.parent.name == "held" and file.with_suffix(".npz").exists()]
+    found = [Held(file.with_suffix(""), _read(file)[0]) for file in waiting]
+    return sorted(found, key=lambda held: str(held.facts["since"]))
 
 
 def _read(file: Path) -> tuple[dict[str, Any], Decision | None]:

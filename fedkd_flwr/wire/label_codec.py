@@ -27,6 +27,7 @@ from fedkd_flwr.labels.voting import ABSTAIN, ConsensusRule, Labels, check_label
 
 VERSION = 1
 DEFLATED, DIFFERENCES, CHANGES = 1, 2, 4
+_MOST_CHANGED = 0.25  # of all numbers: from there on their places take more bytes than differences
 _HEADER = struct.Struct("<2sBBIHHI16s")
 ANSWER_HEADER = _HEADER.size
 """Bytes before the content of an answer."""
@@ -129,12 +130,13 @@ def seal(
         differences = [((new.astype(np.int64) - old) & (2**bits - 1), bits) for (new, bits), old in _pairs(parts, base)]
         flat = np.concatenate([numbers for numbers, _ in differences])
         changed = np.flatnonzero(flat)
-        gaps = np.diff(changed, prepend=0).astype("<u4")
-        # bytes of the same weight lie side by side, because nearly all high bytes are zero and compress away
-        places = gaps.view(np.uint8).reshape(-1, 4).T.tobytes()
         name, widest = digest(np.concatenate(base)), max(bits for _, bits in parts)
         forms.append((DIFFERENCES, name, b"".join(pack_codes(*part) for part in differences)))
-        forms.append((CHANGES, name, places + pack_codes(flat[changed], widest)))
+        if len(changed) <= _MOST_CHANGED * len(flat):
+            gaps = np.diff(changed, prepend=0).astype("<u4")
+            # bytes of the same weight lie side by side, because nearly all high bytes are zero and compress away
+            places = gaps.view(np.uint8).reshape(-1, 4).T.tobytes()
+            forms.append((CHANGES, name, places + pack_codes(flat[changed], widest)))
     sealed = []
     for form, name, body in forms:
         deflated = zlib.compress(body, level)
@@ -179,9 +181,12 @@ class Opened(NamedTuple):
                 raise reject("stale-base", "payload base", f"hold {sizes[0][0]} numbers", base[0].size)
         counts, widest = [count for count, _ in sizes], max(bits for _, bits in sizes)
         ends = np.cumsum([packed_size(*one) for one in sizes])
-        most = 4 * sum(counts) + packed_size(sum(counts), widest) if self.flags & CHANGES else int(ends[-1])
+        changed = int(_MOST_CHANGED * sum(counts))
+        most = 4 * changed + packed_size(changed, widest) if self.flags & CHANGES else int(ends[-1])
         body = inflate(content, most) if self.flags & DEFLATED else content
         if self.flags & CHANGES:
+            if len(body) > most:
+                raise reject("wrong-length", "changes", f"have at most {most} bytes", len(body))
             found = np.split(_changes(body, sum(counts), widest), np.cumsum(counts)[:-1])
         elif len(body) == ends[-1]:
             found = [unpack_codes(body[end - packed_size(*one) :], *one) for one, end in zip(sizes, ends, strict=True)]

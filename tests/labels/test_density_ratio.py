@@ -78,6 +78,8 @@ def test_two_classes_held_alike_take_ratios_and_labels_half_and_half_unless_rati
     assert both.reason.endswith("(0.0 points apart): there labels count as much.")
     silent = np.where(np.arange(ROWS) == 1, ABSTAIN, labels).astype(np.int16)  # FedKT's students disagree on a row
     assert np.array_equal(chosen(alike, labels=silent).probs[1], ratios.probs[1])
+    silent[0, 0] = ABSTAIN
+    assert chosen(alike, labels=silent).labels[0] == ABSTAIN  # nobody says anything of it
 
 
 def test_bins_of_a_number_take_density_ratios_where_parties_hold_other_numbers_and_else_the_mean_of_the_labels():

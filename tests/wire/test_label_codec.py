@@ -168,7 +168,7 @@ REFUSED = {
     "bomb of changes": (
         _raw(digest(ZEROS) + zlib.compress(b"\0" * 10**7), flags=1 | CHANGES),
         "wrong-length",
-        "unpack to at most 219",
+        "unpack to at most 53",
     ),
     "unknown base": (_raw(b"\0" * 35, flags=DIFFERENCES), "stale-base", "an answer that the receiver holds"),
     "another base": (_raw(digest(ZEROS + 1) + bytes(19), flags=DIFFERENCES), "stale-base", "receiver holds"),
