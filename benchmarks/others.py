@@ -2,8 +2,8 @@
 
     python benchmarks/others.py FOLDER --out benchmarks/results/others.json
 
-FOLDER holds the tables of `TABLES` as CSV files with a header (most are in the GitHub repositories aiplanethub/Datasets,
-MainakRepositor/Datasets and jbrownlee/Datasets). Those that are absent are left out; of more than
+FOLDER holds the tables of `TABLES` as CSV files with a header; most are in the GitHub repositories
+aiplanethub/Datasets, MainakRepositor/Datasets and jbrownlee/Datasets. Those that are absent are left out; of more than
 6,000 rows so many are drawn. Each run is `fedkd simulate table=... --parties N` with its defaults. Printed and kept for
 each table, number of parties and seed: the share of the commonest class, and accuracy and balanced accuracy alone, with
 the federation (means of parties' models on common test rows), of the server's model, and of a model on pooled rows; on
