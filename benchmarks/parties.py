@@ -50,7 +50,7 @@ KINDS = {  # a word of the command line -> what the process is
     "gcs_server": "ray",
     "raylet": "ray",
     "ray/": "ray",
-    "server_process": "server",
+    "simulate": "server",
     "flwr-simulation": "server",
 }
 LIBRARIES = {"sklearn": "compute", "numpy": "compute", "scipy": "compute", "matplotlib": "page"}

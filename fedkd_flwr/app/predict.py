@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,7 @@ from fedkd_flwr.app.find_run import OUTPUT, find_run
 from fedkd_flwr.data.columns import canonical, column_texts, short_list
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
+from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.saved_model import SavedModel
 
@@ -34,7 +36,10 @@ def find_models(text: str, output_dir: str | Path = OUTPUT, *, party: str = "") 
     if path.suffix in (".fedkd", ".model") and not path.exists():
         raise DataError(explain("model", "be a file", f"no file {path}", "Check the path."))
     folder = path if path.is_dir() else find_run(text, output_dir).parent
-    parties = sorted(one for one in folder.glob("parties/*.model") if not one.stem.endswith(".alone"))
+    first = folder  # simulated parties keep their models with the first of the runs that this one continues
+    with suppress(DataError, OSError):
+        first = folder.with_name(Lineage.load(folder / "checkpoint").runs[0])
+    parties = sorted(one for one in first.glob("parties/*.model") if not one.stem.endswith(".alone"))
     if party:
         wanted = [one for one in parties if one.stem in (party, file_name(party))]
         if not wanted:

@@ -90,9 +90,9 @@ def simulate(
 
     with Interrupts(line := ProgressLine()) as interrupts:
         while len(ended) < seeds and (not ended or ended[-1][0].status == "completed"):
-            show("loading the data")
             with printed_to(os.devnull):
                 config = checked(given)
+            show("loading the data")
             ended.append(in_processes(config, starter, show, processes=processes, verbose=verbose))
             given["seed"] = config.seed + 1
     lines = [_line(record, folder) for record, folder in ended]
@@ -153,7 +153,7 @@ def _print(ended: list[tuple[RunRecord, Path]], lines: list[dict[str, Any]], nam
     """Print what the runs that completed gave: of one its table, of several their means, and what some warn of."""
     from fedkd_flwr.data.look import note_lines
     from fedkd_flwr.report.compare import compare
-    from fedkd_flwr.report.table import summary_table, warnings
+    from fedkd_flwr.report.table import footer, summary_table, warnings
 
     done = [record for record, _ in ended if record.status == "completed"]
     if done and done[0].columns:
@@ -171,6 +171,9 @@ def _print(ended: list[tuple[RunRecord, Path]], lines: list[dict[str, Any]], nam
         for found in said.values():
             echo(f"WARNING in {len(dict(found))} of {len(done)} seeds (of seed {found[0][0]}): {found[0][1]}")
         typer.echo(compare(done).text())
+        typer.echo("\n".join([f"Of seed {done[0].seed}:", *footer(done[0])]))
+        for record, line in zip(done, lines, strict=False):
+            typer.echo(f"record of seed {record.seed}: {line['record']}")
         typer.echo("Compare them with others: fedkd compare " + (name or " ".join(one.run_id for one in done)))
 
 

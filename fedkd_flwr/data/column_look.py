@@ -202,7 +202,7 @@ def _names_or_categories(seen: ColumnLook, known_rows: int) -> ColumnLook:
     seen.change = {}
     if own:
         seen.identifies = True
-        what = f"{many:,} different texts in {known_rows:,} rows: an identifier or names"
+        what = f"{many:,} different texts in {known_rows:,} rows: an identifier, names, or dates in several forms"
         if "," not in seen.name:
             what += f" ({spelt('id-column', seen.name)} or {spelt('drop', seen.name)} says so)"
         return seen.leave_out(what, seen.missing)

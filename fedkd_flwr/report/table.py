@@ -18,7 +18,7 @@ from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.status import run_status
 from fedkd_flwr.report.summary import summary
 
-__all__ = ["notes", "summary_table", "warnings"]
+__all__ = ["footer", "notes", "summary_table", "warnings"]
 
 WIDTH = 100
 _MANY_PARTIES = 12  # of more parties than this only the best, the median and the worst are listed
@@ -48,7 +48,7 @@ def summary_table(record: RunRecord) -> str:
         lines += ["─" * WIDTH, *_parties(record)]
     if metrics := _metrics(record):
         lines += ["─" * WIDTH, *metrics]
-    lines += ["─" * WIDTH, *_footer(record), "═" * WIDTH]
+    lines += ["─" * WIDTH, *footer(record), "═" * WIDTH]
     return "\n".join(lines)
 
 
@@ -127,7 +127,7 @@ def _parties(record: RunRecord) -> list[str]:
     return columns(body, left=2)
 
 
-def _footer(record: RunRecord) -> Iterator[str]:
+def footer(record: RunRecord) -> Iterator[str]:
     """Yield privacy statements, parties that were left out, and notes."""
     if not record.claims and record.rounds:
         yield f"privacy: none: {claims.no_claim(record)}"

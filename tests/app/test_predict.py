@@ -4,6 +4,7 @@ import pandas as pd
 from cli.saved_models import home
 
 from fedkd_flwr.app.predict import find_models
+from fedkd_flwr.stores.checkpoints import Lineage
 
 __all__ = ["home"]
 
@@ -15,3 +16,12 @@ def test_a_run_s_models_are_the_server_s_or_else_those_of_its_parties_with_the_f
     assert names == {"71": ["model.fedkd"], "72": ["a.model", "b.model"]}
     (of_b,) = find_models("72", home, party="b")
     assert find_models(str(of_b)) == [of_b]
+
+
+def test_parties_of_a_run_that_continues_another_keep_their_models_with_the_first(tmp_path):
+    kept = [tmp_path / "72" / "parties" / f"{party}.model" for party in "ab"]
+    kept[0].parent.mkdir(parents=True)
+    for file in kept:
+        file.touch()
+    Lineage.new("72").then("73").save(tmp_path / "73" / "checkpoint")
+    assert find_models(str(tmp_path / "73"), tmp_path) == kept

@@ -82,7 +82,7 @@ def test_other_texts_that_all_differ_do_not_hide_that_most_cells_are_numbers_but
     with pytest.raises(DataError, match="75 % of the cells are numbers, others are not: 'about"):
         _look(texts)
     tickets = [f"A/5 {i * 7}" if i % 3 == 0 else str(100_000 + 31 * i) for i in range(N)]
-    assert _column(tickets)[1].startswith("300 different texts in 300 rows: an identifier or names")
+    assert _column(tickets)[1].startswith("300 different texts in 300 rows: an identifier, names")
 
 
 @pytest.mark.parametrize(
