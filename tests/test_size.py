@@ -22,7 +22,7 @@ LIMITS = {
     "data": 5_008,
     "errors": 272,
     "files": 256,
-    "labels": 2_216,
+    "labels": 2_221,
     "metrics": 291,
     "models": 3_214,
     "onnx_graphs": 532,

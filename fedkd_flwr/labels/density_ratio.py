@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import DawidSkene
-from fedkd_flwr.labels.density import DensityVote
+from fedkd_flwr.labels.density import DensityVote, most_probable
 from fedkd_flwr.labels.ratios import public_fit, ratios_of
 from fedkd_flwr.labels.voting import (
     ABSTAIN,
@@ -76,7 +76,8 @@ class DensityRatio(ConsensusRule):
         told: dict[str, Any] = {"rule": rule, "reason": reason, "of_party": of_party}
         if rule == self.name:
             trusts = dict(zip(of_party, vote.trusts().tolist(), strict=True))
-            labels, probs = vote.consensus()[0], vote.probabilities()
+            probs = vote.probabilities()
+            labels = most_probable(probs)
             if with_votes:
                 cast = ballot.votes.sum(axis=1, keepdims=True)
                 probs = np.where(cast > 0, (probs + ballot.votes / np.maximum(cast, 1)) / 2, probs)

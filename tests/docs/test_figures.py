@@ -96,3 +96,25 @@ def test_how_long_many_parties_and_fast_forests_take():
     theirs, ours = _record("fast-forests")["means of"].values()
     cells = f"{ours['seconds']:.1f} beside {theirs['seconds']:.1f} | {ours['accuracy']:.4f} beside "
     assert f"{cells}{theirs['accuracy']:.4f} | {ours['times as fast']:.1f}" in page
+
+
+def test_what_other_peoples_tables_gain_and_lose():
+    record, page = _record("others"), _page("evidence/votes.md")
+    found = {key: [one["runs"][0] for one in record[key]] for key in ("found", "before")}
+    kinds = ("home alone", "home with", "alone", "with", "pooled")
+    means = {kind: _short(fmean(run[kind] for run in found["found"])) for kind in kinds}
+    reached = {key: [run for run in runs if run["pooled"] >= run["commonest"]] for key, runs in found.items()}
+    below = {
+        key: [run["commonest"] - run["with"] for run in runs if run["with"] < run["commonest"] - 1e-9]
+        for key, runs in reached.items()
+    }
+    balanced = [_short(fmean(run["with, balanced"] for run in found[key])) for key in ("before", "found")]
+    pooled = _short(fmean(run["pooled, balanced"] for run in found["found"]))
+    assert f"{len({one['table'] for one in record['found']})} public tables, default settings, one seed" in page
+    assert f"at home {means['home alone']} and {means['home with']}, on common rows {means['alone']} and " in page
+    assert f"{means['with']}, pooled {means['pooled']}. None of {sum(r['parties'] for r in found['found'])} " in page
+    assert sum(run["lose clearly"] for run in found["found"]) == 0
+    now, before = (f"{len(of)} of the same {len(reached[key])}" for key, of in below.items())
+    assert f"below it in {now.replace(' the same', '')} runs, by {_short(max(below['found']))} at most" in page
+    assert f"below in {before}, by {_short(max(below['before']))} at most" in page
+    assert f"Balanced accuracy was {balanced[0]} then and is {balanced[1]}; of pooled models {pooled}." in page
