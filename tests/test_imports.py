@@ -33,12 +33,13 @@ def _modules(room):
     return [name for name in names if not name.rpartition(".")[2].startswith("_") and name not in ON_USE]
 
 
-def _loaded(modules):
-    """Import modules in a fresh process; return the top-level packages it then holds."""
+def _loaded(modules, then=""):
+    """Import modules in a fresh process; return the top-level packages it then holds. It may do more after that."""
     code = (
         "import importlib, sys\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"
-        "print(*{name.partition('.')[0] for name in sys.modules})"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+        f"{then}"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -48,12 +49,14 @@ def _loaded(modules):
 def test_pure_rooms_import_neither_flower_nor_anything_heavy():
     loaded = _loaded([module for room in PURE for module in _modules(room)])
     assert "numpy" in loaded  # so that an empty list could not pass
-    assert not loaded & (HEAVY | {"flwr", "skops", "safetensors"})
+    assert not loaded & (HEAVY | {"flwr", "jinja2", "skops", "safetensors"})
 
 
-def test_flower_s_rooms_and_the_apps_start_without_anything_heavy():
+def test_flower_s_rooms_and_the_apps_start_without_anything_heavy_and_write_a_forest_without_torch():
     rooms = [module for room in ("wire", "strategies", "clients") for module in _modules(room)]
-    loaded = _loaded([*rooms, *(f"fedkd_flwr.app.{app}" for app in ("server_app", "client_app", "assembly"))])
+    apps = [f"fedkd_flwr.app.{app}" for app in ("server_app", "client_app", "assembly")]
+    skops = "from fedkd_flwr.models import payloads; payloads.import_skops(); assert 'torch' not in sys.modules"
+    loaded = _loaded([*rooms, *apps], then=skops)
     assert "flwr" in loaded
     assert not loaded & HEAVY
 

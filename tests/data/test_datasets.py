@@ -55,7 +55,7 @@ def test_embedded_sets_split_in_half_and_quarters_and_can_be_learnt(name):
 
 @pytest.mark.parametrize(("features", "classes"), [(2, 2), (50, 10), (5, 20)])
 def test_synthetic_data_is_neither_trivial_nor_hopeless_at_any_size(features, classes):
-    pool = load_pool(f"synthetic(features={features}, classes={classes})", seed=3)
+    pool = load_pool(f"synthetic(rows=2000, features={features}, classes={classes})", seed=3)
     assert 0.7 < forest_accuracy(pool) < 0.99
 
 

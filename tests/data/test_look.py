@@ -82,14 +82,14 @@ def _read_alike(column, numbers):
 @given(
     st.lists(
         st.lists(st.text(max_size=8) | st.sampled_from(["1,5", "<2", "1.1.2020", "", "9"]), min_size=2, max_size=2),
-        min_size=25,
-        max_size=30,
+        min_size=6,
+        max_size=9,
     )
 )
-@example([["", ""]] * 24 + [["0", ",0"]])
+@example([["", ""]] * 5 + [["0", ",0"]])
 def test_no_table_is_read_silently_or_ends_in_another_error(rows):
     """Each cell of a column of numbers is read, is empty, or is named in a note; each error is this package's."""
-    table = pd.DataFrame(rows, columns=["a", "b"]).assign(y=["no", "yes"] * (len(rows) // 2) + ["no"] * (len(rows) % 2))
+    table = pd.DataFrame(rows * 4, columns=["a", "b"]).assign(y=["no", "yes"] * (2 * len(rows)))
     try:
         found = look(table, label="y")
     except DataError:

@@ -44,7 +44,7 @@ def imodels():
     return pytest.importorskip("imodels")
 
 
-@pytest.mark.parametrize(("include_linear", "alpha"), [(True, 1.0), (False, None)])
+@pytest.mark.parametrize(("include_linear", "alpha"), [(True, 1.0), (False, 0.5)])
 def test_rules_read_out_of_imodels_give_its_probabilities(imodels, include_linear, alpha):
     X, y = load_breast_cancer(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(X))[:60]

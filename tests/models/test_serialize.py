@@ -50,8 +50,10 @@ def test_every_name_learns_digits_and_a_reloaded_model_answers_as_the_saved_one(
     assert np.array_equal(model.predict(X_test), again.predict(X_test))
     assert (again.num_classes, again.num_features) == (10, X.shape[1])
     # the template survives too: a refit after loading is the refit of the saved one
-    for other in (again, unfitted):
-        assert np.array_equal(probs, other.fit(X, y).predict_proba(X_test))
+    few = np.arange(0, len(X), 4)
+    refits = [one.fit(X[few], y[few]).predict_proba(X_test) for one in (model, again, unfitted)]
+    assert np.array_equal(refits[0], refits[1])
+    assert np.array_equal(refits[0], refits[2])
 
 
 @pytest.mark.parametrize(
