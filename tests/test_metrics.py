@@ -1,7 +1,5 @@
 """Figures of a model against scikit-learn's own functions, by hand, and from a hostile party."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -129,8 +127,6 @@ def test_arrays_that_do_not_fit_are_refused(y, labels, probs):
         measure(np.asarray(y), np.asarray(labels), probs, num_classes=2)
 
 
-# ------------------------------------------------------------------------------------------------ what leaves
-
 FOUND = measure(*answers(4, 90, skew=0.9), num_classes=4)  # supports: about 50, 22, 10, 5
 TWO = measure(*answers(2, 90), num_classes=2)
 NUMBERS = Metrics(n=12, rmse=2.5, mae=1.5, r2=-0.5, pairs=[(1.0, 2.0, 10), (3.0, 3.5, 2)])
@@ -185,9 +181,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         check_names("accuracy,f1")
     with pytest.raises(ConfigError, match="got True"):
         check_names(True)
-
-
-# ------------------------------------------------------------------------------------------------ the wire
 
 
 @pytest.mark.parametrize("min_support", [0, 10])

@@ -1,7 +1,5 @@
 """Fixtures of the data room."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

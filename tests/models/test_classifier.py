@@ -186,9 +186,6 @@ def test_public_rows_without_a_label_are_not_learnt_from(kind):
         learnt(public, np.where(given == 2, -2, given))
 
 
-# --------------------------------------------------------------------------------------------- how good a model is
-
-
 class Broken(DecisionTreeClassifier):
     def predict_proba(self, X):
         raise RuntimeError("no probabilities today")

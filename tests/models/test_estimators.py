@@ -78,8 +78,6 @@ def test_max_rules_is_kept_by_a_stronger_penalty(imodels):
     assert terms[0] > 5 >= terms[1] > 0
 
 
-# --------------------------------------------------------------------------------------------- regressors
-
 VALUES = (1.0, 2.0, 5.0, 20.0)
 ROWS = np.random.default_rng(1).normal(size=(80, 2)).astype(np.float32)
 LABELS = np.digitize(ROWS[:, 0], [-0.5, 0.0, 0.8])
@@ -123,8 +121,6 @@ def test_the_zoo_makes_regressors_only_where_classes_are_bins():
     with pytest.raises(ConfigError, match="be a classifier where the label holds classes"):
         make_model("sklearn.linear_model:Ridge", **sizes)
 
-
-# ---------------------------------------------------------------------------------------- BinnedLinear
 
 REACHING = np.array([[0.0, 1.0], [2.0, 0.0], [5.0, 1.0]], dtype=np.float32)
 

@@ -88,9 +88,6 @@ def test_estimators_outside_the_zoo_are_kept_too(estimator, digits):
     assert np.array_equal(model.predict(X_test), again.predict(X_test))
 
 
-# ------------------------------------------------------------------------------------------------ whose file it is
-
-
 def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
     monkeypatch.setattr(serialize, "SECRET", tmp_path / "home" / "secret")
     data = serialize.dumps(fitted_tree())
@@ -198,9 +195,6 @@ def test_what_is_too_large_or_cannot_be_written_is_refused(monkeypatch, tmp_path
     monkeypatch.setattr(serialize, "MAX_BYTES", 100)
     with pytest.raises(ModelBytesError, match="be at most 100 bytes"):
         serialize.load(tmp_path / "model")
-
-
-# ---------------------------------------------------------------------------------- whose files these are
 
 
 def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):

@@ -1,7 +1,5 @@
 """Invented run records. Their numbers mean nothing; their structure is that of real results."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

@@ -15,12 +15,7 @@ def _confusion(classes):
 def _record(classes=3, parties=2):
     record = RunRecord(run_id="7", algorithm="fedct", classes=["flu", "cold", "$\\frac{$"][:classes])
     for i in range(parties):
-        alone = Metrics(
-            n=4 * classes,
-            recall=[0.5] * classes,
-            support=[4] * classes,
-            confusion=_confusion(classes),
-        )
+        alone = Metrics(n=4 * classes, recall=[0.5] * classes, support=[4] * classes, confusion=_confusion(classes))
         after = Metrics(n=4 * classes, recall=[0.25] + [0.75] * (classes - 1), support=[4] * classes)
         party = PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after})
         party.solo["common"] = alone

@@ -1,7 +1,5 @@
 """Run configs as people write them in a shell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
