@@ -132,7 +132,10 @@ class TestNets:
         return make_model("mlp", num_classes=3, num_features=2, seed=1, params={"hidden": [16], "lr": 0.02, **params})
 
     def goes_on(self, models=(), steps=60):
-        return open_set(self.net(), OWN, Y, PUBLIC, rng=np.random.default_rng(3), steps=steps, models=models)
+        fresh = self.net()
+        assert widened(fresh).template.num_classes == 4
+        assert fresh.template.num_classes == 3
+        return open_set(fresh, OWN, Y, PUBLIC, rng=np.random.default_rng(3), steps=steps, models=models)
 
     def test_a_net_has_one_output_more_and_goes_on_where_it_was(self):
         first = self.goes_on()
@@ -158,11 +161,6 @@ class TestNets:
         found = open_set(fresh, OWN, Y, PUBLIC, rng=np.random.default_rng(3), steps=12)
         assert (len(found.models), steps) == (nets, [taken] * nets)
         assert found.probs.sum(axis=1) == pytest.approx(np.ones(120))
-
-    def test_a_wider_net_is_another_net(self):
-        fresh = self.net()
-        assert widened(fresh).template.num_classes == 4
-        assert fresh.template.num_classes == 3
 
 
 def test_out_of_bag_scores_are_those_of_trees_that_did_not_draw_the_row_and_the_seed_s():

@@ -9,10 +9,11 @@ import pytest
 from models.model_files import ROWS, SMALL, Own, fitted_tree, forge
 from scipy.sparse import csr_matrix
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import BernoulliNB, GaussianNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer, RobustScaler, StandardScaler
@@ -29,6 +30,8 @@ from fedkd_flwr.models import Classifier, make_model, serialize
         LogisticRegression(),
         make_pipeline(RobustScaler(), PCA(2), GaussianNB()),
         make_pipeline(QuantileTransformer(n_quantiles=4), BernoulliNB()),
+        make_pipeline(StandardScaler(), PCA(5), LinearDiscriminantAnalysis()),
+        MultinomialNB(),
         LinearSVC(),
         DummyClassifier(),
     ],
@@ -48,6 +51,7 @@ def test_another_users_model_that_computes_with_numpy_alone_needs_no_trust(estim
         (KNeighborsClassifier(algorithm="brute"), "KNeighborsClassifier"),
         (make_pipeline(StandardScaler(), DecisionTreeClassifier()), r"sklearn\.tree\._classes.*Tree"),
         (HistGradientBoostingClassifier(max_iter=2), "HistGradientBoostingClassifier"),
+        (GradientBoostingClassifier(n_estimators=2), "GradientBoosting"),
         ("xgboost", "XGBoost"),
         ("knn", "NearestNeighbours"),
     ],

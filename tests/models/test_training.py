@@ -49,9 +49,7 @@ def test_other_estimators_are_told_which_models_can(verb, digits):
     model = Classifier(DecisionTreeClassifier(), num_classes=10).fit(X, y)
     assert (model.supports_soft_steps, mlp().supports_soft_steps) == (False, True)
     arguments = {"set_arrays": ([],), "logits": (X,)}.get(verb, ())
-    message = (
-        "The model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp, cnn-privatekt"
-    )
+    message = "The model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp, cnn-"
     with pytest.raises(ConfigError, match=message):
         call(model, verb, X, y) if verb in TRAINING else getattr(model, verb)(*arguments)
 
