@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import io
 import re
-import textwrap
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
@@ -66,9 +64,7 @@ class Plot:
 class Canvas:
     """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
 
-    ``height``, ``width``: in inches. All pictures of a page have the same width.
-
-    Raises `MissingExtraError` if matplotlib is not installed.
+    Height and width are in inches. Raises `MissingExtraError` if matplotlib is not installed.
     """
 
     def __init__(self, height: float, width: float = _WIDTH) -> None:
@@ -93,25 +89,13 @@ class Canvas:
     def __exit__(self, *exception: object) -> None:
         self._settings.close()
 
-    def title(self, text: str) -> None:
-        """Write the title above the axes, left-aligned and wrapped; a page writes its pictures' titles itself."""
-        lines = "\n".join(textwrap.wrap(text, int(11.5 * self.figure.get_figwidth())))
-        self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
-
     def legend(self, axes: Any, *, columns: int = 2) -> None:
         """Place the legend above the axes, where it covers no data."""
         look = {"borderaxespad": 0.2, "columnspacing": 1.2, "handletextpad": 0.5}
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **look)
 
-    def save(self, path: Path) -> None:
-        """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""
-        self.figure.savefig(path, dpi=150)
-
     def svg(self, prefix: str) -> str:
-        """Return the figure as an ``<svg>`` element without outside references.
-
-        Its ids start with ``prefix``, so that one page can hold several pictures.
-        """
+        """Return the figure as an ``<svg>`` element without outside references, whose ids start with ``prefix``."""
         target = io.StringIO()
         # Without a date, two drawings of one record are equal.
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
