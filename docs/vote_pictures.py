@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that a test can import this file from its path, too
@@ -33,13 +32,6 @@ def worst_lies() -> list[tuple[str, dict[str, tuple[float, float, str]]]]:
     return rows
 
 
-def _save(canvas: Canvas, title: str, path: Path) -> None:
-    """Write the figure with its title above the axes, left-aligned and wrapped."""
-    lines = "\n".join(textwrap.wrap(title, int(11.5 * canvas.figure.get_figwidth())))
-    canvas.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
-    canvas.figure.savefig(path, dpi=150)
-
-
 def draw_rules(path: Path) -> None:
     """Draw the share of public rows that each rule labels right, a line for each kind of federation."""
     rows = [(name, {rule: round(means[rule][0], 3) for rule in _LABELS}, auto) for name, means, auto in vote_rows(ROOT)]
@@ -66,9 +58,11 @@ def draw_rules(path: Path) -> None:
         axes.set_xlim(-0.02, 1.08)
         axes.grid(axis="x")
         axes.set_xlabel("share of the public rows that the consensus labels right")
+        canvas.title(
+            "Density ratios are mostly right where a majority is not, unless the public rows come from elsewhere"
+        )
         canvas.legend(axes, columns=2)
-        title = "Density ratios are mostly right where a majority is not, unless the public rows come from elsewhere"
-        _save(canvas, title, path)
+        canvas.save(path)
 
 
 def draw_liars(path: Path) -> None:
@@ -99,9 +93,9 @@ def draw_liars(path: Path) -> None:
         axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
         axes.grid(axis="x")
         axes.set_xlabel("share of the public rows right: nobody lies (filled), the worst lie (open)")
+        canvas.title("What the worst of seven lies costs: least where the server knows the labels of some public rows")
         canvas.legend(axes, columns=2)
-        title = "What the worst of seven lies costs: least where the server knows the labels of some public rows"
-        _save(canvas, title, path)
+        canvas.save(path)
 
 
 def main() -> None:

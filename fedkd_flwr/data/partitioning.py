@@ -3,7 +3,7 @@
 docs/howto/your-data.md says what each gives. ``inner-dirichlet`` and ``shard`` leave out a remainder of rows, and
 ``pathological`` classes that no party was given. A party that the first class has filled gets nothing of the next one
 in ``dirichlet``: flwr-datasets deals classes by label, the published FedKT code Adult's rarer class first, and
-``class_order`` says which it is. ``iid`` and ``dirichlet`` are computed here, with its own draws, because its
+``class_order`` says which it is. ``iid`` and ``dirichlet`` are computed here with the same draws, because its
 import takes seconds.
 """
 

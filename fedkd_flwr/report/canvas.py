@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from fedkd_flwr.errors import MissingExtraError
@@ -89,10 +91,19 @@ class Canvas:
     def __exit__(self, *exception: object) -> None:
         self._settings.close()
 
+    def title(self, text: str) -> None:
+        """Write the title above the axes, left-aligned and wrapped; a page writes its pictures' titles itself."""
+        lines = "\n".join(textwrap.wrap(text, int(11.5 * self.figure.get_figwidth())))
+        self.figure.suptitle(lines, x=0.01, ha="left", fontsize=10.5, weight="bold", parse_math=False)
+
     def legend(self, axes: Any, *, columns: int = 2) -> None:
         """Place the legend above the axes, where it covers no data."""
         look = {"borderaxespad": 0.2, "columnspacing": 1.2, "handletextpad": 0.5}
         axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, **look)
+
+    def save(self, path: Path) -> None:
+        """Write the figure to a file, in the format of the file name's ending (``.svg``, ``.png`` or ``.pdf``)."""
+        self.figure.savefig(path, dpi=150)
 
     def svg(self, prefix: str) -> str:
         """Return the figure as an ``<svg>`` element without outside references, whose ids start with ``prefix``."""
