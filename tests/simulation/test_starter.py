@@ -11,6 +11,7 @@ def _threads(queue):
 
 def test_a_party_computes_on_one_core_and_the_command_on_all(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("fedkd_flwr.simulation.starter._PRELOAD", [])
     starter = party_starter()
     assert "OMP_NUM_THREADS" not in os.environ
     queue = starter.SimpleQueue()
