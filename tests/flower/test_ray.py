@@ -37,5 +37,5 @@ def test_fedct_runs_on_ray_with_a_model_of_one_s_own_and_leaves_record_and_page(
     assert [(r.answered, r.rejected) for r in record.rounds] == [(parties, [])] * 2
     assert all(p.notes == [] and p.federated["common"].accuracy > 0.4 for p in record.parties)  # no state was lost
     assert record.config["fedct.quorum"] == 0.8
-    assert record.config["paper.party-models"]  # from pyproject's section [paper]
+    assert record.config["paper.stop-when-converged"]  # from pyproject's section [paper]
     assert path.with_name("report.html").is_file()
