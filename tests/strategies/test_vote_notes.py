@@ -17,28 +17,19 @@ def _labels(*arrays):
     return {f"party-{i:03d}": np.atleast_2d(np.array(one, np.int16)) for i, one in enumerate(arrays)}
 
 
-def _lost(vote, *arrays):
-    return list(lost_classes(_labels(*arrays), np.array(vote, np.int16), classes=CLASSES))
+LOST = Note(NoteCode.LOST_CLASS, {"class": "sepsis", "rows": 3, "parties": 2, "of": 3})
+
+
+def _of_one_party(**said):
+    return Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "sepsis", "party": "party-000", **said})
 
 
 @pytest.mark.parametrize(
     ("arrays", "vote", "notes"),
     [
-        (
-            ([0, 1, 2, 2], [0, 1, 0, 0], [0, 1, 0, 0]),
-            [0, 1, 0, 0],
-            [Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "sepsis", "rows": 2, "party": "party-000", "kept": None})],
-        ),
-        (
-            ([0, 2, 2, 2], [0, 1, 0, 0], [0, 1, 0, 2]),
-            [0, 1, 0, 0],
-            [Note(NoteCode.LOST_CLASS, {"class": "sepsis", "rows": 3, "parties": 2, "of": 3})],
-        ),
-        (
-            ([2, 1, 2, 2], [0, 1, 0, 1], [0, 1, 0, 0]),
-            [0, 1, 0, 2],
-            [Note(NoteCode.CLASS_OF_ONE_PARTY, {"class": "sepsis", "rows": 3, "party": "party-000", "kept": 1})],
-        ),
+        (([0, 1, 2, 2], [0, 1, 0, 0], [0, 1, 0, 0]), [0, 1, 0, 0], [_of_one_party(rows=2, kept=None)]),
+        (([0, 2, 2, 2], [0, 1, 0, 0], [0, 1, 0, 2]), [0, 1, 0, 0], [LOST]),
+        (([2, 1, 2, 2], [0, 1, 0, 1], [0, 1, 0, 0]), [0, 1, 0, 2], [_of_one_party(rows=3, kept=1)]),
         (([2, 1, 2, 0], [0, 1, 0, 0], [0, 1, 0, 0]), [2, 1, 0, 0], []),  # half of them are kept
         (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 0, ABSTAIN], [Note(NoteCode.UNKNOWN_CLASSES, {"classes": ["sepsis"]})]),
         (([0, 1, 0, 1], [0, 1, 1, 0]), [0, 1, 2, 0], []),  # a rule that is no vote may find a class nobody gave
@@ -46,7 +37,7 @@ def _lost(vote, *arrays):
     ids=["one party, lost", "two parties, lost", "outvoted", "kept", "unknown", "found"],
 )
 def test_a_note_says_what_became_of_a_class(arrays, vote, notes):
-    assert _lost(vote, *arrays) == notes
+    assert list(lost_classes(_labels(*arrays), np.array(vote, np.int16), classes=CLASSES)) == notes
 
 
 def test_of_many_lost_classes_the_first_are_named():
