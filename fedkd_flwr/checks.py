@@ -17,7 +17,6 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
 __all__ = [
     "check_choice",
-    "check_flag",
     "check_number",
     "check_parameters",
     "check_whole",
@@ -107,13 +106,6 @@ def check_choice(name: str, value: object, choices: Collection[Any], *, error: t
     return value
 
 
-def check_flag(name: str, value: object) -> bool:
-    """Return a value that is true or false; 0 and 1 are not."""
-    if not isinstance(value, bool):
-        raise ConfigError(explain(name, "be true or false", value))
-    return value
-
-
 def nearest(word: str, known: Collection[str]) -> list[str]:
     """Return the known word that was probably meant, or none: one with two letters swapped, else the one most alike.
 
@@ -172,11 +164,7 @@ def read_word(key: str, word: str) -> tuple[str, dict[str, Any]]:
 
 
 def meant(word: object, known: Collection[str], otherwise: str = "") -> str:
-    """Return the question whether the nearest known word was meant; ``otherwise`` where none is near.
-
-    >>> meant("random-forst", ["random-forest", "knn"])
-    'Did you mean random-forest?'
-    """
+    """Return the question whether the nearest known word was meant; ``otherwise`` where none is near."""
     near = nearest(word, known) if isinstance(word, str) else []
     return f"Did you mean {near[0]}?" if near else otherwise
 

@@ -36,11 +36,7 @@ Privacy = Literal["none", "server", "party"]
 
 
 def kebab(name: str) -> str:
-    """Return a name as run configs and wire records spell it.
-
-    >>> kebab("steps_per_round")
-    'steps-per-round'
-    """
+    """Return a name as run configs and wire records spell it: steps_per_round as steps-per-round."""
     return name.replace("_", "-")
 
 
@@ -250,8 +246,8 @@ class Config(BaseModel):
         if error["type"] == "extra_forbidden":
             return explain(key, "be a known setting", error["input"], f"Known: {', '.join(cls.keys().values())}.")
         choices = [str(choice) for choice in _choices(cls.model_fields[name])]
-        one_of = "one of " if choices else ""
-        return explain(key, f"be {one_of}{cls.rule(name)}", error["input"], meant(error["input"], choices))
+        rule = f"be {'one of ' if choices else ''}{cls.rule(name)}"
+        return explain(key, rule, error["input"], meant(error["input"], choices))
 
 
 def _limit_text(limit: float) -> str:

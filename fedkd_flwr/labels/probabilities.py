@@ -37,9 +37,8 @@ BITS = 4
 _LEAST = 0.25  # of a step: what all probabilities of no step together stand for
 _MOST_TOLD = 10.0  # times the median party's rows: what one party's counts may weigh
 _OTHER_SHARES = 0.2  # of the public rows of other classes than the parties tell: then both estimates count alike
-# Undoes what averaging parties takes from a row's odds, as for density ratios. Tried by hand on digits' nets (seeds 131
-# and 132), Adult and cod-rna (621): log loss fell in 13 of 16 federations, .50 to .39 at most, accuracy in none clearly
-_POWER = 1.3
+# Undoes what averaging parties takes from odds, as for density ratios. Tried by hand on digits' nets (seeds 131, 132),
+_POWER = 1.3  # Adult and cod-rna (621): log loss fell in 13 of 16 federations, .50 to .39 at most
 # What density ratios weigh beside probabilities, and the density that is added to all, so that none is 0. Chosen on
 # Adult and cod-rna, seeds 101 to 104: .1 and .03 were worse at Dirichlet .1, a density of .3 or 1 everywhere.
 _RATIOS_WEIGH, _LEAST_DENSITY = 0.3, 0.1
