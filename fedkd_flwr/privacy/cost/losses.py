@@ -266,7 +266,7 @@ class TiltedSum:
         start = int(np.searchsorted(self._losses, epsilon, side="right"))
         mass = self._mass[start:]
         first = float(self._losses[start]) - epsilon if len(mass) else 0.0
-        # exp(tilt (epsilon - l)) (1 - exp(epsilon - l)) of each loss l above epsilon: all lie whole steps from the first
+        # exp(tilt (epsilon - l)) (1 - exp(epsilon - l)) of each loss l above epsilon, all whole steps from the first
         share = -math.expm1(-first) * float(mass @ self._weights[: len(mass)])
         share += math.exp(-first) * float(mass @ self._shares[: len(mass)])
         share *= math.exp(-self._tilt * first)
