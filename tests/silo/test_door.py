@@ -382,14 +382,10 @@ def test_a_rule_that_a_run_s_settings_break_is_refused_before_any_file_is_read(t
     assert first["rules"] == [{"rule": "run-rules", "wanted": "num-rounds<=2", "seen": "3", "kept": False}]
 
 
-def test_a_run_s_usual_number_of_rounds_counts_where_it_names_none(tmp_path):
-    config = parse_run_config({"algorithm": "fedct"})
+def test_a_run_s_usual_number_of_rounds_counts_and_a_simulated_party_has_a_door_only_if_asked_for(tmp_path):
+    config = parse_run_config({})
     egress = door_of(config, parse_node_config(_node_config(tmp_path)), "7")
     assert egress.settings["num-rounds"] == config.rounds > 0
-
-
-def test_a_simulated_party_has_a_door_only_where_its_node_asks_for_one(tmp_path):
-    config = parse_run_config({})
     simulated = {"partition-id": 0, "num-partitions": 2}
     assert door_of(config, parse_node_config(simulated), "7") is OPEN
     for more in ({"approve": "always"}, {"run-rules": "num-rounds<=2"}, {"state-dir": str(tmp_path)}):
