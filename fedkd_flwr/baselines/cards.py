@@ -130,11 +130,11 @@ def _but_the_first_round(
 
 
 def _card(title: str, config: type[ExchangeConfig], paper: str, **more: Any) -> Card:
-    """Return the card of a baseline; its file and its two classes are named after its title."""
+    """Return the card of a baseline; its file and the classes of its two sides are named after its title."""
     name = title.lower()
     side = f"fedkd_flwr.baselines.{name.replace('-', '_')}:{title.replace('-', '')}"
     usual = {"default_rounds": 10, "samples": True, "train_pooled": epochs_on_pooled}
-    ways = {"strategy": side, "client": f"{side}Client", "sends": "weights"}
+    ways = {"strategy": f"{side}Exchange", "client": f"{side}Client", "sends": "weights"}
     return Card(name=name, title=title, paper=paper, config=config, **{**ways, **usual, **more})
 
 

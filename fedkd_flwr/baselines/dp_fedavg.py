@@ -35,9 +35,8 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import StoredReply
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["DPFedAvg", "DPFedAvgClient", "DPFedAvgExchange"]
+__all__ = ["DPFedAvgClient", "DPFedAvgExchange"]
 
 
 class DPFedAvgExchange(WeightExchange):
@@ -143,10 +142,6 @@ class DPFedAvgExchange(WeightExchange):
                 self.mechanism, rounds=rounds, delta=delta, num_parties=self.roster.num_asked, seeded=seeded
             )
         ]
-
-
-class DPFedAvg(ExchangeStrategy[DPFedAvgExchange]):
-    """FedAvg with central differential privacy. Takes what `DPFedAvgExchange` takes besides."""
 
 
 class DPFedAvgClient(WeightClient):

@@ -11,19 +11,14 @@ from __future__ import annotations
 
 from fedkd_flwr.baselines.cards import FEDAVG as CARD
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, WeightClient
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedAvg", "FedAvgClient", "FedAvgExchange"]
+__all__ = ["FedAvgClient", "FedAvgExchange"]
 
 
 class FedAvgExchange(FlowerMean):
     """Flower's FedAvg, written down round by round. Parameters as in `WeightExchange`."""
 
     card = CARD
-
-
-class FedAvg(ExchangeStrategy[FedAvgExchange]):
-    """FedAvg, written down round by round. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedAvgClient(WeightClient):

@@ -20,9 +20,8 @@ from fedkd_flwr.baselines.weight_exchange import FlowerMean, PartyWeights, Weigh
 from fedkd_flwr.labels.voting import share_right
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.run_record import RoundRecord
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedDF", "FedDFClient", "FedDFExchange", "aggregate"]
+__all__ = ["FedDFClient", "FedDFExchange", "aggregate"]
 
 _SERVER_EPOCHS = 20
 """Of the server over all public rows in each round."""
@@ -65,10 +64,6 @@ class FedDFExchange(FlowerMean):
         student.set_arrays(self.model.arrays())
         student.digest(X, probs, epochs=_SERVER_EPOCHS, loss="cross-entropy")
         return self.take_up(student.arrays())
-
-
-class FedDF(ExchangeStrategy[FedDFExchange]):
-    """FedDF. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedDFClient(WeightClient):

@@ -25,10 +25,9 @@ from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
 from fedkd_flwr.strategies.fedkt import FedKTExchange
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import Reply, Room, Scalar
 
-__all__ = ["FedKTProx", "FedKTProxClient", "FedKTProxExchange"]
+__all__ = ["FedKTProxClient", "FedKTProxExchange"]
 
 
 class FedKTProxExchange(FedProxExchange):
@@ -117,10 +116,6 @@ class FedKTProxExchange(FedProxExchange):
     def measure(self) -> MetricRecord | None:
         """Measure the model on the common test rows, once FedKT has made it."""
         return super().measure() if self.record.rounds else None
-
-
-class FedKTProx(ExchangeStrategy[FedKTProxExchange]):
-    """FedKT's round, then FedProx from its model; ``num_rounds`` of `start` counts FedProx's rounds."""
 
 
 Fitted = tuple[list[NDArray[Any]], int, dict[str, Scalar]]

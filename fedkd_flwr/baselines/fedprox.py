@@ -13,9 +13,8 @@ from fedkd_flwr.baselines.cards import FedProxConfig
 from fedkd_flwr.baselines.weight_exchange import FlowerMean, WeightClient
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["FedProx", "FedProxClient", "FedProxExchange"]
+__all__ = ["FedProxClient", "FedProxExchange"]
 
 
 class FedProxExchange(FlowerMean):
@@ -27,10 +26,6 @@ class FedProxExchange(FlowerMean):
     def flower_strategy(self) -> FlowerFedProx:
         """Return Flower's FedProx, which tells parties mu once more."""
         return FlowerFedProx(min_train_nodes=1, min_available_nodes=1, proximal_mu=self.config.proximal_mu)
-
-
-class FedProx(ExchangeStrategy[FedProxExchange]):
-    """FedProx, written down round by round. Takes ``global_model`` and ``test`` besides."""
 
 
 class FedProxClient(WeightClient):

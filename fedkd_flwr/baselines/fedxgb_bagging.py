@@ -23,10 +23,9 @@ from fedkd_flwr.baselines.trees import Trees, cut, leaf_values, of_booster, outp
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import ConfigError, explain, import_extra
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.label_codec import digests
 
-__all__ = ["FedXGBBagging", "FedXGBBaggingClient", "FedXGBBaggingExchange", "aggregate"]
+__all__ = ["FedXGBBaggingClient", "FedXGBBaggingExchange", "aggregate"]
 
 
 def aggregate(before: Trees, parts: Sequence[Trees], *, config: FedXGBBaggingConfig) -> Trees:
@@ -47,10 +46,6 @@ class FedXGBBaggingExchange(TreeExchange):
     def combine(self, parts: Sequence[Trees]) -> Trees:
         """Put the new trees behind the others."""
         return aggregate(self.trees, parts, config=self.config)
-
-
-class FedXGBBagging(ExchangeStrategy[FedXGBBaggingExchange]):
-    """FedXGB-Bagging. Takes ``test`` besides."""
 
 
 class FedXGBBaggingClient(TreeClient):

@@ -25,10 +25,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import Reply, numbered
 
-__all__ = ["PFNM", "PFNMClient", "PFNMExchange", "aggregate", "match_units"]
+__all__ = ["PFNMClient", "PFNMExchange", "aggregate", "match_units"]
 
 _PRIOR = 1.0  # 1 / sigma_0^2: the variance of the weights of the server's units around zero
 _GAMMA = 1.0  # gamma_0
@@ -214,10 +213,6 @@ class PFNMExchange(WeightExchange):
     @staticmethod
     def _widths(arrays: Sequence[NDArray[Any]]) -> list[int]:
         return [len(bias) for bias in arrays[1:-1:2]]
-
-
-class PFNM(ExchangeStrategy[PFNMExchange]):
-    """PFNM. Takes ``global_model`` and ``test`` besides."""
 
 
 class PFNMClient(WeightClient):

@@ -14,9 +14,8 @@ from fedkd_flwr.baselines.trees import Trees, of_forest, together
 from fedkd_flwr.clients.answer import Answer
 from fedkd_flwr.clients.instruction import Instruction
 from fedkd_flwr.errors import ConfigError, explain
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 
-__all__ = ["PooledForest", "PooledForestClient", "PooledForestExchange"]
+__all__ = ["PooledForestClient", "PooledForestExchange"]
 
 
 class PooledForestExchange(TreeExchange):
@@ -28,10 +27,6 @@ class PooledForestExchange(TreeExchange):
     def combine(self, parts: Sequence[Trees]) -> Trees:
         """Return the trees of all parties."""
         return together(parts)
-
-
-class PooledForest(ExchangeStrategy[PooledForestExchange]):
-    """Pooled forest. Takes ``test`` besides."""
 
 
 class PooledForestClient(TreeClient):

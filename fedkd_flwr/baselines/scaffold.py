@@ -28,10 +28,9 @@ from fedkd_flwr.errors import PartyNote, PayloadError, explain
 from fedkd_flwr.record.notes import Note, NoteCode
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import Stage
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.wire.records import numbered, numbered_arrays
 
-__all__ = ["SCAFFOLD", "SCAFFOLDClient", "SCAFFOLDExchange", "aggregate", "next_control"]
+__all__ = ["SCAFFOLDClient", "SCAFFOLDExchange", "aggregate", "next_control"]
 
 
 Arrays = Sequence[NDArray[np.floating]]
@@ -103,10 +102,6 @@ class SCAFFOLDExchange(WeightExchange):
             self.model.arrays(), self.control, replies, num_parties=max(len(self.roster.nodes), len(answers))
         )
         return self.take_up(weights)
-
-
-class SCAFFOLD(ExchangeStrategy[SCAFFOLDExchange]):
-    """SCAFFOLD with option II. Takes ``global_model`` and ``test`` besides."""
 
 
 class SCAFFOLDClient(WeightClient):

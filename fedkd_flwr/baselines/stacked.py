@@ -25,10 +25,9 @@ from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.taught import teach
 from fedkd_flwr.record.run_record import RoundRecord
 from fedkd_flwr.strategies.exchange import checked_test
-from fedkd_flwr.strategies.loop import ExchangeStrategy
 from fedkd_flwr.strategies.score_exchange import PartyScores, ScoreExchange
 
-__all__ = ["Stacked", "StackedClient", "StackedExchange", "aggregate"]
+__all__ = ["StackedClient", "StackedExchange", "aggregate"]
 
 _LEAST = 1e-3  # of a probability: a model that is sure and wrong must not outweigh all others
 
@@ -91,10 +90,6 @@ class StackedExchange(ScoreExchange):
         if self.test is not None and len(self.test[1]):
             self.record.server["common"] = self.model.metrics(*self.test)
         return arrays
-
-
-class Stacked(ExchangeStrategy[StackedExchange]):
-    """Stacked. Takes besides what `StackedExchange` takes."""
 
 
 class StackedClient(DDClient):

@@ -306,7 +306,7 @@ class LabelExchange(Exchange[PartyLabels]):
             return  # it lost all classes, and `_describe` says so
         asked = slice(None) if rows is None else rows
         lost = list(lost_classes({p: one[:, asked] for p, one in labels.items()}, vote[asked], classes=classes))
-        for note in [*lost, *(advice(self.config, self.spec.num_classes) if lost else ())]:
+        for note in [*lost, *(advice(self.config) if lost else ())]:
             self.note(note)
 
     def way_to_labels(self) -> dict[str, float]:

@@ -366,7 +366,7 @@ def strategy_of(card: Card) -> type[ExchangeStrategy[Any]]:
     named = load(card.strategy)
     found: type[ExchangeStrategy[Any]] = named
     if not issubclass(named, ExchangeStrategy):
-        found = type(named.__name__, (ExchangeStrategy,), {"exchange_type": named})
+        found = type(named.__name__.removesuffix("Exchange"), (ExchangeStrategy,), {"exchange_type": named})
     return found
 
 

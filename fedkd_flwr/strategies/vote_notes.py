@@ -88,16 +88,12 @@ def idle_parties(names: Sequence[str], best: JudgedConsensus, *, num_known: int)
         yield Note(NoteCode.OWN_FOREST, {"known": num_known, "by_class": best.class_shares is not None})
 
 
-def advice(config: VotersConfig, num_classes: int) -> Iterator[Note]:
+def advice(config: VotersConfig) -> Iterator[Note]:
     """Yield what may help where a vote loses classes, as far as this algorithm offers it."""
     field = type(config).model_fields.get("consensus")
     if field is None or config.privacy != "none":
         return
-    offered, chosen = get_args(field.annotation), getattr(config, "consensus", "")
-    if chosen in ("auto", "density-ratio"):
-        return
-    key = type(config).keys()["consensus"]
-    if "density-ratio" in offered:
+    chosen = getattr(config, "consensus", "")
+    if "density-ratio" in get_args(field.annotation) and chosen not in ("auto", "density-ratio"):
+        key = type(config).keys()["consensus"]
         yield Note(NoteCode.TRY_CONSENSUS, {"key": key, "consensus": "density-ratio"})
-    elif num_classes > 2 and "dawid-skene" in offered and chosen != "dawid-skene":
-        yield Note(NoteCode.TRY_CONSENSUS, {"key": key, "consensus": "dawid-skene"})

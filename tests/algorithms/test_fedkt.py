@@ -83,14 +83,14 @@ def test_parties_are_told_how_many_models_and_no_noise_that_is_not_theirs():
     assert noisy.privacy == "none"
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian", "confident-gaussian"])
+@pytest.mark.parametrize("noise", ["gaussian", "confident-gaussian"])
 def test_at_level_l2_parties_are_told_the_noise_that_was_found(noise):
     threshold = {"threshold": 3.0} if noise == "confident-gaussian" else {}
     config = FedKTConfig(level="L2", noise=noise, epsilon=4.0, students_per_party=2, num_queries=3, **threshold)
     told = config.resolved(**SIZES)
     assert (told.epsilon, told.num_queries) == (0.0, 3)
     assert FedKTConfig.from_told(told.told()).party_plan(60, 3) == told.party_plan(60, 3) == config.party_plan(60, 3)
-    kind = {"laplace": LaplaceMax, "gaussian": GaussianMax, "confident-gaussian": ConfidentGaussianMax}[noise]
+    kind = {"gaussian": GaussianMax, "confident-gaussian": ConfidentGaussianMax}[noise]
     assert type(told.party_plan(60, 3).mechanism) is kind
 
 

@@ -79,17 +79,11 @@ def test_fedkt_prox_takes_no_other_start():
 # ------------------------------------------------------------------------------------------------------------- settings
 
 
-SIZES = {"num_public": 60, "num_classes": 3}
-
-
 def test_the_parts_are_told_apart():
-    config = FedKTProxConfig(
-        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, local_epochs=2, proximal_mu=0.5
-    )
-    assert config.first == FedKTConfig(
-        seed=3, node_deadline_s=9.0, ties="lowest", students_per_party=3, party_models=False
-    )
-    assert type(config.first) is FedKTConfig
+    shared = {"seed": 3, "node_deadline_s": 9.0, "ties": "lowest", "students_per_party": 3}
+    first = FedKTProxConfig(**shared, local_epochs=2, proximal_mu=0.5).first
+    assert first == FedKTConfig(**shared, party_models=False)
+    assert type(first) is FedKTConfig
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """FedXGB-Bagging: the arithmetic of XGBoost itself, and of Flower's own strategy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from federation import SCHEMA, as_they_are, model, party, rows
@@ -83,10 +85,8 @@ def test_the_sum_is_what_flower_s_own_strategy_puts_together():
 
 
 def test_what_a_party_keeps_of_earlier_rounds_changes_nothing(tmp_path):
-    kept = [
-        type(one)(**{**vars(one), "state": PartyState(tmp_path, run_id="1", party=one.name)})
-        for one in members("fedxgb-bagging")
-    ]
+    held = members("fedxgb-bagging")
+    kept = [replace(one, state=PartyState(tmp_path, run_id="1", party=one.name)) for one in held]
     with_state, _ = run("fedxgb-bagging", rounds=3, held=kept)
     without, _ = run("fedxgb-bagging", rounds=3)
     np.testing.assert_allclose(with_state.model.predict_proba(TEST[0]), without.model.predict_proba(TEST[0]), atol=1e-6)

@@ -1,8 +1,8 @@
 """A party that learns apart answers as one that learns here, and ends what must be ended alone alone."""
 
-import logging
 import re
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -82,8 +82,7 @@ class Unwritable(DecisionTreeClassifier):
 def test_a_model_that_no_safe_format_holds_comes_back_as_none_and_its_accuracies_all_the_same(caplog):
     measured = {"own": Metrics(n=4, accuracy=0.5, support=[1, 3], confusion=[[1, 0], [2, 1]])}
     left = Finished(model=Classifier(Unwritable(), num_classes=2), solo=measured, federated=measured)
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        back = unpack_finished(pack_finished(left, weighed=True))
+    back = unpack_finished(pack_finished(left, weighed=True))
     assert (back.model, back.solo, back.federated, back.learnt) == (DumpedModel(b""), left.solo, left.federated, True)
     assert "the model is not kept" in caplog.text
     assert "the model is not weighed" in caplog.text
@@ -118,20 +117,20 @@ def test_fedkt_apart_is_fedkt_here():
     for apart in (None, ANY):
         members = parties(2, apart=apart)
         clients = [FedKTClient(one, noise_rng=np.random.default_rng(i)) for i, one in enumerate(members)]
-        noise = {"level": "L2", "noise": "laplace", "noise_strength": 1.0}
-        config = FedKTConfig(teachers_per_student=4, students_per_party=2, **noise)
+        noise = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0}
+        config = FedKTConfig(teachers_per_student=2, students_per_party=1, **noise)
         strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
         found.append(_ran(strategy, InProcessGrid(handler(clients), [{}] * 2), 1))
     assert found[0] == found[1]
 
 
 def test_at_l2_each_teacher_and_student_is_a_piece_with_its_own_time_and_elsewhere_all_is_one_piece():
-    for level, expected in (("L0", [1, 1]), ("L2", [*[16] * 4, 4, *[16] * 4, 4, 1])):
+    for level, expected in (("L0", [1, 1]), ("L2", [*[8] * 2, 4, *[8] * 2, 4, 1])):
         apart = Counting()
         members = parties(2, apart=None)
         members[0] = replace(members[0], apart=apart)
-        noise = {"noise": "laplace", "noise_strength": 1.0} if level == "L2" else {}
-        config = FedKTConfig(level=level, teachers_per_student=4, students_per_party=2, **noise)
+        noise = {"noise": "gaussian", "noise_strength": 2.0} if level == "L2" else {}
+        config = FedKTConfig(level=level, teachers_per_student=2, students_per_party=2, **noise)
         strategy = FedKT(config=config, public=members[0].public, final_model=model, min_available_nodes=2)
         strategy.start(fedkt_grid(members), num_rounds=1)
         assert apart.parts == expected
@@ -141,8 +140,7 @@ def test_at_l2_each_teacher_and_student_is_a_piece_with_its_own_time_and_elsewhe
 
 class Hangs(DecisionTreeClassifier):
     def fit(self, X, y):
-        while True:
-            pass
+        time.sleep(60)
 
 
 def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run(tmp_path):
@@ -157,9 +155,9 @@ def test_a_party_whose_work_hangs_is_left_out_by_a_code_and_answers_the_next_run
     (entry,) = strategy.record.rounds
     assert [(r.party, r.code) for r in entry.rejected] == [("party-000", "limit-exceeded")]
     assert entry.answered == ["party-001", "party-002"]
-    again = FedCT(config=config, public=members[0].public, min_available_nodes=3)
-    again.start(fedct_grid([replace(one, state=NO_STATE) for one in members]), num_rounds=1)
-    assert len(again.record.rounds[0].answered) == 3
+    again = FedCT(config=config, public=members[0].public, min_available_nodes=2)
+    again.start(fedct_grid([replace(one, state=NO_STATE) for one in members[:2]]), num_rounds=1)
+    assert len(again.record.rounds[0].answered) == 2
 
 
 def test_beside_a_claim_a_party_whose_work_hangs_answers_as_ever():
@@ -176,19 +174,17 @@ class HangsOnOne(DecisionTreeClassifier):
     """Never returns where its rows hold one record."""
 
     def fit(self, X, y):
-        while (X > 500).any():
-            pass
+        time.sleep(60 if (X > 500).any() else 0)
         return super().fit(X, y)
 
 
 def test_at_l2_a_teacher_that_hangs_costs_its_own_vote_and_no_other(caplog):
-    caplog.set_level(logging.ERROR, logger="flwr.party")
     X, y = rows(12, seed=1)
     X[5] = 1000
-    one = party("party-000", X, y, apart=Limits(seconds=36.0, memory=0))  # 3 s for a teacher
+    one = party("party-000", X, y, apart=Limits(seconds=9.0, memory=0))  # 1.5 s for a teacher
     client = FedKTClient(one, teacher=lambda *, seed: Classifier(HangsOnOne(), num_classes=3))
     members = [client, FedKTClient(party("party-001", *rows(24, seed=2)))]
-    config = FedKTConfig(level="L2", teachers_per_student=6, students_per_party=1, noise="laplace", noise_strength=1.0)
+    config = FedKTConfig(level="L2", teachers_per_student=3, students_per_party=1, noise="gaussian", noise_strength=2.0)
     strategy = FedKT(config=config, public=one.public, final_model=model, min_available_nodes=2)
     strategy.start(InProcessGrid(handler(members), [{}] * 2), num_rounds=1)
     assert strategy.record.rounds[0].answered == ["party-000", "party-001"]

@@ -1,7 +1,5 @@
 """FedKT at a party: teachers, students, and what it says of too few rows or classes."""
 
-import logging
-
 from federation import model, party, public_set, rows
 from visits import KT
 
@@ -10,16 +8,14 @@ from fedkd_flwr.wire.label_codec import decode_labels
 
 
 def test_fewer_rows_than_teachers_makes_fewer_subsets_and_says_so(caplog):
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        _, _, metrics = FedKTClient(party("a", *rows(3, seed=5))).fit([], KT)
+    _, _, metrics = FedKTClient(party("a", *rows(3, seed=5))).fit([], KT)
     assert "fewer-subsets" in metrics["notes"]
     assert "rows must be >= teachers-per-student (5), got 3" in caplog.text
 
 
 def test_a_party_with_one_class_labels_everything_so_and_says_so(caplog):
     X, y = rows(20, seed=5, classes=(2,))
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        arrays, _, metrics = FedKTClient(party("a", X, y)).fit([], KT)
+    arrays, _, metrics = FedKTClient(party("a", X, y)).fit([], KT)
     labels = decode_labels(arrays[0], public=party("a", X, y).spec, server_round=1)
     assert (labels == 2).all()
     assert metrics["notes"] == "one-class"

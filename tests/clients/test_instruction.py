@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from federation import party, rows
-from visits import CONFIG, RESPONSE, code, fit, of_run
+from visits import CONFIG, RESPONSE, WIRE, code, fit, of_run
 
 from fedkd_flwr.algorithms.fedct import FedCTConfig
 from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, PrivateKTClient
@@ -27,14 +27,11 @@ from fedkd_flwr.stores.party_state import NO_LEDGER, PartyState, Saved, runs_gon
         ({"steps-per-round": "many"}, Code.BAD_INSTRUCTION),
         ({"payload": "labels"}, Code.BAD_INSTRUCTION),
         ({"fingerprint": "cd" * 32}, Code.PUBLIC_SET_MISMATCH),
+        ({"privacy": "party"}, Code.BAD_INSTRUCTION),  # the settings amount to none
     ],
 )
 def test_a_bad_instruction_is_answered_with_a_code(changes, said):
     assert code(fit(party("a", *rows(20, seed=0)), **changes)) == said
-
-
-def test_privacy_that_the_settings_do_not_amount_to_is_refused():
-    assert code(fit(party("a", *rows(20, seed=0)), privacy="party")) == Code.BAD_INSTRUCTION
 
 
 def test_every_setting_that_parties_are_told_must_be_there():
@@ -78,7 +75,6 @@ def test_codes_that_private_rows_may_decide_stay_where_a_claim_may_cover_the_rep
     assert withholds(member, PrivateKTClient.card, CONFIG)  # whatever its settings are
 
 
-WIRE = {"server-round": 1, "fingerprint": "ab" * 32, "payload": "", "wire-version": 1, "last-round": 0}
 NOISE = FedCTConfig(label_mechanism="randomized-response", noise_strength=1.0)
 FIRST = Lineage.new("7")
 AGAIN = FIRST.then("8")
@@ -131,11 +127,8 @@ def test_a_silo_writes_down_which_run_s_folder_holds_what_it_keeps(tmp_path, sim
 @pytest.mark.parametrize(
     "changes",
     [
-        {"run-proof": "00" * 32},  # somebody who knows the run's id and not its secret
-        {
-            "run-proof": "00" * 32,
-            "run-seal": Lineage(runs=("x",), secret="00" * 32).seal,
-        },  # or brings a secret of its own
+        {"run-proof": "00" * 32},  # somebody who knows the run's id and not its secret, or brings one of its own
+        {"run-proof": "00" * 32, "run-seal": Lineage(runs=("x",), secret="00" * 32).seal},
         {"run-proof": ""},
         {"run-seal": ""},
         {"noise-strength": 9.0},  # the right server, with other settings

@@ -69,16 +69,21 @@ def test_counting_that_fails_becomes_counts_of_nothing_with_the_same_noise(monke
     assert all((reply.arrays["sums"] != 0).any() for reply in replies(grid))
 
 
+def _shown(one, message):
+    """Return a party's visit, its reply to a message, and the table of it."""
+    visit = Visit(NoisySumsClient(one))
+    visit.open(*open_instruction(message.content))
+    visit.permit()
+    reply = visit.release(visit.learn())
+    return visit, reply, list(visit._table(reply, ([], [])))
+
+
 def test_products_leave_with_noise_as_a_table_and_vectors_of_other_bins_are_refused():
     held = members(3)
     _, grid = run(held, rounds=2, noise_strength=0.01)
+    visit, reply, (header, *lines) = _shown(held[0], grid.sent[-4])
     arrays, config = open_instruction(grid.sent[-4].content)
     assert config["payload"] == "vectors"
-    visit = Visit(NoisySumsClient(held[0]))
-    visit.open(arrays, config)
-    visit.permit()
-    reply = visit.release(visit.learn())
-    header, *lines = list(visit._table(reply, ([], [])))
     assert header == ["column", "with", "products of longest records"]
     assert [line[:2] for line in lines] == [
         ["a", "a"], ["a", "b"], ["a", "(class)"], ["b", "b"], ["b", "(class)"], ["(class)", "(class)"],
@@ -95,12 +100,7 @@ def test_products_leave_with_noise_as_a_table_and_vectors_of_other_bins_are_refu
 def test_whoever_approves_a_reply_sees_the_noisy_counts_of_each_bin():
     one = members(1)[0]
     _, grid = run([one], minimum=1, epsilon=1.0)
-    arrays, config = open_instruction(grid.sent[0].content)
-    visit = Visit(NoisySumsClient(one))
-    visit.open(arrays, config)
-    visit.permit()
-    reply = visit.release(visit.learn())
-    header, *lines = list(visit._table(reply, ([], [])))
+    _, reply, (header, *lines) = _shown(one, grid.sent[0])
     assert header == ["column", "bin", "records of red", "records of green", "records of blue"]
     assert [line[2:] for line in lines] == reply.arrays["sums"].tolist()
     assert {line[0] for line in lines} == {"a", "b"}

@@ -1,10 +1,8 @@
 """What a party says beside labels leaves only where the run's vote rule asks for it and its owner allows it."""
 
-import logging
-
 import pytest
 from federation import party, rows
-from visits import asked_more
+from visits import RESPONSE, asked_more
 
 EVERYWHERE = frozenset({"fedct", "fedkt", "pate"})
 
@@ -25,23 +23,18 @@ def member(*rules, **changes):
 def test_it_leaves_only_where_it_is_asked_for_and_allowed(rule, name, payload, caplog):
     assert asked_more(rule, name, member(rule))[:2] == (payload, "")
     assert asked_more("", name, member(rule))[0] == "labels"
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        other = {"density-ratio": "probabilities", "probabilities": "density-ratio"}[rule]
-        assert asked_more(rule, name, member(other))[0] == "labels"
+    other = {"density-ratio": "probabilities", "probabilities": "density-ratio"}[rule]
+    assert asked_more(rule, name, member(other))[0] == "labels"
     assert f"allow-vote-rules does not name {rule}: labels alone leave" in caplog.text
 
 
 def test_probabilities_of_an_owner_who_allows_ratios_too_come_with_them():
-    assert (
-        asked_more("probabilities", "fedct", member("probabilities", "density-ratio"))[0] == "probs,ratios,class-counts"
-    )
+    both = member("probabilities", "density-ratio")
+    assert asked_more("probabilities", "fedct", both)[0] == "probs,ratios,class-counts"
 
 
 def test_by_default_no_party_sends_more_than_labels():
     assert asked_more("density-ratio", "fedct", party("a", *rows(20, seed=1)))[0] == "labels"
-
-
-RESPONSE = {"label-mechanism": "randomized-response", "noise-strength": 1.0}
 
 
 @pytest.mark.parametrize("rule", ["density-ratio", "probabilities"])

@@ -1,7 +1,5 @@
 """SCARLET at a party: the averages it keeps."""
 
-import logging
-
 import numpy as np
 from federation import model
 from score_runs import members, payload, run
@@ -24,8 +22,7 @@ def test_a_party_that_missed_a_round_gets_the_whole_cache(tmp_path, caplog):
         lost["round"] += 1
         return None if lost["round"] == 2 else reply
 
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        strategy, grid = run(held, "scarlet", rounds=4, cache_rounds=3, grid={"tamper": lose_one}, timeout=0.5)
+    strategy, grid = run(held, "scarlet", rounds=4, cache_rounds=3, grid={"tamper": lose_one}, timeout=0.5)
     assert [r.code for r in strategy.record.rounds[1].rejected] == ["no-reply"]
     third = [payload(m) for m in grid.sent if m.metadata.message_type == "train"][6:9]
     assert ["cached" in payload for payload in third] == [False, False, True]
@@ -34,7 +31,6 @@ def test_a_party_that_missed_a_round_gets_the_whole_cache(tmp_path, caplog):
 
 
 def test_a_party_without_memory_learns_what_comes_and_goes_on(caplog):
-    with caplog.at_level(logging.WARNING, logger="flwr.party"):
-        strategy, _ = run(members(3, name="scarlet", state=None, make=model), "scarlet", rounds=4, cache_rounds=10)
+    strategy, _ = run(members(3, name="scarlet", state=None, make=model), "scarlet", rounds=4, cache_rounds=10)
     assert strategy.record.status == "completed"
     assert "were not kept here" in caplog.text

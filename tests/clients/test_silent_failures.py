@@ -30,6 +30,7 @@ def script():
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    module._warm_up = lambda: None  # these models need no library that is not there yet
     yield module
     del sys.modules[spec.name]
 
@@ -58,31 +59,24 @@ def silo(script, laboratory, tmp_path, in_this_process):
     return ask
 
 
-def _csv(script, rows):
-    return script._csv(rows)
-
-
 def _code(trace):
     return next((value.strip("'") for key, value in trace[0] if key == "code"), "")
 
 
 def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_holds(script, laboratory):
     folder, public_path = laboratory
-    quick = [seed for seed in range(40) if script.make_case(seed)["model"] != "mlp"]
-    for seed in quick[:4]:
+    for seed in (0, 4, 5, 7):  # three algorithms and two formats, with models that learn fast
         case, found = script.differences(seed, public_path, folder, most_files=2)
         assert found == [], case
 
 
 def test_the_check_finds_a_failure_that_shows(script, laboratory, monkeypatch):
     """Else the cases above might all succeed, or compare refusals with refusals."""
-
-    def shows(self):
-        return self._made(self.exchange.learn(self.instruction), self.instruction)
-
-    monkeypatch.setattr(Visit, "learn", shows)
+    monkeypatch.setattr(
+        Visit, "learn", lambda self: self._made(self.exchange.learn(self.instruction), self.instruction)
+    )
     folder, public_path = laboratory
-    assert any(script.differences(seed, public_path, folder, most_files=4)[1] for seed in range(8))
+    assert script.differences(4, public_path, folder, most_files=1)[1] == ["all values missing"]
 
 
 CHANGED_ROW = {
@@ -108,7 +102,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_row_in_any_format(script, labo
     folder, public_path = laboratory
     public = script.load_public(Path(public_path).parent / (form if form in script.SCHEMAS else "") / "public.csv")
     path = folder / f"private.{form.rpartition(' ')[2]}"
-    for seed in range(3):
+    for seed in range(2):
         usable = {}
         for name, content in script.private_files(np.random.default_rng(seed), 99, form).items():
             path.write_bytes(content)
@@ -144,10 +138,10 @@ def _votes_of(monkeypatch, ask):
 def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, monkeypatch):
     """Were the whole file dropped for it, all teachers would change their votes, at the price of one."""
     rows = _rows(script)
-    whole = _votes_of(monkeypatch, lambda: silo(_csv(script, rows), "fedkt", L2))
+    whole = _votes_of(monkeypatch, lambda: silo(script._csv(rows), "fedkt", L2))
     assert whole.sum(axis=1).tolist() == [4] * 5
     for value in ("purple", "green", "red,more", '"red'):
-        text = _csv(script, [[*row[:3], value] if i == 7 else row for i, row in enumerate(rows)])
+        text = script._csv([[*row[:3], value] if i == 7 else row for i, row in enumerate(rows)])
         votes = _votes_of(monkeypatch, lambda t=text: silo(t, "fedkt", L2))
         assert np.abs(whole - votes).sum(axis=1).max() <= 2, value
         assert votes.sum(axis=1).tolist() == [4] * 5, value
@@ -155,9 +149,9 @@ def test_a_row_that_cannot_be_used_moves_one_vote_like_any_other(script, silo, m
 
 def test_a_teacher_that_fails_votes_for_the_lowest_class_alone(script, silo, monkeypatch):
     rows = [[*row[:3], "blue"] for row in _rows(script)]
-    votes = _votes_of(monkeypatch, lambda: silo(_csv(script, rows), "fedkt", L2))
+    votes = _votes_of(monkeypatch, lambda: silo(script._csv(rows), "fedkt", L2))
     assert votes.tolist() == [[0, 0, 4]] * 5
-    votes = _votes_of(monkeypatch, lambda: silo(_csv(script, rows[:3]), "fedkt", L2, **{"test-fraction": 0.0}))
+    votes = _votes_of(monkeypatch, lambda: silo(script._csv(rows[:3]), "fedkt", L2, **{"test-fraction": 0.0}))
     assert votes.tolist() == [[1, 0, 3]] * 5
 
 
@@ -165,12 +159,11 @@ def test_a_teacher_that_fails_votes_for_the_lowest_class_alone(script, silo, mon
 
 
 def test_a_file_that_is_not_there_is_a_setting_and_what_is_in_it_is_not(script, silo, caplog):
-    whole = silo(_csv(script, _rows(script)), "fedct", RESPONSE)
+    whole = silo(script._csv(_rows(script)), "fedct", RESPONSE)
     assert _code(whole) == ""
     assert _code(silo("", "fedct", RESPONSE, path="elsewhere.csv")) == "missing-file"
     logging.getLogger("flwr.party").setLevel(logging.ERROR)
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        assert silo("no table at all", "fedct", RESPONSE) == whole
+    assert silo("no table at all", "fedct", RESPONSE) == whole
     assert "a: 0 of its 0 rows can be used: " in caplog.text
     assert "The server is not told" in caplog.text
 
@@ -180,16 +173,16 @@ def test_one_cell_that_is_no_number_does_not_show_where_another_column_holds_tex
     texts = Column(name="c", kind="text")
     Schema(columns=(*script.SCHEMA.columns[:2], texts), classes=script.CLASSES).write(folder / "schema.toml")
     rows = [[a, b, f"seen {c}{c}", label] for a, b, c, label in _rows(script)]
-    Path(public_path).write_text(_csv(script, rows))
+    Path(public_path).write_text(script._csv(rows))
     bad = [*rows[:-1], ["many", *rows[-1][1:]]]
     for algorithm, settings in (("fedkt", L2), ("fedct", RESPONSE)):
-        code, also = (_code(silo(_csv(script, one), algorithm, settings)) for one in (rows, bad))
+        code, also = (_code(silo(script._csv(one), algorithm, settings)) for one in (rows, bad))
         assert code == also == ""
 
 
 def test_without_a_claim_a_file_that_does_not_fit_is_named_by_its_code(script, silo):
     rows = [*_rows(script), ["1", "2", "x", "purple"]]
-    text = _csv(script, rows)
+    text = script._csv(rows)
     assert _code(silo(text, "fedct", {}, **{"require-privacy": False})) == "class-outside-schema"
     assert _code(silo(text, "fedct", {})) == "privacy-required"
 
@@ -210,7 +203,7 @@ def test_what_was_sent_is_charged_whatever_happened(script, silo, monkeypatch):
 def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known):
     rows = _rows(script)
     node = {"require-privacy": privacy, "rows-at-least": known}
-    said = [silo(_csv(script, rows[:n]), "fedmd", {**NFDP, "subset_rows": 10}, **node) for n in (1, 9, 10, 11, 20)]
+    said = [silo(script._csv(rows[:n]), "fedmd", {**NFDP, "subset_rows": 10}, **node) for n in (1, 9, 10, 11, 20)]
     assert all(one == said[0] for one in said)
     assert _code(said[0]) == ("privacy-required" if privacy and known < 12 else "")
 
@@ -220,7 +213,7 @@ def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known
 
 def test_privatekt_needs_the_run_s_net_in_the_config_of_a_node_that_demands_privacy(script, silo):
     settings = {"round_epsilon": 1e-6, "transfer_rows": 2, "local_epochs": 1, "solo_epochs": 1}
-    rows = _csv(script, _rows(script))
+    rows = script._csv(_rows(script))
     named = {"model": f"mlp{script.NET % ''}"}
     assert _code(silo(rows, "privatekt", settings, **named)) == ""
     assert _code(silo(rows, "privatekt", settings, model="")) == "wrong-config"

@@ -140,13 +140,13 @@ def test_what_ratios_name_is_read_beside_the_labels_where_nodes_send_them():
     """Parties of one class: their labels tell nothing, and their ratios which rows are of it."""
 
     def run(allow):
-        members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), public=PUBLIC, allow=allow) for i in range(6)]
+        members = [party(f"p{i}", *rows(30, seed=i, classes=(i % 3,)), public=PUBLIC, allow=allow) for i in range(3)]
         return _run(members, rounds=1)[0].record
 
     both, labels = run(frozenset({"fedct", "density-ratio"})), run(frozenset({"fedct"}))
     assert NoteCode.NO_GAIN not in [note.code for note in both.notes]
     assert "density-ratio" in both.consensus_reason
-    assert [len(note.values["parties"]) for note in labels.notes if note.code == NoteCode.NO_GAIN] == [6]
+    assert [len(note.values["parties"]) for note in labels.notes if note.code == NoteCode.NO_GAIN] == [3]
 
 
 def test_a_server_that_holds_texts_judges_by_known_rows_and_answers_nothing_itself():

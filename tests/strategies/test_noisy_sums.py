@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from federation import handler, public_set
 from grid import InProcessGrid
@@ -23,9 +24,7 @@ def test_with_little_noise_the_model_knows_the_classes_and_the_claim_says_who_is
     assert strategy.record.status == "completed"
     assert strategy.record.server["common"].accuracy > 0.85
     (claim,) = strategy.record.claims
-    assert claim["unit"] == "record"
-    assert claim["basis"] == "proven"
-    assert claim["adversary"] == "server"
+    assert (claim["unit"], claim["basis"], claim["adversary"]) == ("record", "proven", "server")
     mechanism = strategy.exchange.mechanism
     assert mechanism.sigma == 0.05 * math.sqrt(2 * 2)  # of two columns, a record moves two counts each
     assert claim["epsilon"] == Accountant().compose(mechanism.dp_event()).epsilon(1e-5)
@@ -53,8 +52,6 @@ def test_counts_of_another_shape_or_size_are_turned_away():
 
 
 def test_public_rows_of_texts_are_refused_before_anybody_is_asked():
-    import pandas as pd
-
     schema = Schema(columns=(Column(name="note", kind="text"),), classes=("no", "yes"))
     public = make_public_set(pd.DataFrame({"note": ["one two", "two three", "one three"]}), schema)
     with pytest.raises(DataError, match="noisy sums must be of numbers and categories"):
@@ -76,8 +73,7 @@ def test_two_rounds_cost_what_one_does_and_the_claim_names_both_releases():
 
 
 def test_with_little_noise_two_rounds_know_the_classes_too():
-    strategy, _ = run(members(simulated=True), noise_strength=0.05, rounds=2)
-    assert strategy.record.server["common"].accuracy > 0.85
+    assert run(members(simulated=True), noise_strength=0.05, rounds=2)[0].record.server["common"].accuracy > 0.85
     with pytest.raises(ConfigError, match="num-rounds must be at most 2 for noisy-sums, got 3"):
         run(members(), rounds=3)
 

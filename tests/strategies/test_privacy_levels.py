@@ -1,7 +1,6 @@
 """Whole rounds at every level of privacy: what leaves, what is claimed, what a budget refuses."""
 
 import dataclasses
-import logging
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from federation import SCHEMA, accuracies, as_they_are, handler, held_by_server, model, parties, party, public_set, rows
 from grid import InProcessGrid
+from visits import CONFIG, RESPONSE
 
 from fedkd_flwr.clients import FedCTClient, FedKTClient, PATEClient
 from fedkd_flwr.data.public import PublicSet
@@ -22,37 +22,31 @@ from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import TwoClassEvent, event_to_json
 from fedkd_flwr.privacy.ledger.entry import plain_events
 from fedkd_flwr.privacy.ledger.ledger import Budget, Ledger
-from fedkd_flwr.privacy.noise.labels import RandomizedResponse
+from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
+from fedkd_flwr.privacy.noise.votes import GaussianMax
 from fedkd_flwr.record.notes import NoteCode
 from fedkd_flwr.record.run_record import RoundRecord, RunRecord
 from fedkd_flwr.stores.ledger import LedgerStore
+from fedkd_flwr.stores.party_state import PartyState
 from fedkd_flwr.strategies import PATE, FedCT, FedCTConfig, FedKT, FedKTConfig, PartyLabels, PATEConfig
-from fedkd_flwr.wire.label_codec import decode_labels
+from fedkd_flwr.wire.label_codec import decode_labels, digest
 from fedkd_flwr.wire.records import open_instruction
 
 QUICK = {"seed": 1, "nodes_stable_s": 1e-6}
 L2 = {"level": "L2", "noise": "gaussian", "noise_strength": 2.0, "teachers_per_student": 4, "num_queries": 30}
+L1 = {"level": "L1", "noise": "gaussian", "noise_strength": 2.0, "num_queries": 30}
+NOISY = {"label_mechanism": "randomized-response", "noise_strength": 3.0}
 LEVELS = {
     "L0": (FedKT, FedKTConfig, {}, FedKTClient),
-    "L1": (
-        FedKT,
-        FedKTConfig,
-        {"level": "L1", "noise": "laplace", "noise_strength": 0.5, "num_queries": 30},
-        FedKTClient,
-    ),
+    "L1": (FedKT, FedKTConfig, L1, FedKTClient),
     "L2": (FedKT, FedKTConfig, L2, FedKTClient),
     "L2 counts": (FedKT, FedKTConfig, {**L2, "learn_from": "counts"}, FedKTClient),
     "PATE": (PATE, PATEConfig, {"noise": "gaussian", "noise_strength": 1.0}, PATEClient),
     "FedCT": (FedCT, FedCTConfig, {}, FedCTClient),
-    "FedCT response": (
-        FedCT,
-        FedCTConfig,
-        {"label_mechanism": "randomized-response", "noise_strength": 3.0},
-        FedCTClient,
-    ),
-    "FedCT xor": (FedCT, FedCTConfig, {"label_mechanism": "xor", "noise_strength": 3.0}, FedCTClient),
+    "FedCT response": (FedCT, FedCTConfig, NOISY, FedCTClient),
+    "FedCT xor": (FedCT, FedCTConfig, {**NOISY, "label_mechanism": "xor"}, FedCTClient),
 }
-KEYWORDS = ("ledger", "budget", "record", "noise_rng", "checkpoint", "resume_from")
+KEYWORDS = ("ledger", "budget", "record", "noise_rng", "checkpoint", "resume_from", "min_train_nodes")
 AT_THE_PARTY = ("L2", "L2 counts", "FedCT response", "FedCT xor")
 
 
@@ -109,10 +103,9 @@ def test_a_claim_covers_all_that_one_silo_sends_from_two_nodes(case, code):
     members = [*parties(3), party("party-001", *rows(20, seed=8))]
 
     def spoil(node, reply):
-        arrays = reply.content.array_records.get("arrays", {})
         if code == "bad-payload" and node == 3:
-            for name in arrays:
-                arrays[name].data = arrays[name].data[:-3]
+            for array in reply.content.array_records.get("arrays", {}).values():
+                array.data = array.data[:-3]
         return reply
 
     rounds = 1 if case.startswith("L2") else 2
@@ -163,9 +156,6 @@ def test_simulated_parties_report_all_the_same_and_the_record_says_simulation():
 @pytest.mark.parametrize("level", AT_THE_PARTY)
 def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private_rows_are(level, monkeypatch):
     """With the mechanism's output held fixed, two parties with nothing in common send the same bytes."""
-    from fedkd_flwr.privacy.noise.labels import BitFlip
-    from fedkd_flwr.privacy.noise.votes import GaussianMax
-
     monkeypatch.setattr(RandomizedResponse, "privatize", lambda self, x, *, rng=None: np.zeros(x.shape, np.int16))
     monkeypatch.setattr(
         BitFlip, "privatize", lambda self, x, *, rng=None: np.eye(3, dtype=np.uint8)[np.zeros(len(x), int)]
@@ -176,24 +166,15 @@ def test_but_for_the_privatised_values_replies_are_the_same_whatever_the_private
     said = []
     for count, seed, classes in ((40, 0, (0, 1, 2)), (25, 77, (1,))):
         member = party("a", *rows(count, seed=seed, classes=classes), share_metrics=NAMES)
-        _, grid = _alone(level, member)
+        _, grid = _run(level, [member], min_train_nodes=1)
         said.append((_said(grid, "fit"), _said(grid, "evaluate")))
     assert said[0] == said[1]
-
-
-def _alone(level, member):
-    kind, config, settings, _ = LEVELS[level]
-    server = {} if kind is FedCT else {"final_model": model}
-    strategy = kind(min_train_nodes=1, config=config(**{**QUICK, **settings}), public=public_set(), **server)
-    grid = _grid(level, [member])
-    strategy.start(grid)
-    return strategy, grid
 
 
 def test_without_a_mechanism_that_test_would_notice_the_private_rows():
     said = []
     for count, seed in ((40, 0), (25, 77)):
-        _, grid = _alone("FedCT", party("a", *rows(count, seed=seed), share_metrics=()))
+        _, grid = _run("FedCT", [party("a", *rows(count, seed=seed), share_metrics=())], min_train_nodes=1)
         said.append(_said(grid, "fit"))
     assert said[0] != said[1]
 
@@ -213,7 +194,10 @@ def test_parties_are_told_which_rows_to_ask_and_these_do_not_depend_on_votes():
 
 
 def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependent_number_to_itself():
-    strategy, _ = _run("L1", parties(10), noise_strength=1.0)
+    noise = {"noise": "laplace", "noise_strength": 1.0, "num_queries": 8}
+    seeded = _run("L1", parties(3), noise_rng=np.random.default_rng(0), **noise)[0].claims
+    assert [(claim.basis, claim.epsilon) for claim in seeded] == [("none: seeded", float("inf"))]
+    strategy, _ = _run("L1", parties(10), **noise)
     public, private = strategy.claims
     assert (public.unit, public.adversary, public.publishable) == ("party", "everyone who sees the result", True)
     assert public.basis == "proven"
@@ -222,7 +206,7 @@ def test_level_l1_claims_each_party_against_everyone_and_keeps_the_data_dependen
     laplace = strategy.exchange.noise.mechanism
     # a party moves one vote, which is counted as two halves
     assert (laplace.votes, laplace.counts_per_vote) == (1, 2)
-    exact = Accountant().compose(laplace.dp_event(), 30).epsilon(1e-5)
+    exact = Accountant().compose(laplace.dp_event(), 8).epsilon(1e-5)
     assert public.epsilon == pytest.approx(exact, rel=1e-9)
     assert strategy.record.claims[0]["epsilon"] == public.epsilon
 
@@ -237,24 +221,20 @@ def test_labels_of_two_classes_are_claimed_and_charged_as_such_at_every_level(ca
     two = partial(make_model, "decision-tree", num_classes=2, num_features=2)
     members = [party(f"p{i}", *rows(20, i, (0, 1)), public=public, model=two, tests={}) for i in range(3)]
     kind, config, settings, _ = LEVELS[case]
-    settings = {k: v for k, v in settings.items() if k != "noise_strength"} | {
-        "noise": "laplace",
-        "noise_strength": 0.5,
-    }
+    settings = settings | {"noise": "laplace", "noise_strength": 0.5, "num_queries": 4}
     strategy = kind(config=config(**QUICK, **settings, learn_from=release), public=public, final_model=two)
     grid = _grid(case, members)
     strategy.start(grid, num_rounds=1)
     event = TwoClassEvent(2.0) if release == "labels" else dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 2)
-    queries = 60 if case == "PATE" else 30
-    assert strategy.claims[0].epsilon == Accountant().compose(event, queries).epsilon(strategy.exchange.config.delta)
+    assert strategy.claims[0].epsilon == Accountant().compose(event, 4).epsilon(strategy.exchange.config.delta)
     assert ("of two classes" in strategy.claims[0].mechanism) == (release == "labels")
     if case == "L2":
         client = FedKTClient(members[0])
         charge = client.charge(SimpleNamespace(config=strategy.exchange.told_config))
-        assert charge.events == [(event, queries)]
+        assert charge.events == [(event, 4)]
         assert plain_events(charge.events)[0][0] == event_to_json(event)
     else:
-        assert strategy.exchange.noise.events() == [(event, queries)]
+        assert strategy.exchange.noise.events() == [(event, 4)]
 
 
 def test_level_l2_claims_the_record_and_beside_it_the_party():
@@ -274,12 +254,6 @@ def test_private_labels_compose_over_the_rounds_of_the_party_asked_most():
     assert (three.unit, three.basis) == ("party", "proven")
 
 
-def test_seeded_noise_claims_nothing():
-    strategy, _ = _run("L1", parties(3), noise_rng=np.random.default_rng(0))
-    assert [c.basis for c in strategy.claims] == ["none: seeded"]
-    assert strategy.claims[0].epsilon == float("inf")
-
-
 def test_a_failed_run_still_states_what_it_released():
     strategy = _strategy("FedCT response")
     grid = _grid("FedCT response", parties(3), tamper=lambda node, reply: reply if node == 0 else None)
@@ -291,7 +265,7 @@ def test_a_failed_run_still_states_what_it_released():
 @pytest.mark.parametrize(
     ("case", "settings", "num_rounds"),
     [
-        ("L1", {"noise_strength": 0.0, "noise": "gaussian"}, 1),
+        ("L1", {"noise_strength": 0.0}, 1),
         ("L2", {"noise_strength": 0.0, "students_per_party": 3}, 1),
         ("FedCT xor", {"noise_strength": 0.0}, 3),
     ],
@@ -357,8 +331,7 @@ def test_a_party_whose_budget_covers_two_of_four_rounds_takes_part_in_the_last_t
         return handler([Watched(p) for p in _with_budget(tmp_path)])(message, context)
 
     strategy = _strategy("FedCT response", noise_strength=_label_epsilon(2))
-    with caplog.at_level(logging.ERROR, logger="flwr.party"):
-        strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=4)
+    strategy.start(InProcessGrid(handle, [{}] * 3), num_rounds=4)
     refused = [("b", Code.BUDGET_EXCEEDED)]
     rejected = [[(r.party, r.code) for r in this.rejected] for this in strategy.record.rounds]
     assert rejected == [refused, refused, [], []]  # it pays nothing until what is left can be paid whole
@@ -424,21 +397,10 @@ def test_a_run_that_goes_on_without_the_ledger_of_votes_that_left_is_refused(tmp
     assert found[0] == found[1]
 
 
-ASKED = {
-    **FedCTConfig(label_mechanism="randomized-response", noise_strength=20.0, steps_per_round=5).told(),
-    "algorithm": "fedct",
-    "privacy": "party",
-    "server-round": 1,
-    "last-round": 0,
-    "fingerprint": "ab" * 32,
-    "payload": "",
-    "wire-version": 1,
-}
+ASKED = {**CONFIG, **RESPONSE, "noise-strength": 20.0, "privacy": "party"}
 
 
 def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monkeypatch):
-    from fedkd_flwr.stores.party_state import PartyState
-
     member = _with_budget(tmp_path, epsilon=float("inf"))[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
     config = {**ASKED, "noise-strength": 1.0}
@@ -462,8 +424,6 @@ def test_a_crash_after_the_charge_loses_no_reply_and_charges_once(tmp_path, monk
 
 def _refused_once(tmp_path):
     """Return a party whose reply was made and kept, but not paid for: another run of the server's was faster."""
-    from fedkd_flwr.stores.party_state import PartyState
-
     member = _with_budget(tmp_path, epsilon=1300.0)[1]
     member = dataclasses.replace(member, state=PartyState(tmp_path, run_id="1", party="b"))
 
@@ -489,8 +449,6 @@ def test_a_reply_that_was_not_paid_for_is_not_sold_for_less(tmp_path):
 
 
 def test_a_guess_at_a_reply_that_never_left_gets_the_same_answer_right_or_wrong(tmp_path):
-    from fedkd_flwr.wire.label_codec import digest
-
     member = _refused_once(tmp_path)
     unsent = member.state.load().arrays["value.labels"]
     for server_round, guess in ((2, unsent), (3, np.zeros_like(unsent))):
@@ -508,11 +466,10 @@ def test_under_noise_at_the_party_labels_do_not_decide_how_many_rounds_a_claim_c
 
 def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
     store = LedgerStore(tmp_path, party="server", data_digest="ab" * 32)
-    cost = {"noise": "gaussian", "noise_strength": 20.0}
 
     def once(run_id):
         record = RunRecord(run_id=run_id, algorithm="fedkt")
-        return _run("L1", parties(3), ledger=store, budget=Budget(epsilon=3.0), record=record, **cost)[0]
+        return _run("L1", parties(3), ledger=store, budget=Budget(epsilon=3.0), record=record, noise_strength=20.0)[0]
 
     first = once("1")
     assert first.claims[0].epsilon < 3.0 < 2 * first.claims[0].epsilon
@@ -521,7 +478,7 @@ def test_the_server_s_own_budget_covers_all_runs_on_a_public_set(tmp_path):
         once(str(len(store.load().entries) + 1))
     assert 1 < len(store.load().entries) < 6
     record = RunRecord(run_id="after", algorithm="fedkt")
-    strategy = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), record=record, **cost)
+    strategy = _strategy("L1", ledger=store, budget=Budget(epsilon=3.0), record=record, noise_strength=20.0)
     grid = _grid("L1", parties(3))
     with pytest.raises(RefusalError, match="privacy budget of server"):
         strategy.start(grid)

@@ -139,11 +139,8 @@ def test_a_run_lost_in_each_round_ends_as_the_unbroken_one(tmp_path, name):
         assert rest.claims == whole.claims
         assert rest.claims
         # each party was charged once for each round, in the run that asked it first
-        mine = charges(folder, "1")
-        assert [(party, number) for party, _, number in mine] == [
-            (party, number) for party, _, number in charges(tmp_path / "whole", "1")
-        ]
-        assert {run for _, run, _ in mine} == {"1"}
+        assert charges(folder, "1") == charges(tmp_path / "whole", "1")
+        assert {run for _, run, _ in charges(folder, "1")} == {"1"}
 
 
 def test_what_a_party_said_twice_because_it_lost_its_state_is_claimed_twice(tmp_path):
@@ -153,10 +150,8 @@ def test_what_a_party_said_twice_because_it_lost_its_state_is_claimed_twice(tmp_
         path.unlink()
     rest = start(tmp_path, 2, **settings, **{"resume-from": "1"})
     assert rest.status == "completed"
-    by_party = {
-        party: [(run, number) for p, run, number in charges(tmp_path, "1") if p == party] for party in ("party-000",)
-    }
-    assert by_party == {"party-000": [("1", 1), ("1", 2), ("2", 2)]}  # an answer more, and a charge more
+    first = [(run, number) for party, run, number in charges(tmp_path, "1") if party == "party-000"]
+    assert first == [("1", 1), ("1", 2), ("2", 2)]  # an answer more, and a charge more
     (claim,) = rest.claims
     assert claim["mechanism"].endswith("; 30 labels a round, 3 rounds")
     assert claim["epsilon"] == pytest.approx(3 * 30 * 40.0, rel=1e-3)  # of two rounds: 2,400

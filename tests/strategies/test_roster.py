@@ -1,6 +1,5 @@
 """Who is asked, who is missing, and what two nodes of one name count as."""
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -211,8 +210,7 @@ def test_after_a_valid_reply_others_are_left_out_under_the_name_that_is_known_an
     reply, party, node, code = LEFT_OUT[case]
     _accept(desk, _reply())
     before = desk.known(1)
-    with caplog.at_level(logging.WARNING, logger="flwr"):
-        assert _accept(desk, reply) == Rejection(party=party, node_id=str(node), code=code)
+    assert _accept(desk, reply) == Rejection(party=party, node_id=str(node), code=code)
     assert case == "no labels" or code in caplog.text
     assert desk.known(1) == before
 
@@ -257,8 +255,7 @@ def test_a_silo_that_comes_back_as_another_node_is_known_by_its_node_secret(desk
 @pytest.mark.parametrize("shown", ["", "cd" * 32, 7])
 def test_whoever_shows_another_node_secret_is_turned_away_and_told_how_to_come_back(desk, caplog, shown):
     _accept(desk, _reply(node=1, metrics={"node-proof": "ab" * 32}))
-    with caplog.at_level(logging.WARNING, logger="flwr"):
-        refused = _accept(desk, _reply(node=2, server_round=2, metrics={"node-proof": shown}), server_round=2)
+    refused = _accept(desk, _reply(node=2, server_round=2, metrics={"node-proof": shown}), server_round=2)
     assert refused.code == "duplicate-name"
     assert "it must keep its state-dir, or have a registered node key" in caplog.text
     assert desk.party_of == {1: "a"}
@@ -280,16 +277,15 @@ def test_in_a_run_that_goes_on_no_other_node_answers_for_a_party_without_its_nod
     assert isinstance(_accept(desk, own, server_round=2), PartyLabels)
 
 
-@pytest.mark.parametrize("known_by", ["its node", "its key's name"])
-def test_in_a_run_that_goes_on_a_party_that_kept_its_node_or_its_key_needs_no_node_secret(desk, known_by):
-    node = 1 if known_by == "its node" else 7
-    _continued(desk).reception.registered = {} if node == 1 else {7: "a"}
-    assert isinstance(_accept(desk, _reply(node=node, server_round=2), server_round=2), PartyLabels)
-
-
-def test_in_a_run_that_goes_on_a_new_party_shows_what_it_likes(desk):
-    new = _reply(node=7, party="b", server_round=2, metrics={"node-proof": "cd" * 32})
-    assert isinstance(_accept(_continued(desk), new, server_round=2), PartyLabels)
+@pytest.mark.parametrize(
+    ("node", "party", "registered", "metrics"),
+    [(1, "a", {}, {}), (7, "a", {7: "a"}, {}), (7, "b", {}, {"node-proof": "cd" * 32})],
+    ids=["its node", "its key's name", "a new party, which shows what it likes"],
+)
+def test_in_a_run_that_goes_on_others_need_no_node_secret(desk, node, party, registered, metrics):
+    _continued(desk).reception.registered = registered
+    said = _reply(node=node, party=party, server_round=2, metrics=metrics)
+    assert isinstance(_accept(desk, said, server_round=2), PartyLabels)
 
 
 def test_a_name_that_two_keys_were_registered_under_binds_neither():

@@ -39,9 +39,9 @@ def test_without_a_cache_and_an_exponent_scarlet_is_fedmd(tmp_path):
 
 @pytest.mark.parametrize("name", ["fedmd", "scarlet"])
 def test_fewer_bits_take_fewer_bytes_and_end_in_much_the_same(tmp_path, name):
-    floats, _ = _run(name, _members(tmp_path / "a", name), score_bits=16)
+    floats, _ = _run(name, _members(tmp_path / "a", name), score_bits=16, rounds=2)
     for bits in (8, 1):
-        steps, _ = _run(name, _members(tmp_path / f"b{bits}", name), score_bits=bits)
+        steps, _ = _run(name, _members(tmp_path / f"b{bits}", name), score_bits=bits, rounds=2)
         up = [sum(r.bytes_up for r in s.record.rounds) for s in (floats, steps)]
         assert up[1] < up[0]
         assert steps.record.mean_accuracies()["federated-common"] > 0.8

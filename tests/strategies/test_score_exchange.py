@@ -18,11 +18,6 @@ from fedkd_flwr.wire.label_codec import seal
 from fedkd_flwr.wire.records import Reply, open_instruction
 from fedkd_flwr.wire.score_codec import encode_scores
 
-
-def _accuracies(strategy):
-    return [(p.name, p.solo, p.federated, p.notes) for p in strategy.record.parties]
-
-
 # ---------------------------------------------------------------------------------------------- the exchange
 
 
@@ -142,9 +137,3 @@ def test_at_each_variant_the_wire_carries_what_is_private_and_nothing_else(tmp_p
             if reply.metadata.message_type == "train":
                 assert list(content.array_records["arrays"]) == [name]
                 assert content.metric_records["metrics"]["num-examples"] == 20
-
-
-def test_more_rows_a_round_than_there_are_is_refused():
-    with pytest.raises(ConfigError, match=r"public-rows-per-round must be at most 60 \(public rows\), got 61"):
-        FedMD(config=FedMDConfig(public_rows_per_round=61), public=public_set(60))
-    assert FedMD(config=FedMDConfig(), public=public_set(60)).exchange.batch == 60

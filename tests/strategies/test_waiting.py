@@ -10,6 +10,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedkd_flwr.errors import TooFewPartiesError
+from fedkd_flwr.strategies import waiting
 from fedkd_flwr.strategies.waiting import Readiness, WatchedGrid, start_processes, wait_for_nodes
 
 
@@ -32,10 +33,9 @@ class _Nodes:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
 
-def _wait(*looks, wanted=0, minimum=2, settle_s=0.0, deadline_s=0.2, poll_s=0.001):
-    return wait_for_nodes(
-        _Nodes(*looks), wanted=wanted, minimum=minimum, settle_s=settle_s, deadline_s=deadline_s, poll_s=poll_s
-    )
+def _wait(*looks, wanted=0, settle_s=0.0, deadline_s=0.2, **more):
+    waiting = {"wanted": wanted, "settle_s": settle_s, "deadline_s": deadline_s, **more}
+    return wait_for_nodes(_Nodes(*looks), minimum=2, poll_s=0.001, **waiting)
 
 
 def test_it_waits_until_the_wanted_number_has_registered_and_returns_them_sorted():
@@ -44,28 +44,22 @@ def test_it_waits_until_the_wanted_number_has_registered_and_returns_them_sorted
 
 def test_without_a_number_it_waits_until_the_count_is_stable():
     began = time.monotonic()
-    grid = _Nodes([1, 2], [1, 2, 3], [1, 2, 3, 4])
-    nodes = wait_for_nodes(grid, wanted=0, minimum=2, settle_s=0.05, deadline_s=5.0, poll_s=0.001)
-    assert nodes == [1, 2, 3, 4]
+    assert _wait([1, 2], [1, 2, 3], [1, 2, 3, 4], settle_s=0.05, deadline_s=5.0) == [1, 2, 3, 4]
     assert time.monotonic() - began >= 0.05
 
 
 def test_a_stable_count_below_the_minimum_is_not_enough():
     with pytest.raises(TooFewPartiesError, match=r"number of nodes must reach 2 within 0.05 s, got 1\. Start more"):
-        _wait([1], minimum=2, deadline_s=0.05)
+        _wait([1], deadline_s=0.05)
 
 
 def test_the_deadline_says_how_many_came_and_what_to_do():
-    message = (
-        r"number of nodes must reach 5 within 0.05 s, got 2\. .*SuperNodes.*lower num-parties.*node-deadline-s.*clock"
-    )
+    message = r"must reach 5 within 0.05 s, got 2\. .*SuperNodes.*lower num-parties.*node-deadline-s.*clock"
     with pytest.raises(TooFewPartiesError, match=message):
         _wait([1, 2], wanted=5, deadline_s=0.05)
 
 
 def test_a_long_wait_is_logged_now_and_then(caplog, monkeypatch):
-    from fedkd_flwr.strategies import waiting
-
     clock = iter(range(0, 1000, 3))
     monkeypatch.setattr(waiting.time, "monotonic", lambda: float(next(clock)))
     with caplog.at_level(logging.INFO, logger="flwr"), pytest.raises(TooFewPartiesError):
@@ -96,18 +90,6 @@ class _Says(Readiness):
         return [node for node in registered if node in self._ready]
 
 
-def _ready(readiness, nodes, *, wanted=0, minimum=2, settle_s=0.02, deadline_s=0.3):
-    return wait_for_nodes(
-        _Nodes(nodes),
-        wanted=wanted,
-        minimum=minimum,
-        settle_s=settle_s,
-        deadline_s=deadline_s,
-        poll_s=0.001,
-        readiness=readiness,
-    )
-
-
 @pytest.mark.parametrize(
     ("first", "wanted", "settle_s", "returned"),
     [
@@ -118,16 +100,16 @@ def _ready(readiness, nodes, *, wanted=0, minimum=2, settle_s=0.02, deadline_s=0
     ],
 )
 def test_nodes_that_are_ready_or_have_not_answered_are_returned(first, wanted, settle_s, returned):
-    assert _ready(_Says(n1=first, n2=[""], n3=[""]), [1, 2, 3], wanted=wanted, settle_s=settle_s) == returned
+    readiness = _Says(n1=first, n2=[""], n3=[""])
+    assert _wait([1, 2, 3], wanted=wanted, settle_s=settle_s, deadline_s=0.3, readiness=readiness) == returned
 
 
 def test_too_few_that_are_ready_end_the_wait_with_their_names():
     readiness = _Says(n1=["no-rows"], n2=["missing-file"], n3=[""])
     readiness.names = {1: "north"}
-    with pytest.raises(
-        TooFewPartiesError, match=r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)"
-    ):
-        _ready(readiness, [1, 2, 3], wanted=3, deadline_s=0.05)
+    message = r"3, of which 2 are not ready \(north: no-rows, node 2: missing-file\)"
+    with pytest.raises(TooFewPartiesError, match=message):
+        _wait([1, 2, 3], wanted=3, settle_s=0.02, deadline_s=0.05, readiness=readiness)
 
 
 @pytest.mark.parametrize(
@@ -175,41 +157,37 @@ class _Slow:
 
 
 def _messages(count):
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
     return [Message(RecordDict(), dst_node_id=i + 1, message_type="train") for i in range(count)]
 
 
-def test_each_reply_is_returned_once_however_they_trickle_in():
-    replies = list(WatchedGrid(_Slow()).send_and_receive(_messages(3), timeout=5.0))
-    assert sorted(r.metadata.reply_to_message_id for r in replies) == ["0", "1", "2"]
+ALL = [("0", 1), ("1", 2), ("2", 3)]
 
 
-@pytest.mark.parametrize("written", [3, 77])
-def test_a_reply_is_its_nodes_own_whatever_id_the_node_writes_into_it(written):
-    """The SuperLink checks the id beside a reply, and hands on the one within it."""
+def _heard(grid, timeout=5.0):
+    """Return which message each reply answers, and whose it is taken to be."""
+    replies = WatchedGrid(grid).send_and_receive(_messages(3), timeout=timeout)
+    return [(reply.metadata.reply_to_message_id, reply.metadata.src_node_id) for reply in replies]
 
+
+@pytest.mark.parametrize(
+    ("field", "written", "timeout", "heard"),
+    [
+        ("_src_node_id", 2, 5.0, ALL),  # as it is: each reply once, however they trickle in
+        ("_src_node_id", 3, 5.0, ALL),  # the SuperLink checks the id beside a reply, and hands on the one within it
+        ("_src_node_id", 77, 5.0, ALL),
+        ("_reply_to_message_id", "0", 0.05, [ALL[0], ALL[2]]),  # which another node has answered
+        ("_reply_to_message_id", "nothing that was asked", 0.05, [ALL[0], ALL[2]]),
+    ],
+)
+def test_a_reply_is_its_node_s_own_whatever_the_node_writes_into_it(field, written, timeout, heard):
     class Forged(_Slow):
         def pull_messages(self, message_ids):
             for reply in super().pull_messages(message_ids):
                 if reply.metadata.reply_to_message_id == "1":
-                    reply.metadata.__dict__["_src_node_id"] = written
+                    reply.metadata.__dict__[field] = written
                 yield reply
 
-    replies = list(WatchedGrid(Forged()).send_and_receive(_messages(3), timeout=5.0))
-    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
-
-
-@pytest.mark.parametrize("answers", ["0", "nothing that was asked"])
-def test_a_reply_to_what_another_node_has_answered_or_nobody_was_asked_does_not_count(answers):
-    class Forged(_Slow):
-        def pull_messages(self, message_ids):
-            for reply in super().pull_messages(message_ids):
-                if reply.metadata.reply_to_message_id == "1":
-                    reply.metadata.__dict__["_reply_to_message_id"] = answers
-                yield reply
-
-    replies = list(WatchedGrid(Forged()).send_and_receive(_messages(3), timeout=0.05))
-    assert [r.metadata.reply_to_message_id for r in replies] == ["0", "2"]
+    assert _heard(Forged(), timeout) == heard
 
 
 def test_a_grid_that_only_returns_the_ids_it_gave_to_copies_of_the_messages_is_answered():
@@ -219,8 +197,7 @@ def test_a_grid_that_only_returns_the_ids_it_gave_to_copies_of_the_messages_is_a
         def push_messages(self, messages):
             return super().push_messages([_messages(1)[0] for _ in messages])
 
-    replies = list(WatchedGrid(Copying()).send_and_receive(_messages(3), timeout=5.0))
-    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
+    assert _heard(Copying()) == ALL
 
 
 class _Unreadable(_Slow):
@@ -236,9 +213,7 @@ class _Unreadable(_Slow):
 
 
 def test_a_reply_that_flower_cannot_read_is_logged_without_a_word_of_it_and_the_others_are_returned(caplog):
-    with caplog.at_level(logging.WARNING, logger="flwr"):
-        replies = list(WatchedGrid(_Unreadable()).send_and_receive(_messages(3), timeout=5.0))
-    assert [(r.metadata.reply_to_message_id, r.metadata.src_node_id) for r in replies] == [("0", 1), ("1", 2), ("2", 3)]
+    assert _heard(_Unreadable()) == ALL
     assert "the reply of node 2 cannot be read (JSONDecodeError)" in caplog.text
     assert "private" not in caplog.text
 
@@ -248,24 +223,19 @@ def test_a_superlink_that_is_gone_is_no_wrong_reply(error):
     grid = _Unreadable()
     grid.error = error
     with pytest.raises(type(error)):
-        list(WatchedGrid(grid).send_and_receive(_messages(3), timeout=5.0))
+        _heard(grid)
 
 
-def test_at_the_timeout_the_replies_that_are_there_are_returned():
+def test_at_the_timeout_the_replies_that_are_there_are_returned_and_meanwhile_it_says_how_many_there_are(caplog):
     began = time.monotonic()
-    replies = list(WatchedGrid(_Slow(silent=1)).send_and_receive(_messages(3), timeout=0.2))
-    assert len(replies) == 2
-    assert 0.15 < time.monotonic() - began < 2.0
-
-
-def test_a_slow_round_says_how_many_have_answered(caplog):
     with caplog.at_level(logging.INFO, logger="flwr"):
-        list(WatchedGrid(_Slow(silent=1), every_s=0.0).send_and_receive(_messages(2), timeout=0.1))
+        replies = list(WatchedGrid(_Slow(silent=1), every_s=0.0).send_and_receive(_messages(2), timeout=0.2))
+    assert len(replies) == 1
+    assert 0.15 < time.monotonic() - began < 2.0
     assert "1 of 2 parties have answered after 0 s" in caplog.text
 
 
 def test_processes_are_started_by_a_query_and_a_silent_one_is_no_error():
-    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
     grid = _Slow(silent=1)
     start_processes(grid, [1, 2, 3], timeout=0.1)
     assert grid.types == ["query"] * 3
