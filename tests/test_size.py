@@ -26,7 +26,7 @@ LIMITS = {
     "metrics": 290,
     "models": 3_190,
     "onnx_graphs": 532,
-    "privacy": 3_735,
+    "privacy": 3_730,
     "processes": 410,
     "record": 849,
     "registry": 78,
