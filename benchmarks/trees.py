@@ -283,8 +283,9 @@ def main() -> None:
     kind = "hospitals" if options.hospitals else "rare" if options.rare else "home" if options.home else ""
     words = ["python benchmarks/trees.py", *([f"--{kind}"] if kind else []), *(["FOLDER"] if options.home else [])]
     words += [f"--seeds {options.seeds}"]
-    words += [f"--only {shlex.quote(options.only)}"] if options.only and not kept else []
-    kept |= {"command": " ".join(words), "cores": os.cpu_count()}
+    words += [f"--only {shlex.quote(options.only)}"] if options.only else []
+    commands = dict.fromkeys([*filter(None, kept.get("command", "").split("; ")), " ".join(words)])
+    kept |= {"command": "; ".join(commands), "cores": os.cpu_count()}
     found = kept.setdefault("found", {})
     first = {"": 111, "home": 801}.get(kind, 201)
     seeds = range(first, first + options.seeds)
