@@ -12,15 +12,15 @@ from multiprocessing.context import BaseContext
 __all__ = ["party_starter"]
 
 _PRELOAD = ["fedkd_flwr.simulation.parties", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_ENVIRONMENT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
 
 
 def party_starter() -> BaseContext:
     """Begin to import what parties need, and return what starts a process that has it.
 
-    Each computes on one core, as under Ray, unless the user says otherwise.
+    Each computes on one core, as under Ray, and takes no file of the present folder for a library of its name.
     """
-    new = {name: "1" for name in _THREADS if name not in os.environ}
+    new = {name: "1" for name in _ENVIRONMENT if name not in os.environ}
     os.environ.update(new)
     if "forkserver" not in get_all_start_methods():  # Windows
         return get_context("spawn")
