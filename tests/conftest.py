@@ -35,7 +35,7 @@ def _imported_once() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with Flower's processes: they wait more than they compute."""
+    """Start with what starts Flower's processes: it takes longest."""
     items.sort(key=lambda item: item.get_closest_marker("flower") is None)
 
 
