@@ -59,6 +59,7 @@ class WeightExchange(Exchange[PartyWeights]):
     """
 
     config: LocalEpochsConfig
+    told_config: LocalEpochsConfig
     parts: tuple[str, ...] = ("model",)
     """What a reply holds, each as many arrays as the net has."""
     rows_tried: int | None = 64
@@ -104,15 +105,6 @@ class WeightExchange(Exchange[PartyWeights]):
     def outgoing(self, stage: Stage, server_round: int) -> dict[str, NDArray[Any]]:
         """Return the model's weights."""
         return dict(numbered("model", self.model.arrays()))
-
-    @cached_property
-    def told_config(self) -> LocalEpochsConfig:
-        """The settings as parties are told them."""
-        return self.config.resolved(
-            num_public=self.spec.num_public,
-            num_classes=self.spec.num_classes,
-            num_rounds=self.num_rounds - self.rounds_before,
-        )
 
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
         """Check that a party's weights fit the net, and that the net says something with them."""
