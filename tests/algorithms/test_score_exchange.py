@@ -178,11 +178,11 @@ def test_noise_is_as_given(settings, mechanism):
     ],
 )
 def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
-    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=3)
-    told = config.resolved(**SIZES, num_rounds=3)
+    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=2)
+    told = config.resolved(**SIZES, num_rounds=2)
     mechanism = told.mechanism(num_classes=3)
-    assert mechanism == config.mechanism(num_classes=3, num_answers=9)
-    assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
+    assert mechanism == config.mechanism(num_classes=3, num_answers=4)
+    assert 3.9 < Accountant().compose(mechanism.dp_event(), 4).epsilon(1e-4) <= 4.0
     assert told.epsilon == 0.0
     assert told.changed(epsilon=4.0, noise_strength=0.0) == config
 
