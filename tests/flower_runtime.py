@@ -82,20 +82,15 @@ class FlowerHome:
     def wait(self, run_id: str, *superlink: str, output: Path, seconds: float = 300.0) -> str:
         """Wait until a run has ended; return ``finished:completed`` or ``finished:failed``.
 
-        Flower is asked once ``output``, a run's record or any other file, is there and says no more that it is running;
-        and every 20 s, because each question takes seconds of a processor that the run wants.
+        Flower is asked once ``output``, a run's record, says no more that it is running, and every minute: a question
+        takes seconds of a processor that the run wants.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            ask_at = min(time.monotonic() + 20.0, deadline)
-            while time.monotonic() < ask_at and not (
-                output.exists() and '"status": "running"' not in output.read_text(encoding="utf-8")
-            ):
-                time.sleep(0.2)
+            wait_for_file(output, seconds=60.0)
             status = str(self.flwr("list", *superlink, "--run-id", run_id)["runs"][0]["status"])
             if status.startswith("finished"):
                 return status
-            time.sleep(1.0)
         raise AssertionError(f"run {run_id} was still {status!r} after {seconds:g} s")
 
     def log(self, run_id: str) -> str:
@@ -135,6 +130,15 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def wait_for_file(path: Path, seconds: float) -> None:
+    """Wait until a file is there and is no record of a run that goes on, or until so many seconds have passed."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if path.exists() and '"status": "running"' not in path.read_text(encoding="utf-8"):
+            return
+        time.sleep(0.2)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:

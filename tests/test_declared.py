@@ -23,11 +23,10 @@ def _imported(path):
     return found - sys.stdlib_module_names - {"fedkd_flwr"}
 
 
-def _undeclared(modules, project):
+def _undeclared(modules, project, brought):
     """Return those of the imported modules whose distribution neither the project nor an extra of it names."""
     lines = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     declared = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in lines}
-    brought = packages_distributions()
     names = {one: {name.lower().replace("_", "-") for name in brought.get(one, [one])} for one in modules}
     return {one for one, known in names.items() if not known & declared}
 
@@ -37,6 +36,7 @@ def test_what_the_package_imports_is_what_it_declares():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     imported = set().union(*map(_imported, (ROOT / "fedkd_flwr").rglob("*.py")))
     assert len(imported) > 15
-    assert _undeclared(imported, project) == set()
+    brought = packages_distributions()
+    assert _undeclared(imported, project, brought) == set()
     project["dependencies"] = [one for one in project["dependencies"] if not one.startswith(("httpx", "joblib"))]
-    assert _undeclared(imported, project) == {"httpx", "joblib"}
+    assert _undeclared(imported, project, brought) == {"httpx", "joblib"}

@@ -33,39 +33,51 @@ def _modules(room):
     return [name for name in names if not name.rpartition(".")[2].startswith("_") and name not in ON_USE]
 
 
-def _loaded(modules):
-    """Import modules in a fresh process; return the top-level packages it then holds."""
+# what a process imports one after another, the package that it then has, and those that it has not yet
+STEPS = {
+    "the package itself": (["fedkd_flwr"], "fedkd_flwr", {"flwr", "numpy", "sklearn", "pandas", "pydantic"}),
+    "what starts the parties of a simulation, before anything that takes time": (
+        ["fedkd_flwr.simulation.starter", "fedkd_flwr.cli.simulate", "fedkd_flwr.settings.run_settings"],
+        "pydantic",
+        {"flwr", "sklearn", "scipy", "pandas"},
+    ),
+    "the data room": (["fedkd_flwr.data.datasets", "fedkd_flwr.data.partitioning"], "pandas", {"flwr", "sklearn"}),
+    "pure rooms": (
+        [module for room in PURE for module in _modules(room)],
+        "numpy",
+        {"flwr", "jinja2", "skops", "safetensors"},
+    ),
+    "Flower's rooms and the apps": (
+        [module for room in ("wire", "strategies", "clients") for module in _modules(room)]
+        + [f"fedkd_flwr.app.{app}" for app in ("server_app", "client_app", "assembly")],
+        "flwr",
+        set(),
+    ),
+}
+
+
+@cache
+def _loaded():
+    """Import the steps in a fresh process; return the top-level packages that it holds after each."""
     code = (
         "import importlib, sys\n"
-        f"for name in {modules!r}: importlib.import_module(name)\n"
-        "print(*{name.partition('.')[0] for name in sys.modules})"
+        f"for modules in {[modules for modules, _, _ in STEPS.values()]!r}:\n"
+        "    for name in modules: importlib.import_module(name)\n"
+        "    print(*{name.partition('.')[0] for name in sys.modules})\n"
+        "from fedkd_flwr.models import payloads\n"
+        "payloads.import_skops()\n"
+        "assert 'torch' not in sys.modules, 'what writes a forest imports torch'"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    return dict(zip(STEPS, map(str.split, done.stdout.splitlines()), strict=True))
 
 
-def test_pure_rooms_import_neither_flower_nor_anything_heavy():
-    loaded = _loaded([module for room in PURE for module in _modules(room)])
-    assert "numpy" in loaded  # so that an empty list could not pass
-    assert not loaded & (HEAVY | {"flwr", "skops", "safetensors"})
-
-
-def test_flower_s_rooms_and_the_apps_start_without_anything_heavy():
-    rooms = [module for room in ("wire", "strategies", "clients") for module in _modules(room)]
-    loaded = _loaded([*rooms, *(f"fedkd_flwr.app.{app}" for app in ("server_app", "client_app", "assembly"))])
-    assert "flwr" in loaded
-    assert not loaded & HEAVY
-
-
-def test_the_parties_of_a_simulation_are_started_before_anything_that_takes_time_is_imported():
-    loaded = _loaded(["fedkd_flwr.simulation.starter", "fedkd_flwr.cli.simulate", "fedkd_flwr.settings.run_settings"])
-    assert "pydantic" in loaded
-    assert not loaded & (HEAVY | {"flwr", "sklearn", "scipy", "pandas"})
-
-
-def test_the_package_itself_imports_nothing_but_python():
-    assert not _loaded(["fedkd_flwr"]) & (HEAVY | {"flwr", "numpy", "sklearn", "pandas", "pydantic"})
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_heavy_is_imported_before_it_is_used_and_no_flower_in_pure_rooms(step):
+    _, has, has_not = STEPS[step]
+    assert has in _loaded()[step]
+    assert not set(_loaded()[step]) & (HEAVY | has_not)
 
 
 # ------------------------------------------------------------------------------------------------- one way only

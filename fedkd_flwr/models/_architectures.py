@@ -69,10 +69,6 @@ def _two_convolutions(
     )
 
 
-def _cnn_fedkt(net: Any) -> nn.Module:
-    return _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)])
-
-
 def _cnn_privatekt(net: Any) -> nn.Module:
     # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
     # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
@@ -107,7 +103,7 @@ def _block(inputs: int, outputs: int, size: int, stride: int, net: Any, *, paddi
 
 NETS: dict[str, Callable[[Any], nn.Module]] = {
     "mlp": lambda net: _dense(net.num_features, _widths(net), net),
-    "cnn-fedkt": _cnn_fedkt,
+    "cnn-fedkt": lambda net: _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)]),
     "cnn-privatekt": _cnn_privatekt,
     "cnn-fedmd": _cnn_fedmd,
 }

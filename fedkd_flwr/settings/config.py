@@ -213,10 +213,8 @@ class RunConfig(Config):
             raise ConfigError("\n".join(unread))
         if self.server_epsilon_budget and self.own.privacy != "server":
             way_out = "It would be ignored: drop it, or choose a noise at the server."
-            seen = self.server_epsilon_budget
-            raise ConfigError(
-                explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
-            )
+            seen, rule = self.server_epsilon_budget, "be 0 in a run without noise at the server"
+            raise ConfigError(explain("server-epsilon-budget", rule, seen, way_out))
         if self.public_path and (self.draw_public_epsilon or self.public_rows):
             way_out = "Draw them from a run of noisy-sums: fedkd server public RUN."
             keys = "draw-public-epsilon and public-rows"
@@ -282,9 +280,7 @@ class RunConfig(Config):
         return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-TABLE_RULES: tuple[str, ...] = (
-    *("id_column", "drop", "decimal", "missing", "date_order", "header", "encoding", "target"),
-)
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "header", "encoding", "target")
 """Settings that say how a user's table is read."""
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -24,7 +24,7 @@ FAST = FederatedClassifier(DecisionTreeClassifier(max_depth=4), n_parties=2, set
 def test_scikit_learn_s_own_checks_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of data made to be difficult
-        check_estimator(FAST)
+        check_estimator(clone(FAST).set_params(settings=FEW | {"paper.party-models": False}))
 
 
 @pytest.mark.parametrize("y", [["1", 1, "2"] * 50, ["NA", "a", "b"] * 50])
@@ -54,9 +54,9 @@ def test_groups_are_the_parties_and_classes_and_probabilities_keep_their_order_a
 
 def test_it_is_cloned_scored_searched_and_put_into_a_pipeline():
     assert clone(FAST).get_params()["estimator__max_depth"] == 4
-    assert cross_val_score(FAST, X, Y, cv=2).mean() > 0.85
     search = GridSearchCV(FAST, {"estimator__max_depth": [1, 4]}, cv=2).fit(X, Y)
     assert search.best_params_ == {"estimator__max_depth": 4}
+    assert search.best_score_ > 0.85
     assert make_pipeline(StandardScaler(), FAST).fit(X, Y).score(X, Y) > 0.85
 
 

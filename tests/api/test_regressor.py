@@ -18,7 +18,8 @@ RNG = np.random.default_rng(5)
 ROWS = pd.DataFrame({"a": RNG.uniform(0, 10, 400), "b": RNG.uniform(0, 10, 400)})
 ROWS["price"] = 100 * ROWS.a + 20 * ROWS.b + RNG.normal(0, 20, 400)
 TEST = ROWS[:100]
-FAST = FederatedRegressor(DecisionTreeRegressor(max_depth=5, random_state=0), n_parties=2, random_state=0)
+FEW = {"students_per_party": 1, "teachers_per_student": 2, "paper.party-models": False}
+FAST = FederatedRegressor(DecisionTreeRegressor(max_depth=5), n_parties=2, settings=FEW, random_state=0)
 
 
 @pytest.fixture(scope="module")

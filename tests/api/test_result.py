@@ -22,13 +22,13 @@ def _rows(count=120):
 def _simulated(folder, **settings):
     return fk.simulate(
         _rows(), label="outcome", parties="hospital", model=DecisionTreeClassifier(max_depth=2), output_dir=folder,
-        progress=False, **settings,
+        progress=False, consensus="majority", **settings,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    return _simulated(tmp_path_factory.mktemp("runs"))
+    return _simulated(tmp_path_factory.mktemp("runs"), teachers_per_student=2)
 
 
 def test_the_tables_hold_the_record_s_figures_under_names_of_parties_and_classes(done):

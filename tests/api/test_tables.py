@@ -20,8 +20,8 @@ def _rows(count=160):
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     folder, settings = tmp_path_factory.mktemp("runs"), {"centralised": False, "progress": False}
-    settings |= {"label": "ill", "parties": "hospital", "model": TREE, "output_dir": folder}
-    one = fk.simulate(_rows(), name="one", **settings)
+    settings |= {"label": "ill", "parties": "hospital", "model": TREE, "output_dir": folder, "consensus": "majority"}
+    one = fk.simulate(_rows(), name="one", teachers_per_student=2, **settings)
     return folder, one, fk.simulate(_rows(), algorithm="fedct", num_rounds=1, **settings)
 
 

@@ -25,16 +25,8 @@ from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.stores.saved_model import load
 
-SYNTHETIC = {
-    "dataset": "synthetic(rows=200, features=4, classes=3)",
-}
-LEARN = {
-    "partitioner": "iid",
-    "model": "decision-tree",
-    "num-rounds": 2,
-    "centralised": False,
-}
-FAST = {**SYNTHETIC, **LEARN}
+LEARN = {"partitioner": "iid", "model": "decision-tree", "num-rounds": 2, "centralised": False}
+FAST = {**LEARN, "dataset": "synthetic(rows=200, features=4, classes=3)"}
 ONE_SHOT = {"algorithm": "fedkt", "num-rounds": 1, "fedkt.teachers-per-student": 3}
 FEDKT = {**FAST, **ONE_SHOT}
 
@@ -264,20 +256,18 @@ def test_an_owner_who_cannot_be_told_changes_nothing_that_leaves(tmp_path, silos
     assert all(set(p.federated) == {"own"} and not p.notes for p in record.parties)
 
 
-def _deploy_auto(tmp_path, nodes, algorithm, consensus="auto"):
-    return _deploy(tmp_path, nodes, {**FAST, "algorithm": algorithm, "num-rounds": 1, "consensus": consensus})
+AUTO = {**FAST, "num-rounds": 1, "consensus": "auto"}
 
 
 def test_silos_send_no_density_ratios_unless_their_owners_say_so(tmp_path, silos):
-    record = _deploy_auto(tmp_path, silos, "fedct")
-    assert record.consensus_rule != "density-ratio"
+    assert _deploy(tmp_path, silos, AUTO).consensus_rule != "density-ratio"
 
 
 def test_silos_send_density_ratios_where_their_owners_say_so_and_none_that_demands_privacy(tmp_path, silos):
     for node in silos.values():
         node |= {"allow-algorithms": "fedct", "allow-vote-rules": "density-ratio"}
     silos["north"]["require-privacy"] = True
-    record = _deploy_auto(tmp_path, silos, "fedct")
+    record = _deploy(tmp_path, silos, AUTO)
     assert "The parties hold the two classes in about the same shares" in record.consensus_reason  # as their counts say
     assert [(r.party, r.code) for r in record.rounds[0].rejected] == [("north", "not ready: privacy-required")]
     assert all(record.party(name).public_fit > 0 for name in ("south", "west"))

@@ -145,11 +145,9 @@ def test_it_is_quick_unless_it_is_to_be_thorough(monkeypatch):
     assert len(asked[1]) == 5 * len(candidates(3))
 
 
-def test_what_is_wrong_is_said_before_the_first_run():
+def test_a_candidate_that_there_is_not_is_refused_before_the_first_run():
     with pytest.raises(ConfigError, match="candidate must be one of"):
         choose(SMALL, names=["fedct:magic"])
-    with pytest.raises(ConfigError, match="public-path must not be given to a simulation"):
-        choose({**SMALL, "public-path": "/u.csv"})
 
 
 def test_what_one_fixed_answer_has_is_taken_from_the_test_rows_of_each_seed():

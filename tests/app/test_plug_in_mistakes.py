@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from federation import fedkt_grid, model, party, public_set, rows
-from flwr.app import ConfigRecord
 
 from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.models.zoo import make_model
 from fedkd_flwr.strategies import FedKT, FedKTConfig
-from fedkd_flwr.wire.records import instruction_record, named_arrays, open_instruction
 
 
 @pytest.mark.parametrize(
@@ -43,11 +41,3 @@ def test_a_final_model_that_cannot_be_used_is_refused_before_anybody_answers(fin
     with pytest.raises(ConfigError, match=message):
         strategy.start(grid)
     assert not strategy.roster.times_asked
-
-
-def test_an_instruction_without_arrays_carries_no_empty_text():
-    """Flower's message_size_mod fails on one."""
-    content = instruction_record({}, {"algorithm": "fedct"})
-    (settings,) = (record for record in content.values() if isinstance(record, ConfigRecord))
-    assert "" not in settings.values()
-    assert named_arrays(*open_instruction(content)) == {}

@@ -101,12 +101,13 @@ def test_a_schema_alone_gives_the_public_file_of_a_run_whose_model_needs_no_publ
 
 
 def test_the_chain_draws_rows_from_the_same_parties_and_says_what_is_claimed_of_what(settings, monkeypatch):
-    values = {**settings, "algorithm": "fedkt", "draw-public-epsilon": 3.0}
+    settings |= {"algorithm": "fedkt", "fedkt.students-per-party": 1, "fedkt.teachers-per-student": 2}
+    values = {**settings, "draw-public-epsilon": 3.0}
     drawn = with_drawn_rows(parse_run_config(values), values, grid)
     file = drawn["public-rows"]
     assert cost_of(file)["epsilon"] <= 3.0
     plain = run(drawn, 11)
-    own = run({**settings, "algorithm": "fedkt"}, 12)
+    own = run(settings, 12)
     assert plain.num_public == own.num_public
     server = load(Path(settings["output-dir"]) / "runs" / "11" / "model.fedkd")
     assert tuple(server.shares) == server.encoder.schema.class_shares  # the released shares are its prior

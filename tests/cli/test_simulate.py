@@ -13,7 +13,7 @@ from fedkd_flwr.app.choose import candidates
 from fedkd_flwr.app.progress import ProgressLine
 from fedkd_flwr.cli import main as command
 from fedkd_flwr.cli.simulate import Interrupts
-from fedkd_flwr.errors import ConfigError, DataError
+from fedkd_flwr.errors import DataError
 from fedkd_flwr.report import table
 from fedkd_flwr.simulation import run as simulation
 
@@ -123,40 +123,6 @@ def test_a_second_ctrl_c_interrupts_the_question_and_means_yes(monkeypatch):
     )
     with Interrupts(ProgressLine(io.StringIO())), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["simulate", "modl=knn"], "Did you mean model?"),
-        (["simulate", "fedct.quorum=0,8"], "fedct.quorum must be a number"),
-        (["simulate", "none.toml"], "none.toml"),
-        (["simulate", "--parties", "0"], "--parties"),
-        (["server", "run", "model=knn"], "public-path must be given to a run at real silos"),
-        (["dev", "net", "1"], "SILOS"),
-    ],
-)
-def test_what_is_wrong_is_said_in_a_few_lines_with_code_2(fedkd, words, message):
-    code, out, err = fedkd(*words)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert len(err.splitlines()) <= 5
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ([], "fedkd choose must be told which rows, got neither table nor dataset. Write table=FILE"),
-        (["dataset=digits", "--for", "me"], "--for must be one of parties, home, server, got 'me'"),
-        (["dataset=digits", "--by", "luck"], "--by must be one of accuracy, balanced-accuracy, got 'luck'"),
-        (["dataset=digits", "a"], "must be KEY=VALUE, or one FILE.toml, got 'a'"),
-    ],
-)
-def test_the_command_says_what_is_wrong(words, error):
-    found = CliRunner().invoke(command.group(), ["choose", *words])
-    assert isinstance(found.exception, ConfigError)
-    assert error in str(found.exception)
 
 
 def test_the_command_compares_a_table(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """What starts the processes of parties: their one core is not the command's."""
 
 import os
+from multiprocessing import forkserver
 
 from fedkd_flwr.simulation.starter import party_starter
 
@@ -11,6 +12,8 @@ def _threads(queue):
 
 def test_a_party_computes_on_one_core_and_the_command_on_all(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("fedkd_flwr.simulation.starter._PRELOAD", [])  # what parties need is imported for seconds
+    begun = forkserver._forkserver._forkserver_pid is None
     starter = party_starter()
     assert "OMP_NUM_THREADS" not in os.environ
     queue = starter.SimpleQueue()
@@ -18,3 +21,5 @@ def test_a_party_computes_on_one_core_and_the_command_on_all(monkeypatch):
     process.start()
     assert queue.get() == "1"
     process.join()
+    if begun:
+        forkserver._forkserver._stop()  # the next test's parties have what they need
