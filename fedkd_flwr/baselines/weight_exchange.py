@@ -59,7 +59,6 @@ class WeightExchange(Exchange[PartyWeights]):
     """
 
     config: LocalEpochsConfig
-    told_config: LocalEpochsConfig
     parts: tuple[str, ...] = ("model",)
     """What a reply holds, each as many arrays as the net has."""
     rows_tried: int | None = 64
