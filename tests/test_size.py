@@ -15,7 +15,7 @@ LIMITS = {
     "api": 972,
     "app": 2_972,
     "audit": 766,
-    "baselines": 1_851,
+    "baselines": 1_840,
     "checks": 182,
     "cli": 1_270,
     "clients": 2_913,
@@ -36,7 +36,7 @@ LIMITS = {
     "silo": 3_319,
     "simulation": 781,
     "stores": 1_973,
-    "strategies": 3_375,
+    "strategies": 3_374,
     "text": 409,
     "wire": 969,
 }
