@@ -19,7 +19,9 @@ __all__ = ["record_fields"]
 
 def record_fields() -> str:
     """Return the fields of each dataclass of a record, the record itself first."""
-    return "\n\n".join(_section(cls) for cls in _reached(RunRecord, []) if cls.__module__ != AuditRecord.__module__)
+    classes = _reached(RunRecord, [])
+    names = {one.__name__ for one in classes}
+    return "\n\n".join(_section(cls, names) for cls in classes if cls.__module__ != AuditRecord.__module__)
 
 
 def _reached(cls: type, found: list[type]) -> list[type]:
@@ -38,7 +40,7 @@ def _types(hint: Any) -> Iterator[Any]:
         yield from _types(argument)
 
 
-def _section(cls: type) -> str:
+def _section(cls: type, names: set[str]) -> str:
     source = inspect.getsource(cls)
     tree = ast.parse(source).body[0]
     comments = {
@@ -58,11 +60,11 @@ def _section(cls: type) -> str:
             above.insert(0, comments[n][0])
             n -= 1
         meaning = (" ".join([*above, *beside]) or described.get(node.target.id, "")).replace("``", "`")
-        names, _, last = lines[-1].partition(": ")
-        parts = {*re.findall(r"\w+", ast.unparse(node.annotation))} & {one.__name__ for one in _reached(RunRecord, [])}
+        before, _, last = lines[-1].partition(": ")
+        parts = {*re.findall(r"\w+", ast.unparse(node.annotation))} & names
         said = ": ".join(filter(None, [f"`{node.target.id}`{''.join(f' ({one})' for one in parts)}", meaning]))
         if meaning and last == meaning:  # two figures that are explained together
-            lines[-1] = f"{names}, `{node.target.id}`: {meaning}"
+            lines[-1] = f"{before}, `{node.target.id}`: {meaning}"
         else:
             lines += ["", said]
     return "\n".join(lines)

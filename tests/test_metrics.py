@@ -1,7 +1,5 @@
 """Figures of a model against scikit-learn's own functions, by hand, and from a hostile party."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -129,8 +127,6 @@ def test_arrays_that_do_not_fit_are_refused(y, labels, probs):
         measure(np.asarray(y), np.asarray(labels), probs, num_classes=2)
 
 
-# ------------------------------------------------------------------------------------------------ what leaves
-
 FOUND = measure(*answers(4, 90, skew=0.9), num_classes=4)  # supports: about 50, 22, 10, 5
 TWO = measure(*answers(2, 90), num_classes=2)
 NUMBERS = Metrics(n=12, rmse=2.5, mae=1.5, r2=-0.5, pairs=[(1.0, 2.0, 10), (3.0, 3.5, 2)])
@@ -148,13 +144,8 @@ def test_only_what_is_named_leaves_and_always_with_its_number_of_rows():
 def test_errors_of_numbers_travel_and_pairs_of_few_rows_stay_home():
     assert NUMBERS.shared(["pairs"], min_support=10).pairs == [(1.0, 2.0, 10)]
     assert Metrics.opened(NUMBERS.to_bytes(), num_classes=4) == NUMBERS
-    for broken in (
-        {"r2": 1.5},
-        {"rmse": -1.0},
-        {"pairs": [[1.0, 2.0, 13]]},
-        {"pairs": [[1.0, "x", 2]]},
-        {"pairs": [2]},
-    ):
+    pairs = [[1.0, 2.0, 13]], [[1.0, "x", 2]], [2]
+    for broken in ({"r2": 1.5}, {"rmse": -1.0}, *({"pairs": one} for one in pairs)):
         assert Metrics.opened(json.dumps({"n": 12, **broken}).encode(), num_classes=4) is None
 
 
@@ -185,9 +176,6 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         check_names("accuracy,f1")
     with pytest.raises(ConfigError, match="got True"):
         check_names(True)
-
-
-# ------------------------------------------------------------------------------------------------ the wire
 
 
 @pytest.mark.parametrize("min_support", [0, 10])
@@ -255,5 +243,4 @@ def test_bytes_that_are_no_metrics_leave_nothing(data):
 
 
 def test_a_matrix_of_too_many_classes_is_refused():
-    n = 101
-    assert Metrics.opened(json.dumps({"n": 5, "confusion": [[0] * n] * n}).encode(), num_classes=n) is None
+    assert Metrics.opened(json.dumps({"n": 5, "confusion": [[0] * 101] * 101}).encode(), num_classes=101) is None

@@ -21,7 +21,7 @@ from fedkd_flwr.data.columns import short_list
 from fedkd_flwr.data.public import Encoder
 from fedkd_flwr.files import write_atomic
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.models.serialize import describe, encoder_of
+from fedkd_flwr.models.serialize import encoder_of, types_of
 from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 
 __all__ = ["owners_word", "write_card", "write_server_card"]
@@ -101,7 +101,7 @@ def write_card(path: Path, record: RunRecord, *, party: str = "", alone: bool = 
             whose=f"{party}'s model{', trained alone' if alone else ''}" if party else "the server's model",
             facts=[
                 ("file", f"{path.name}, {len(data):,} bytes, SHA-256 {sha256(data).hexdigest()}"),
-                ("model", ", ".join(name.rpartition(".")[2] for name in describe(data)["types"])),
+                ("model", ", ".join(name.rpartition(".")[2] for name in types_of(data))),
                 ("answers", f"{encoder.schema.label}: {short_list(encoder.schema.classes, 40)}"),
                 ("columns", short_list([one.name for one in encoder.schema.columns if one.name in encoder.reads], 40)),
                 ("public rows", f"{record.num_public}, fingerprint {record.fingerprint}"),

@@ -43,7 +43,9 @@ def csv_table(
     `fedkd_flwr.data.tables.read_table`.
     """
     text = _decoded(data, path, encoding=encoding, lenient=lenient, notes=notes)
-    text, before = _below_sep(text)  # lines above the header
+    text, before = text.replace("\r\n", "\n"), 0  # lines above the header
+    if text[:4].lower() == "sep=":  # Excel's own first line
+        text, before = text.partition("\n")[2], 1
     stated = ""
     if header not in ("", "yes"):
         stated = header if wanted else _stated(header, text)
@@ -75,12 +77,6 @@ def csv_table(
 
 def _first_line(text: str) -> str | None:
     return next((line for line in text.split("\n") if line.strip()), None)
-
-
-def _below_sep(text: str) -> tuple[str, int]:
-    """Return a text without Excel's own first line, ``sep=;``, and how many lines that were; all with one line end."""
-    text = text.replace("\r\n", "\n")
-    return (text.partition("\n")[2], 1) if text[:4].lower() == "sep=" else (text, 0)
 
 
 def _stated(header: str, text: str) -> str:
@@ -120,10 +116,7 @@ def _refuse_other_lines(found: list[str], table: pd.DataFrame, path: Path, befor
 
 
 def _decoded(data: bytes, path: Path, *, encoding: str, lenient: bool, notes: list[str]) -> str:
-    """Return a file's text: UTF-8 or, with a byte order mark, UTF-16; a line that is no UTF-8 is read otherwise.
-
-    Each line is decoded by itself, because what one row holds must not decide how another is read.
-    """
+    """Return a file's text: UTF-16 by its mark, or UTF-8; else each line is decoded by itself."""
     errors = "replace" if lenient else "strict"
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         notes.append("the file is in UTF-16")
@@ -233,14 +226,7 @@ def _refuse_wrong_lines(wrong: list[tuple[int, int]], path: Path, separator: str
 
 
 def _is_row(cells: Sequence[str], table: pd.DataFrame) -> bool:
-    """Tell whether the cells of a first line are values: a number in it, or nothing but words that stand below again.
-
-    A word above numbers is a name, and so are numbers in equal steps: 0, 1, 2, or 2019, 2020, 2021.
-
-    >>> below = pd.DataFrame([["63", "ill"], ["71", "well"], ["68", "ill"]])
-    >>> _is_row(["67", "well"], below), _is_row(["age", "well"], below)
-    (True, False)
-    """
+    """Tell whether a first line is values: numbers in unequal steps, or nothing but words that stand below again."""
     numbers = [float(cell.replace(",", ".")) for cell in cells if _NUMBER.fullmatch(cell)]
     steps = set(np.diff(numbers).round(6))
     if len(numbers) > 2 and len(steps) == 1 and steps != {0.0}:

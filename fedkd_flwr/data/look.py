@@ -166,13 +166,7 @@ def _features(seen: list[ColumnLook], names: list[str]) -> tuple[Column, ...]:
 
 
 def _look_at_images(
-    labels: pd.Series[Any] | None,
-    shape: tuple[int, ...],
-    *,
-    label: str,
-    rules: Rules = NO_RULES,
-    rare: int = _RARE,
-    needs_label: bool = True,
+    table: pd.DataFrame, shape: tuple[int, ...], label: str, rules: Rules, rare: int, needs_label: bool
 ) -> Look:
     """Return what was found in a file of images of a ``shape``, whose pixels need no look; else as `look`."""
     if given := [key for key in rules.words() if key != "missing"]:
@@ -180,8 +174,8 @@ def _look_at_images(
         raise DataError(explain(given[0], "be given for a table, not for images", rules.words()[given[0]], way_out))
     notes = [ColumnNote(name="", read_as=f"images, {' x '.join(map(str, shape))} (channels, height, width)")]
     classes: tuple[str, ...] = ()
-    if labels is not None:
-        classes, note = _look_at_label(labels, label, rules.of_column(label, [label]), rare, needs_label)
+    if label in table.columns:
+        classes, note = _look_at_label(table[label], label, rules.of_column(label, [label]), rare, needs_label)
         notes.append(note)
     return Look(columns=(), classes=classes, id_column=None, notes=tuple(notes), command="", shape=shape)
 
@@ -214,8 +208,10 @@ def _look_at_label(
     codes, distinct = factorize(texts)
     counts = dict(zip(distinct, np.bincount(codes[codes >= 0], minlength=len(distinct)).tolist(), strict=True))
     classes, known = sorted_texts(distinct), sum(counts.values())
-    if rules.target != "classes":
-        _refuse_no_classes(classes, known, label)
+    if rules.target != "classes" and len(classes) > _MANY_CLASSES and 2 * len(classes) > known:
+        seen = f"{len(classes):,} different values in {known:,} rows"
+        way_out = "Name the column that holds the class, or put its values into a few groups first."
+        raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
     emptied = column_texts(values)[codes < 0]
     words = sorted({text for text in emptied if text is not None})
     said = []
@@ -270,14 +266,6 @@ def _say_missing_words(seen: ColumnLook, values: pd.Series[Any], rules: Rules) -
         seen.notes.append(f"{counted(sum(found.values()), 'cell')} read as empty: {words}{then}")
 
 
-def _refuse_no_classes(classes: tuple[str, ...], known: int, label: str) -> None:
-    """Refuse a label column of texts that nearly all differ."""
-    if len(classes) > _MANY_CLASSES and 2 * len(classes) > known:
-        seen = f"{len(classes):,} different values in {known:,} rows"
-        way_out = "Name the column that holds the class, or put its values into a few groups first."
-        raise DataError(explain(f"label column {label!r}", "hold classes", seen, way_out))
-
-
 def _changes(seen: list[ColumnLook], rules: Rules, *, droppable: bool = False) -> dict[str, str]:
     """Return rules in words that leave out what was left out, looks like an identifier or, if so told, says little."""
     words = rules.words()
@@ -291,9 +279,7 @@ def _changes(seen: list[ColumnLook], rules: Rules, *, droppable: bool = False) -
 
 
 def _refuse_problems(
-    seen: list[ColumnLook],
-    words: dict[str, str],
-    command: Callable[[Mapping[str, str]], str],
+    seen: list[ColumnLook], words: dict[str, str], command: Callable[[Mapping[str, str]], str]
 ) -> None:
     """Raise one error for the columns that cannot be read, with the complete next command, or one for each meaning."""
     problems = [one for one in seen if one.problem]
@@ -317,11 +303,7 @@ def _refuse_problems(
 
 
 def infer_schema(
-    table: pd.DataFrame,
-    *,
-    classes: Sequence[str] = (),
-    label: str = "label",
-    id_column: str = "",
+    table: pd.DataFrame, *, classes: Sequence[str] = (), label: str = "label", id_column: str = ""
 ) -> Schema:
     """Return the schema of a public table. Never call it on private rows.
 
@@ -361,9 +343,7 @@ def look_at_table(table: pd.DataFrame, label: str, rules: Rules, *, said: Sequen
     ``said`` is what is known of its file, in sentences; ``how`` is told to `look`.
     """
     if shape := table.attrs.get("shape"):
-        labels = table[label] if label in table.columns else None
-        of_label = {key: how[key] for key in ("rare", "needs_label") if key in how}
-        return _look_at_images(labels, shape, label=label, rules=rules, **of_label)
+        return _look_at_images(table, shape, label, rules, how.get("rare", _RARE), how.get("needs_label", True))
     found = look(table, label=label, rules=rules, **how)
     notes = (*(ColumnNote(name="", read_as="file", note=text) for text in said), *found.notes)
     return replace(found, notes=notes, header=table.attrs.get("header", ""), encoding=rules.encoding)

@@ -1,14 +1,10 @@
 """Dealing the rows of the private pool to parties: as flwr-datasets' partitioners do, or as a file or the data say.
 
-docs/howto/your-data.md says what each gives. Rows are left out by ``inner-dirichlet`` and ``shard`` (a remainder), and
-by ``pathological`` (classes that no party was given).
-
-The order in which ``dirichlet`` deals classes matters: a party that the first class has filled gets nothing of the
-next one. flwr-datasets deals classes by label, and the published FedKT code deals Adult's rarer class first.
-``class_order`` says which order is used.
-
-``iid`` and ``dirichlet`` are computed here, with the same draws as flwr-datasets': its import takes seconds in every
-process, and the others need it.
+docs/howto/your-data.md says what each gives. ``inner-dirichlet`` and ``shard`` leave out a remainder of rows, and
+``pathological`` classes that no party was given. A party that the first class has filled gets nothing of the next one
+in ``dirichlet``: flwr-datasets deals classes by label, the published FedKT code Adult's rarer class first, and
+``class_order`` says which it is. ``iid`` and ``dirichlet`` are computed here with the same draws, because its
+import takes seconds.
 """
 
 from __future__ import annotations
@@ -31,6 +27,7 @@ from fedkd_flwr.seeds import derive_rng, derive_seed
 
 __all__ = ["CLASS_ORDERS", "by_party", "partition", "read_split"]
 
+_LIBRARY = "flwr_datasets.partitioner", "simulation"
 CLASS_ORDERS = ("rarest-first", "frequent-first", "label")
 
 # flwr-datasets gives up after 11 draws; with 50 parties one draw in three succeeds at alpha 0.5, fewer at alpha 0.01
@@ -110,7 +107,7 @@ def by_party(party_of: NDArray[np.integer], names: Sequence[str], num_parties: i
 
 
 def _flwr_partitioner(name: str, y: NDArray[np.integer], num_parties: int, seed: int, classes: int, blocks: int) -> Any:
-    partitioners = import_extra("flwr_datasets.partitioner", "simulation", what="dealing rows to parties")
+    partitioners = import_extra(*_LIBRARY, what="dealing rows to parties")
     stream = derive_seed(seed, "partition", name)
     if name == "pathological":
         own = check_whole("classes of pathological", classes, 1, len(np.unique(y)))
@@ -135,13 +132,7 @@ def read_split(path: str | os.PathLike[str], index: int = 0) -> dict[str, NDArra
 
 
 def _dirichlet(
-    name: str,
-    y: NDArray[np.integer],
-    num_parties: int,
-    seed: int,
-    alphas: tuple[float, ...],
-    min_rows: int,
-    class_order: str,
+    name: str, y: NDArray[np.integer], num_parties: int, seed: int, alphas: tuple[float, ...], min_rows: int, order: str
 ) -> list[NDArray[np.int64]]:
     for key, alpha in zip(("dirichlet-alpha", "second_alpha"), alphas, strict=False):
         check_number(key, alpha, above=0)
@@ -150,20 +141,18 @@ def _dirichlet(
     if not len(y) >= num_parties * min_rows:
         rule = f"be at least {num_parties} parties x {min_rows} min_rows"
         raise DataError(explain("private rows", rule, len(y), way_out), code=Code.NO_ROWS)
-    codes = _dealing_order(y, class_order)
+    codes = _dealing_order(y, order)
     for attempt in range(_DIRICHLET_SEEDS):
         stream, rng = derive_seed(seed, "partition", name, attempt), derive_rng(seed, "partition-order", attempt)
         try:
             # with alpha near 0 nobody below the average size may draw a share of a class: 0 is divided by 0
             with np.errstate(invalid="raise", divide="raise"):
                 if name == "dirichlet":
-                    order = rng.permutation(len(y))
-                    parts = _balanced(codes[order], num_parties, alphas, min_rows, np.random.default_rng(stream))
-                    return [np.sort(order[part]) for part in parts]
+                    rows = rng.permutation(len(y))
+                    parts = _balanced(codes[rows], num_parties, alphas, min_rows, np.random.default_rng(stream))
+                    return [np.sort(rows[part]) for part in parts]
                 sizes = [len(y) // num_parties] * num_parties
-                kind = import_extra(
-                    "flwr_datasets.partitioner", "simulation", what="dealing rows to parties"
-                ).InnerDirichletPartitioner
+                kind = import_extra(*_LIBRARY, what="dealing rows to parties").InnerDirichletPartitioner
                 return _deal(kind(sizes, "label", float(alphas[0]), seed=stream), num_parties, codes, rng)
         except (ValueError, FloatingPointError):
             continue

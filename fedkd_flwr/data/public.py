@@ -233,10 +233,7 @@ def require_same_set(fingerprint: str, agreed: str) -> None:
 
 
 def _parsed(table: Table, schema: Schema) -> tuple[Table, Schema]:
-    """Return the table with numeric columns as numbers, so that their text is parsed only once, and its schema.
-
-    No rule applies twice: a number that was read from ``<5`` or a date may be a word for "no value" elsewhere.
-    """
+    """Return the table with numbers for texts, and its schema: texts are parsed once, and no rule applies twice."""
     check_columns(table, schema)
     if isinstance(table, np.ndarray) or schema.shape is not None:
         return table, schema

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, cause, explain
 from fedkd_flwr.models._factory import arguments, import_factory, input_shape, named_by
 
@@ -69,10 +69,6 @@ def _two_convolutions(
     )
 
 
-def _cnn_fedkt(net: Any) -> nn.Module:
-    return _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)])
-
-
 def _cnn_privatekt(net: Any) -> nn.Module:
     # as in the published code: pooling is the only nonlinearity of the convolutions, dropout follows every layer but
     # the last, weights start from Glorot's uniform distribution and biases at zero; the start matters, because training
@@ -107,7 +103,7 @@ def _block(inputs: int, outputs: int, size: int, stride: int, net: Any, *, paddi
 
 NETS: dict[str, Callable[[Any], nn.Module]] = {
     "mlp": lambda net: _dense(net.num_features, _widths(net), net),
-    "cnn-fedkt": _cnn_fedkt,
+    "cnn-fedkt": lambda net: _two_convolutions(net, (6, 16), (120, 84), lambda: [nn.ReLU(), nn.MaxPool2d(2)]),
     "cnn-privatekt": _cnn_privatekt,
     "cnn-fedmd": _cnn_fedmd,
 }
@@ -130,7 +126,7 @@ def check_params(net: Any) -> None:
         check_whole("max_steps", net.max_steps, 1)
     check_choice("device", net.device, ("cpu", "auto"))
     check_choice("precision", net.precision, ("float32", "bfloat16"))
-    check_flag("freeze_norm", net.freeze_norm)
+    check_choice("freeze_norm", net.freeze_norm, (True, False))
     check_whole("seed", net.seed, 0, 2**63 - 1)
     if not len(_widths(net)) <= MAX_LAYERS:
         raise ConfigError(explain("hidden", f"list at most {MAX_LAYERS} widths", len(_widths(net))))

@@ -209,7 +209,9 @@ class Classifier(SoftTraining):
         if X_public is not None and y_public is not None and (np.asarray(y_public) != ABSTAIN).any():
             X_public = self._check_rows("X_public", X_public, X.shape[1])
             if not getattr(self.template, "leaves_unlabelled_out", False):  # those that do need no copy of the others
-                X_public, y_public = _only_labelled(X_public, y_public)
+                labelled = np.asarray(y_public) != ABSTAIN
+                if len(labelled) == len(X_public) and not labelled.all():
+                    X_public, y_public = X_public[labelled], y_public[labelled]
             y_public, present_public = _checks.check_labels(
                 "y_public", y_public, len(X_public), self.num_classes, unlabelled=True
             )
@@ -324,11 +326,6 @@ class Classifier(SoftTraining):
         codes = np.zeros(self.num_classes, dtype=np.int64)
         codes[classes] = np.arange(len(classes))
         return codes[y]
-
-
-def _only_labelled(X: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    labelled = np.asarray(y) != ABSTAIN
-    return (X, y) if labelled.all() or len(labelled) != len(X) else (X[labelled], y[labelled])
 
 
 def _fresh(template: Any) -> Any:

@@ -90,12 +90,7 @@ def widened(fresh: Classifier) -> Classifier | None:
 
 
 def _unweighted(fresh: Classifier) -> Any:
-    """Return an unfitted estimator without weights of its classes.
-
-    Densities are what probabilities give once they are divided by the shares of the classes among the rows
-    (`fedkd_flwr.labels.ratios`). Weights such as "balanced" divide by them already, and they move the weight of own
-    rows against that of public ones.
-    """
+    """Return an unfitted estimator without weights of its classes: `fedkd_flwr.labels.ratios` divides by them."""
     estimator = fresh.fresh_estimator()
     params = estimator.get_params() if callable(getattr(estimator, "get_params", None)) else {}
     named = {name: None for name in params if name.rpartition("__")[2] in ("class_weight", "scale_pos_weight")}

@@ -36,7 +36,7 @@ from fedkd_flwr.files import HOME, make_folder, write_atomic
 from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.payloads import KINDS, dump_payload, kind_of, read_payload
 
-__all__ = ["MAX_BYTES", "describe", "dumps", "encoder_of", "load", "loads", "save", "weigh", "with_encoder"]
+__all__ = ["MAX_BYTES", "dumps", "encoder_of", "load", "loads", "save", "types_of", "weigh", "with_encoder"]
 
 FORMAT, VERSION = "fedkd-model", 1
 # limit of the container and of an unpacked skops payload; BERT-base with AdamW's state takes 1.3 GB
@@ -78,16 +78,10 @@ def with_encoder(data: bytes, encoder: bytes) -> bytes:
     return _pack(meta, {"payload": members["payload"], "encoder.json": encoder}, own=own)
 
 
-def describe(data: bytes) -> dict[str, Any]:
-    """Return what a model's bytes say of it, without rebuilding it; raises `ModelBytesError` as `loads`.
-
-    The keys are ``kind``, ``types`` (full names, as the file says; [] where it does not), ``num_classes`` and
-    ``num_features`` (None if it was never fitted).
-    """
-    meta, _ = _open(data)
-    types = meta.get("types")
-    known = [str(name) for name in types] if isinstance(types, list) else []
-    return {"types": known, **{key: meta.get(key) for key in ("kind", "num_classes", "num_features")}}
+def types_of(data: bytes) -> list[str]:
+    """Return the full names of the types that a model's bytes name, without rebuilding it; raises as `loads`."""
+    types = _open(data)[0].get("types")
+    return [str(name) for name in types] if isinstance(types, list) else []
 
 
 def encoder_of(data: bytes) -> bytes | None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from sklearn.base import is_regressor
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.pipeline import make_pipeline
 
-from fedkd_flwr.checks import check_whole, read_word, split_words
+from fedkd_flwr.checks import check_whole, meant, read_word, split_words
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
@@ -191,7 +191,7 @@ def make_model(
         estimator = _build(spec, entry, context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
-        raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
+        raise ConfigError(explain("model", known, spec, meant(spec, NAMES, 'Your own: "package.module:factory".')))
     if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
         if not values:
             way_out = 'Give a classifier, or say that the label is a number: target="number".'
@@ -271,7 +271,11 @@ def _build(name: str, entry: _Entry, context: Mapping[str, Any], params: Mapping
     if "random_state" in takes:
         values["random_state"] = context["seed"]
     estimator = cls(**values)
-    _check_values(name, estimator)
+    if isinstance(estimator, BaseEstimator) and cls.__module__.startswith("sklearn."):
+        try:
+            estimator._validate_params()  # before any party trains
+        except ValueError as error:
+            raise ConfigError(f"Parameters of {name}: {error}") from error
     return make_pipeline(NumberScaler(), estimator) if entry.scaled else estimator
 
 
@@ -281,13 +285,3 @@ def _class_of(path: str) -> tuple[Any, frozenset[str]]:
     module, _, name = path.partition(":")
     cls = getattr(importlib.import_module(module), name)
     return cls, frozenset(cls().get_params())
-
-
-def _check_values(model: str, estimator: Any) -> None:
-    """Let scikit-learn check the values before any party trains."""
-    check = getattr(estimator, "_validate_params", None)
-    if callable(check) and type(estimator).__module__.startswith("sklearn."):
-        try:
-            check()
-        except ValueError as error:
-            raise ConfigError(f"Parameters of {model}: {error}") from error

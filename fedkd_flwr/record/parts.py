@@ -42,9 +42,7 @@ class RoundRecord:
     ended: bool = True  # False from just before the messages leave until the answers are combined
     answered: list[str] = field(default_factory=list)  # parties whose answers counted
     rejected: list[Rejection] = field(default_factory=list)  # replies that did not, and parties that gave none
-    agreement: float | None = (
-        None  # share of labelled public rows on which a party's label is the consensus: their mean
-    )
+    agreement: float | None = None  # mean share of labelled public rows on which a party's label is the consensus
     labelled_share: float | None = None  # share of public rows with a consensus label
     changed_share: float | None = None  # share of labels that parties changed since their last reply
     consensus_accuracy: float | None = None  # share of labels right, where truth is known, but for known-rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from typing import Any, Literal
 
 __all__ = ["WITHHELD", "covered_side", "publishable_claims", "without_folder"]
@@ -18,11 +17,12 @@ _FOLDER = re.compile(r"(?:^|(?<=[\s\"'=(]))(?:~|/|[A-Za-z]:[\\/]|\\\\|file:).*[\
 
 def covered_side(claims: list[dict[str, Any]]) -> Literal["", "server", "party"]:
     """Return where noise with a proven and publishable claim is added, as `RunRecord.covered`."""
-    sides = {
-        "party" if claim.get("adversary") == "server" else "server"
-        for claim in claims
-        if claim.get("publishable") is True and claim.get("basis") == "proven" and _finite_number(claim, "epsilon")
-    }
+    sides = set()
+    for claim in claims:
+        epsilon = claim.get("epsilon")
+        finite = isinstance(epsilon, int | float) and not isinstance(epsilon, bool) and math.isfinite(epsilon)
+        if claim.get("publishable") is True and claim.get("basis") == "proven" and finite:
+            sides.add("party" if claim.get("adversary") == "server" else "server")
     return "party" if "party" in sides else "server" if sides else ""
 
 
@@ -37,11 +37,6 @@ def publishable_claims(claims: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif (claim.get("unit"), claim.get("adversary")) not in said:
             kept.append({key: value if key in _STATEMENT else WITHHELD for key, value in claim.items()})
     return kept
-
-
-def _finite_number(claim: Mapping[str, Any], key: str) -> bool:
-    value = claim.get(key)
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def without_folder(value: Any) -> Any:

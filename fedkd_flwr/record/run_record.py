@@ -214,22 +214,12 @@ class RunRecord:
         return found
 
     def to_frame(self, of: str = "rounds") -> pd.DataFrame:
-        """Return a table of the record for pandas; each row begins with ``run_id`` and ``seed``.
+        """Return a table of the record for pandas, ``rounds``, ``parties`` or ``models``; rows begin with run and seed.
 
-        Parameters
-        ----------
-        of : {"rounds", "parties", "models"}
-            One row for each round; for each party, with the figures of its models (``federated_common_accuracy``);
-            or for each model and kind of test rows, with ``whose`` it is (``solo``, ``federated``, ``server``,
-            ``centralised``). Lists, such as figures by class, are left out.
+        A row of parties has the figures of their models (``federated_common_accuracy``); one of models says whose it is
+        (``solo``, ``federated``, ``server``, ``centralised``). Lists, such as figures by class, are left out. Raises
+        `ConfigError` if there is no such table.
 
-        Raises
-        ------
-        ConfigError
-            If there is no such table.
-
-        Examples
-        --------
         >>> record = RunRecord(run_id="7", algorithm="fedct", rounds=[RoundRecord(server_round=1, asked=3)])
         >>> record.to_frame("rounds")[["run_id", "server_round", "asked"]].to_dict("records")
         [{'run_id': '7', 'server_round': 1, 'asked': 3}]
@@ -280,10 +270,8 @@ class RunRecord:
         parties' labels, however.
         """
         covered, parties = self.covered, self.covered == "party"
-        rounds = [
-            one.publishable(covered=bool(covered), at_party=parties)
-            for one in (self.rounds if self.length_told else self.rounds[:1])
-        ]
+        told = self.rounds if self.length_told else self.rounds[:1]
+        rounds = [one.publishable(covered=bool(covered), at_party=parties) for one in told]
         return RunRecord(
             **{name: copy.deepcopy(getattr(self, name)) for name in _PUBLIC},
             reason=WITHHELD if self.reason else "",
@@ -310,14 +298,8 @@ class RunRecord:
             raise DataError(explain("run record", "be one JSON object", type(data).__name__))
         version = data.get("schema_version")
         if isinstance(version, bool) or version != SCHEMA_VERSION:
-            raise DataError(
-                explain(
-                    "schema_version",
-                    f"be {SCHEMA_VERSION}",
-                    version,
-                    "Read this record with the release of fedkd-flwr that wrote it.",
-                )
-            )
+            way_out = "Read this record with the release of fedkd-flwr that wrote it."
+            raise DataError(explain("schema_version", f"be {SCHEMA_VERSION}", version, way_out))
         return built(cls, {key: value for key, value in data.items() if key != "digest"}, "run record")
 
     def to_json(self) -> str:
@@ -337,13 +319,7 @@ class RunRecord:
 
     @classmethod
     def load(cls, path: str | Path) -> RunRecord:
-        """Read a record from a JSON file.
-
-        Raises
-        ------
-        DataError
-            If the file does not exist, or holds no record that this release can read, or something in it was changed.
-        """
+        """Read a record from a JSON file; `DataError` if there is none that can be read, or something was changed."""
         data = read_json(path)
         record = cls.from_dict(data)
         check_digest(data, path)
@@ -356,10 +332,7 @@ def now_text() -> str:
 
 
 # what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
-_STOPS = {
-    "KeyboardInterrupt": "Ctrl-C",
-    "RunNotRunningException": "flwr stop",
-}
+_STOPS = {"KeyboardInterrupt": "Ctrl-C, or its process was told to end", "RunNotRunningException": "flwr stop"}
 
 
 def _how_ended(error: BaseException) -> tuple[str, str]:

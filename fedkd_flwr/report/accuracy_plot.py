@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fedkd_flwr.record.run_record import PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.canvas import BLUE, GREEN, INK, ORANGE, PALE, PINK, Canvas, Plot
 from fedkd_flwr.report.formatting import count, plain, share
@@ -29,11 +29,8 @@ def own_rows_plot(record: RunRecord) -> Plot:
 def accuracy_plot(record: RunRecord) -> Plot:
     """Draw each party's accuracy alone and with the federation, from the worst alone to the best alone.
 
-    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`).
-
-    ``record``: the record of the run. Parties without both accuracies are not drawn.
-
-    Raises `MissingExtraError` if matplotlib is not installed.
+    Where classes are imbalanced it is the balanced accuracy (`fedkd_flwr.report.results.figure_used`). Parties without
+    both are not drawn. Raises `MissingExtraError` if matplotlib is not installed.
     """
     return _plot(record, results.rows_used(record), "accuracy")
 
@@ -63,7 +60,8 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
     named = len(both) <= _NAMED_PARTIES
     with Canvas(1.7 + 0.235 * len(both) if named else 4.2) as canvas:
         axes = canvas.figure.add_subplot()
-        _draw(axes, [_label(p, rows) for p, _, _ in both], [a for _, a, _ in both], [b for *_, b in both], named=named)
+        names = [plain(p.name, 24) + (f" ({p.solo[rows].n:,})" if rows == "own" else "") for p, _, _ in both]
+        _draw(axes, names, [a for _, a, _ in both], [b for *_, b in both], named=named)
         for label, measured, colour, style in (
             ("server's model", record.server, GREEN, "--"),
             ("centralised", record.centralised, PINK, ":"),
@@ -78,17 +76,8 @@ def _plot(record: RunRecord, rows: str, prefix: str) -> Plot:
         return Plot(title=title, svg=canvas.svg(prefix), caption=caption)
 
 
-def _label(party: PartyRecord, rows: str) -> str:
-    name = plain(party.name, 24)
-    return f"{name} ({party.solo[rows].n:,})" if rows == "own" else name
-
-
 def _draw(axes: Any, names: Sequence[str], alone: Sequence[float], after: Sequence[float], *, named: bool) -> None:
-    """Draw a line for each party, from its figure alone to that with the federation; an orange line is a loss.
-
-    The two kinds of points differ in shape as well as in colour, so that a black-and-white print can be read. The means
-    are below the parties.
-    """
+    """Draw a line for each party, orange for a loss, and the means below; print without colours can be read too."""
     places, step = list(range(len(names))), max(1.0, len(names) / 40)
     colours = [ORANGE if b < a else PALE for a, b in zip(alone, after, strict=True)]
     area = 40.0 if named else 12.0

@@ -66,9 +66,7 @@ class Plot:
 class Canvas:
     """A context manager that holds one figure in this module's style, and restores matplotlib's settings at the end.
 
-    ``height``, ``width``: in inches. All pictures of a page have the same width.
-
-    Raises `MissingExtraError` if matplotlib is not installed.
+    Height and width are in inches. Raises `MissingExtraError` if matplotlib is not installed.
     """
 
     def __init__(self, height: float, width: float = _WIDTH) -> None:
@@ -108,10 +106,7 @@ class Canvas:
         self.figure.savefig(path, dpi=150)
 
     def svg(self, prefix: str) -> str:
-        """Return the figure as an ``<svg>`` element without outside references.
-
-        Its ids start with ``prefix``, so that one page can hold several pictures.
-        """
+        """Return the figure as an ``<svg>`` element without outside references, whose ids start with ``prefix``."""
         target = io.StringIO()
         # Without a date, two drawings of one record are equal.
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}

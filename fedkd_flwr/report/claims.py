@@ -57,10 +57,7 @@ def public(claim: Claim) -> bool:
 
 
 def ordered(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims sorted for reading.
-
-    Publishable claims come first; among these, claims about one record; among these, the smallest epsilon.
-    """
+    """Return the claims: publishable ones first, of these those about one record, of these the smallest epsilon."""
 
     def place(claim: Claim) -> tuple[bool, bool, float]:
         return not public(claim), claim.get("unit") != "record", _number(claim.get("epsilon"), math.inf)
@@ -264,10 +261,7 @@ def no_claim(record: RunRecord) -> str:
 
 
 def _more(record: RunRecord) -> tuple[str, int] | None:
-    """Return what goes with class counts, and how many parties sent it; 0: not known, None: nobody was asked.
-
-    A record for publication does not say it, nor that of a party whose reply was turned away.
-    """
+    """Return what goes with class counts, and how many parties sent it; 0: not known, None: nobody was asked."""
     if record.claims:
         return None
     if "probabilities" in record.settings("send") or "probabilities" in record.consensus_reason:  # by auto

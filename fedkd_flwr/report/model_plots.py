@@ -68,11 +68,7 @@ def confusion_plot(record: RunRecord) -> Plot:
 
 
 def _draw(axes: Any, counts: list[list[int]], record: RunRecord, *, size: float) -> None:
-    """Draw a matrix as cells with words, the first class on top.
-
-    Cells are vector shapes, because a page may load no image, not even one that stands in the page itself. A small
-    share is nearly transparent, so that it looks small on a dark page too.
-    """
+    """Draw a matrix as vector shapes with words: a page may load no image, and small shares look so on a dark one."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 

@@ -61,7 +61,9 @@ def warnings_of(record: RunRecord, models: Sequence[Metrics], who: str, rows: st
     said = Counter(c for m in fixed for c in _missed(m))  # by the sentence above
     if often := sorted(c for c in missing if 2 * missing[c] >= tested[c] and missing[c] > said[c]):
         names = [_class(record, c) for c in often[:_MANY_CLASSES]]
-        how = [f"{missing[c]} of {tested[c]} models" if len(models) > 1 else _rows(models[0], c) for c in often]
+        how = [f"{missing[c]} of {tested[c]} models" for c in often]
+        if len(models) == 1:
+            how = [count(models[0].support[c] or 0, "row") for c in often]
         named = ", ".join(f"{name} ({of})" for name, of in zip(names, how, strict=False))
         more = f" and {len(often) - _MANY_CLASSES} more" if len(often) > _MANY_CLASSES else ""
         yield " ".join([who, "missed", *names]), f"{subject}: no row is found of {named}{more}."
@@ -74,10 +76,7 @@ def warnings_of(record: RunRecord, models: Sequence[Metrics], who: str, rows: st
 
 
 def _balanced(record: RunRecord, rows: str, models: Sequence[Metrics]) -> str:
-    """Return the models' balanced accuracy beside that of one fixed answer, where it leads; else nothing.
-
-    With rare classes an accuracy below the fixed answer's is no fault: a model that finds them may raise false alarms.
-    """
+    """Return the models' balanced accuracy beside one fixed answer's, where it leads: false alarms are no fault."""
     known = [(m.balanced_accuracy, 1 / len(_classes(m))) for m in models if m.balanced_accuracy and _classes(m)]
     if results.figure_used(record, rows) != "balanced_accuracy" or not known:
         return ""
@@ -102,10 +101,6 @@ def _only_class(m: Metrics) -> int | None:
         if share == 1 and right and n and n < m.n and round(n / right) == m.n:
             return c
     return None
-
-
-def _rows(m: Metrics, c: int) -> str:
-    return count(m.support[c] or 0, "row")
 
 
 def _class(record: RunRecord, c: int) -> str:

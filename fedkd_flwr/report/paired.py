@@ -63,12 +63,9 @@ class Paired:
 
 
 def paired(first: Sequence[float], second: Sequence[float], *, comparisons: int = 1) -> Paired:
-    """Return by how much ``first`` is above ``second``, pair by pair.
+    """Return by how much ``first`` is above ``second``, pair by pair, of 1 pair or more.
 
     The interval is Student's t at `LEVEL`, for so many comparisons together (Bonferroni).
-
-    ``first``, ``second``: two values of each pair, 1 pair or more. ``comparisons``: how many differences are looked at
-    together.
 
     >>> found = paired([0.6, 0.7, 0.8], [0.5, 0.5, 0.5])
     >>> f"{found.mean:.1f} {found.error:.4f} {found.half:.4f} {found.clear}"

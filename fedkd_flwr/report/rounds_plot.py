@@ -68,10 +68,7 @@ def rounds_plot(record: RunRecord) -> Plot:
 
 
 def _draw_parties(axes: Any, record: RunRecord) -> str:
-    """Draw each party's accuracies, of many the band from lowest to highest, and one fixed answer's; return a caption.
-
-    A party that fell is orange.
-    """
+    """Draw each party's accuracies, of many the band around them, and one fixed answer's; return a caption."""
     x = [r.server_round for r in record.rounds]
     names = sorted({name for r in record.rounds for name in r.accuracy})
     tested = names or any(is_number(r.server_accuracy) for r in record.rounds)

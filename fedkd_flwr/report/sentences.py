@@ -142,11 +142,7 @@ def note_sentence(note: Note) -> str:
 
 
 def _list(names: Collection[str]) -> str:
-    """Return the names with commas; of many the first ones, and how many there are more.
-
-    >>> _list(["a", "b"]), _list(list("abcdefg"))
-    ('a, b', 'a, b, c, d, e and 2 more')
-    """
+    """Return the names with commas; of many the first ones, and how many there are more."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join([*names][:_NAMED]) + more
 
@@ -156,59 +152,10 @@ def _with_class(parties: Mapping[str, str | None]) -> str:
     return _list([name if of is None else f"{name} ({of!r})" for name, of in parties.items()])
 
 
-def _one_class_votes(v: _Values) -> str:
-    cast = "no vote" if v["weight"] == 0 else "half a vote"
-    if v["bounded"]:
-        cast += ", and all such parties together a tenth of the others' votes at most"
-    who = _with_class(v["parties"])
-    return f"{len(v['parties'])} of {v['of']} parties give every public row one class; each casts {cast}: {who}."
-
-
-def _nearly_one_class(v: _Values) -> str:
-    return (
-        f"{len(v['parties'])} of {v['of']} parties give at least {100 * v['share']:.0f} % of the public rows one "
-        f"class, and together cast half of the others' votes at most: {_with_class(v['parties'])}. Agreement cannot "
-        "tell whether their labels are wrong."
-    )
-
-
-def _no_gain(v: _Values) -> str:
-    return (
-        f"{v['known']:,} known rows do not show that the labels of {len(v['parties'])} of {v['of']} parties tell"
-        f" classes apart ({_list(v['parties'])}): the vote judged by them passes these over."
-    )
-
-
-def _own_forest(v: _Values) -> str:
-    share = "share in each class, averaged over the classes," if v["by_class"] else "share"
-    return (
-        f"A forest of the server's own, taught by {v['known']:,} known rows, is better than the parties' votes by the"
-        f" {share} of known rows labelled right: parties get its labels."
-    )
-
-
-def _class_of_one_party(v: _Values) -> str:
-    becomes = "loses it" if v["kept"] is None else f"keeps {v['kept']} of them"
-    return f"Only {v['party']} ever predicts {v['class']!r} ({count(v['rows'], 'public row')}): the vote {becomes}."
-
-
 _TRY = {
     "density-ratio": "asks each party how well it knows each class",
     "dawid-skene": "learns which party tells which classes apart",
 }
-
-
-def _no_labels(v: _Values) -> str:
-    way_out = f" Lower the quorum ({v['quorum']:g}), or use another consensus." if "quorum" in v else ""
-    return f"The vote of round {v['server_round']} labels no public row.{way_out}"
-
-
-def _continues(v: _Values) -> str:
-    return f"continues run {v['run_id']} {'after its round {}'.format(v['done']) if v['done'] else 'from its start'}."
-
-
-def _not_finished(v: _Values) -> str:
-    return f"{v['party']} did not finish: {v['code']}{': ' + v['failure'] if v['failure'] else ''}"
 
 
 _WEIGHTS = "Weights of nets trained on private rows, and "
@@ -224,24 +171,43 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     PartyNote.FIXED_ANSWER: "Its training failed. It sent a fixed answer through the mechanism, which was counted.",
     PartyNote.ONE_CLASS: "Its private rows hold a single class, which it gives to every public row.",
     PartyNote.STATE_LOST: "It lost what it kept after its last round, and went on from an older model or a fresh one.",
-    NoteCode.ONE_CLASS_VOTES: _one_class_votes,
+    NoteCode.ONE_CLASS_VOTES: lambda v: (
+        f"{len(v['parties'])} of {v['of']} parties give every public row one class; each casts "
+        + ("half a vote" if v["weight"] else "no vote")
+        + (", and all such parties together a tenth of the others' votes at most" if v["bounded"] else "")
+        + f": {_with_class(v['parties'])}."
+    ),
     NoteCode.ALL_ONE_CLASS: lambda v: (
         f"Every party gives all public rows one class: {_with_class(v['parties'])}. Their "
         "votes count alike: none tells classes apart."
     ),
-    NoteCode.NEARLY_ONE_CLASS: _nearly_one_class,
+    NoteCode.NEARLY_ONE_CLASS: lambda v: (
+        f"{len(v['parties'])} of {v['of']} parties give at least {100 * v['share']:.0f} % of the public rows one "
+        f"class, and together cast half of the others' votes at most: {_with_class(v['parties'])}. Agreement cannot "
+        "tell whether their labels are wrong."
+    ),
     NoteCode.DISAGREES: "agrees with the consensus on {agreement:.0%} of the rows (others: {lowest:.0%} to "
     "{highest:.0%}), with a trust of {trust:.2f}: its labels are wrong, swapped, nearly all of one class, or from "
     "other data.",
     NoteCode.BELOW_CHANCE: "agrees with the known labels of {known:,} public rows on {right:.0%} of them, where chance "
     "makes {by_chance:.0%}: its labels are wrong, or swapped. The vote judged by these rows allows for that.",
-    NoteCode.NO_GAIN: _no_gain,
-    NoteCode.OWN_FOREST: _own_forest,
+    NoteCode.NO_GAIN: lambda v: (
+        f"{v['known']:,} known rows do not show that the labels of {len(v['parties'])} of {v['of']} parties tell"
+        f" classes apart ({_list(v['parties'])}): the vote judged by them passes these over."
+    ),
+    NoteCode.OWN_FOREST: lambda v: (
+        f"A forest of the server's own, taught by {v['known']:,} known rows, is better than the parties' votes by the "
+        f"share{' in each class, averaged over the classes,' if v['by_class'] else ''} of known rows labelled right: "
+        "parties get its labels."
+    ),
     NoteCode.UNKNOWN_CLASSES: lambda v: (
         f"No party predicts {_list([repr(name) for name in v['classes']])} on any "
         "public row: nothing learnt from this vote can know it."
     ),
-    NoteCode.CLASS_OF_ONE_PARTY: _class_of_one_party,
+    NoteCode.CLASS_OF_ONE_PARTY: lambda v: (
+        f"Only {v['party']} ever predicts {v['class']!r} ({count(v['rows'], 'public row')}): the vote "
+        + ("loses it." if v["kept"] is None else f"keeps {v['kept']} of them.")
+    ),
     NoteCode.LOST_CLASS: lambda v: (
         f"{v['parties']} of {v['of']} parties predict {v['class']!r} "
         f"({count(v['rows'], 'public row')}): the vote loses it."
@@ -249,7 +215,10 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     NoteCode.MORE_LOST_CLASSES: "{count} more classes are lost in the vote, or are known to one party that it "
     "outvotes.",
     NoteCode.TRY_CONSENSUS: lambda v: f'{v["key"]}="{v["consensus"]}" {_TRY[v["consensus"]]}, and may keep them.',
-    NoteCode.NO_LABELS: _no_labels,
+    NoteCode.NO_LABELS: lambda v: (
+        f"The vote of round {v['server_round']} labels no public row."
+        + (f" Lower the quorum ({v['quorum']:g}), or use another consensus." if "quorum" in v else "")
+    ),
     NoteCode.UNUSED_ROWS: lambda v: (
         "{rows} of {of} public rows train nothing: no party".format_map(v)
         + ("'s students agree on them." if v["consistent"] else " voted on them.")
@@ -260,9 +229,13 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     "not decide whether there is one.",
     NoteCode.ENDED_EARLY: "Too few parties in round {server_round} of {num_rounds}: the run ends with the result of "
     "round {good}, which the parties that are left get, and which is kept.",
-    NoteCode.CONTINUES: _continues,
+    NoteCode.CONTINUES: lambda v: (
+        f"continues run {v['run_id']} " + (f"after its round {v['done']}." if v["done"] else "from its start.")
+    ),
     NoteCode.LEARNT_NOTHING: "{party} learnt nothing, and perhaps others for the same cause: {failure}",
-    NoteCode.NOT_FINISHED: _not_finished,
+    NoteCode.NOT_FINISHED: lambda v: (
+        f"{v['party']} did not finish: {v['code']}{': ' + v['failure'] if v['failure'] else ''}"
+    ),
     NoteCode.FAILED_AT_END: "{party}: {failure}",
     NoteCode.BAD_METRICS: "its metrics {metrics} have a wrong type, size or range and are left out",
     NoteCode.EVALUATE_FN_FAILED: "evaluate_fn failed in round {server_round} and is not called again ({failure}). It "

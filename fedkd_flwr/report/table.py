@@ -158,10 +158,7 @@ def footer(record: RunRecord) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str) -> list[str]:
-    """Return ``label`` and ``text`` as lines, the later ones indented to the text's first column.
-
-    No word is broken, and a command that ends the text has a line of its own: both can be copied.
-    """
+    """Return ``label`` and ``text`` as lines, later ones indented; words are whole, and a last command has its own."""
     indent = " " * len(label)
     text = plain(" ".join(text.split()))
     before, colon, command = text.partition(": fedkd ")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
-from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, PartyRecord, RunRecord
+from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, RunRecord
 from fedkd_flwr.report import results, traffic
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
@@ -78,7 +78,9 @@ def parties(record: RunRecord) -> Table:
         figure = results.figure_used(record, rows)
         both = _both(record, rows, figure)
         where, name = _test_rows(record, rows), results.figure_name(figure)
-        found += [("own test rows", [_own_rows(p) for p in record.parties])] if rows == "own" else []
+        if rows == "own":
+            measured = [p.solo.get("own") or p.federated.get("own") for p in record.parties]
+            found += [("own test rows", [f"{m.n:,}" if m else "–" for m in measured])]
         found += [
             (f"{name} alone, {where}", [share(alone) for alone, _ in both]),
             (f"{name} with the federation, {where}", [share(after) for _, after in both]),
@@ -109,11 +111,6 @@ def _test_rows(record: RunRecord, rows: str) -> str:
     """Return the test rows for a heading: their number too where all parties have the same ones."""
     sizes = {m.n for p in record.parties for one in (p.solo, p.federated) if (m := one.get(rows))}
     return f"{sizes.pop():,} {rows} rows" if rows == "common" and len(sizes) == 1 else f"{rows} rows"
-
-
-def _own_rows(party: PartyRecord) -> str:
-    measured = party.solo.get("own") or party.federated.get("own")
-    return "–" if measured is None else f"{measured.n:,}"
 
 
 FIGURES_EXPLAINED = (

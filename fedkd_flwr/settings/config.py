@@ -17,7 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import check_parameters, nearest, read_word, split_words
+from fedkd_flwr.checks import check_choice, check_parameters, nearest, read_word, split_words
 from fedkd_flwr.data.choices import PARTITIONERS, read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
@@ -213,10 +213,8 @@ class RunConfig(Config):
             raise ConfigError("\n".join(unread))
         if self.server_epsilon_budget and self.own.privacy != "server":
             way_out = "It would be ignored: drop it, or choose a noise at the server."
-            seen = self.server_epsilon_budget
-            raise ConfigError(
-                explain("server-epsilon-budget", "be 0 in a run without noise at the server", seen, way_out)
-            )
+            seen, rule = self.server_epsilon_budget, "be 0 in a run without noise at the server"
+            raise ConfigError(explain("server-epsilon-budget", rule, seen, way_out))
         if self.public_path and (self.draw_public_epsilon or self.public_rows):
             way_out = "Draw them from a run of noisy-sums: fedkd server public RUN."
             keys = "draw-public-epsilon and public-rows"
@@ -255,10 +253,7 @@ class RunConfig(Config):
             raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
         name, given = self.dealing
         known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARTITIONERS
-        if name not in known:
-            near = nearest(name, known)
-            way_out = f"Did you mean {near[0]}?" if near else ""
-            raise ConfigError(explain("partitioner", f"be one of {', '.join(known)}", name, way_out))
+        check_choice("partitioner", name, known)
         check_parameters(f"partitioner {name}", given, known[name])
         if name == "column" and not self.has_parties:
             way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."
@@ -282,9 +277,7 @@ class RunConfig(Config):
         return {**general, **{key: getattr(self.own, name) for name, key in self.own.keys().items()}}
 
 
-TABLE_RULES: tuple[str, ...] = (
-    *("id_column", "drop", "decimal", "missing", "date_order", "header", "encoding", "target"),
-)
+TABLE_RULES = ("id_column", "drop", "decimal", "missing", "date_order", "header", "encoding", "target")
 """Settings that say how a user's table is read."""
 
 

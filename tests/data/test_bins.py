@@ -9,25 +9,18 @@ from fedkd_flwr.data.public import make_public_set
 from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.errors import DataError
 
-AGE = Column(name="age", kind="numeric", bins=(0, 18, 30, 99))
 SEX = Column(name="sex", kind="categorical", categories=("f", "m"))
-SCHEMA = Schema(columns=(AGE, SEX), classes=("no", "yes"))
+SCHEMA = Schema(columns=(Column(name="age", kind="numeric", bins=(0, 18, 30, 99)), SEX), classes=("no", "yes"))
 PUBLIC = make_public_set(pd.DataFrame({"age": [10, 25, 60], "sex": ["f", "m", "f"]}), SCHEMA)
 BINS = Bins.of(PUBLIC, most=5)
 
 
-def codes(age, sex):
-    return BINS.codes(PUBLIC.features(pd.DataFrame({"age": age, "sex": sex}))).tolist()
-
-
-def test_a_number_is_in_the_bin_that_begins_at_or_below_it_and_outer_bins_take_the_rest():
+def test_a_number_is_in_the_bin_that_begins_at_or_below_it_and_a_missing_or_unknown_category_has_a_bin_of_its_own():
+    """Outer bins take all beyond them, and an empty number is the public median."""
     assert BINS.sizes == (3, 3)
-    found = codes([-5, 17.9, 18, 29, 30, 1000], ["f"] * 6)
-    assert [age for age, _ in found] == [0, 0, 1, 1, 2, 2]
-
-
-def test_a_missing_or_unknown_category_is_a_bin_of_its_own_and_an_empty_number_the_public_median():
-    assert codes([np.nan, 20, 20, 20], ["m", "", "diverse", "f"]) == [[1, 1], [1, 2], [1, 2], [1, 0]]
+    ages, sexes = [-5, 17.9, 18, 29, 30, 1000, np.nan, 20, 20, 20], [*"ffffffm", "", "diverse", "f"]
+    found = BINS.codes(PUBLIC.features(pd.DataFrame({"age": ages, "sex": sexes})))
+    assert found.T.tolist() == [[0, 0, 1, 1, 2, 2, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 2, 2, 0]]
 
 
 def test_counts_are_those_of_a_loop():
@@ -86,16 +79,22 @@ def test_without_bins_in_the_schema_public_rows_fill_them_and_few_values_are_bin
 def test_rows_of_a_schema_alone_show_each_bin():
     table = bin_rows(SCHEMA)
     public = make_public_set(table, SCHEMA)
-    bins = Bins.of(public, most=5)
-    counts = bins.counts(public.X, np.zeros(len(table), int), num_classes=2)
+    counts = Bins.of(public, most=5).counts(public.X, np.zeros(len(table), int), num_classes=2)
     assert counts[:, 0].min() == 1
-    with pytest.raises(DataError, match="bins must be given for every numeric column, got none of age"):
-        bin_rows(Schema(columns=(Column(name="age", kind="numeric"), SEX), classes=("no", "yes")))
 
 
-def test_images_and_texts_are_refused_by_name():
-    images = Schema(columns=(), classes=("no", "yes"), shape=(1, 2, 2))
-    texts = Schema(columns=(Column(name="note", kind="text"),), classes=("no", "yes"))
-    for schema, named in ((images, "images of shape"), (texts, "texts: .*note")):
-        with pytest.raises(DataError, match=rf"noisy sums must be .* got {named}.*another source"):
-            bin_rows(schema)
+@pytest.mark.parametrize(
+    ("columns", "shape", "message"),
+    [
+        ((), (1, 2, 2), "noisy sums must be .* got images of shape.*another source"),
+        ((Column(name="note", kind="text"),), None, "noisy sums must be .* got texts: .*note.*another source"),
+        (
+            (Column(name="age", kind="numeric"), SEX),
+            None,
+            "bins must be given for every numeric .*none of age",
+        ),
+    ],
+)
+def test_what_has_no_bins_is_refused_by_name(columns, shape, message):
+    with pytest.raises(DataError, match=message):
+        bin_rows(Schema(columns=columns, classes=("no", "yes"), shape=shape))

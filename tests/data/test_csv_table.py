@@ -95,15 +95,13 @@ def test_columns_without_a_name_get_one_and_empty_ones_without_a_name_go(write):
     assert notes == ["the header gives no name to column 1: it is called 'column-1'"]
 
 
-_NO_HEADER = {
+NO_HEADER = {
     "decimals, integers, words": "86,33.7,south,ill\n63,25.6,west,well\n67,33.5,south,ill\n82,26.2,west,well\n",
     "words": "x,s,n,p\nb,s,w,e\nx,y,n,e\nb,y,w,p\n",
     "decimal commas": "5,1;3,5;ja\n4,9;3,0;nein\n6,0;2,0;ja\n",
     "a cell without a value": "?,12,ill\n4,80,well\n5,7,ill\n",
 }
-
-
-_HEADER = {
+HEADER = {
     "years": "region,2019,2020,2021\nnorth,5,6,7\nsouth,1,2,3\n",
     "numbered columns": "0,1,2,3,4\n0.5,-1,3,9,2\n-2,4,1,-5,7\n",
     "words above words": "ward,outcome\nnorth,ill\nsouth,well\nnorth,ill\nsouth,ill\n",
@@ -112,12 +110,11 @@ _HEADER = {
 }
 
 
-@pytest.mark.parametrize("text", _NO_HEADER.values(), ids=_NO_HEADER)
+@pytest.mark.parametrize("text", NO_HEADER.values(), ids=NO_HEADER)
 def test_a_file_whose_first_line_is_a_row_is_refused_in_one_way_and_read_as_the_user_says(write, text):
     path = write("t.csv", text)
-    with pytest.raises(
-        DataError, match=r"line 1 of .* must hold the columns' names, got what looks like a row: .*none"
-    ):
+    refused = r"line 1 of .* must hold the columns' names, got what looks like a row: .*none"
+    with pytest.raises(DataError, match=refused):
         read_table(path)
     bare, first = read_table(path, header="none"), text.splitlines()[0]
     assert [*bare.columns] == [f"column-{i + 1}" for i in range(bare.shape[1])]
@@ -125,7 +122,7 @@ def test_a_file_whose_first_line_is_a_row_is_refused_in_one_way_and_read_as_the_
     assert len(bare) == len(text.splitlines())
 
 
-@pytest.mark.parametrize("text", _HEADER.values(), ids=_HEADER)
+@pytest.mark.parametrize("text", HEADER.values(), ids=HEADER)
 def test_a_first_line_of_numbers_or_words_that_are_names_is_read_as_such(write, text):
     table = read_table(write("t.csv", text))
     assert [name if not name.startswith("column-") else "" for name in table.columns] == text.splitlines()[0].split(",")
@@ -146,10 +143,9 @@ def test_a_line_of_names_that_the_file_lacks_is_given_by_the_user_or_the_schema_
     party = write("p.csv", "86;3,7;ill;;\n63;5,6;well\n70;2,5;ill\n")
     held = load_usable_rows(party, public)
     assert held.y.tolist() == [-1, 1, 0]
-    with pytest.raises(
-        DataError, match=r"what looks like a row: 1, ill\. Take out what stands above a line with a name"
-    ):
-        read_table(write("n.csv", "1,ill\n2,well\n1,ill\n"), dataclasses.replace(schema, header=""))
+    bare = dataclasses.replace(schema, header="")
+    with pytest.raises(DataError, match=r"like a row: 1, ill\. Take out what stands above a line with a name"):
+        read_table(write("n.csv", "1,ill\n2,well\n1,ill\n"), bare)
     with pytest.raises(DataError, match="3 values in every row, as its header, got 5 values in line 1"):
         read_table(party, schema)
 

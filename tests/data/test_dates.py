@@ -49,9 +49,8 @@ from fedkd_flwr.data.reading import PLAIN, Reading
     ],
 )
 def test_a_cell_is_read_in_the_ways_of_its_column(dates, value, number):
-    numbers, bad = Reading(dates=dates).parse(
-        value if isinstance(value, np.ndarray) else pd.Series([value], dtype=object)
-    )
+    values = value if isinstance(value, np.ndarray) else pd.Series([value], dtype=object)
+    numbers, bad = Reading(dates=dates).parse(values)
     assert ("bad" if bad[-1] else float(numbers[-1])) == number
 
 
@@ -62,14 +61,9 @@ def test_a_date_is_the_same_in_every_spelling(moments):
     days = Reading(dates="iso").parse([f"{m.year:04d}-{m:%m-%d %H:%M}" for m in moments])[0]
     typed = Reading(dates="iso").parse(pd.Series(moments, dtype=object))[0]
     np.testing.assert_allclose(days, typed, rtol=0, atol=1e-9)
-    assert (
-        days.tolist()
-        == Reading(dates="day-first").parse([f"{m:%d.%m.}{m.year:04d} {m:%H:%M}" for m in moments])[0].tolist()
-    )
-    assert (
-        days.tolist()
-        == Reading(dates="month-first").parse([f"{m:%m/%d/}{m.year:04d} {m:%I:%M %p}" for m in moments])[0].tolist()
-    )
+    for dates, spelt in (("day-first", "%d.%m.{y} %H:%M"), ("month-first", "%m/%d/{y} %I:%M %p")):
+        texts = [m.strftime(spelt.format(y=f"{m.year:04d}")) for m in moments]
+        assert days.tolist() == Reading(dates=dates).parse(texts)[0].tolist()
 
 
 @pytest.mark.parametrize("dates", [*DATES])

@@ -17,6 +17,8 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, DataError, MissingExtraError
 
+CUT = gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-12]
+
 
 def _mutants(data, rng, count):
     """Yield damaged copies: cut, with bytes changed, put in and taken out, and with numbers made huge."""
@@ -60,10 +62,8 @@ def test_a_damaged_file_raises_an_error_of_ours_or_none(name, tmp_path):
 
 def test_an_array_whose_header_names_a_hostile_shape_is_refused(tmp_path):
     array = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        array,
-        {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)},  # 8 petabytes
-    )
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**6)}  # 8 petabytes
+    np.lib.format.write_array_header_1_0(array, header)
     with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
         archive.writestr("X.npy", array.getvalue())
     with pytest.raises(DataError, match="be an NPZ file of plain arrays"):
@@ -117,22 +117,21 @@ def test_a_file_that_may_not_be_read_is_like_one_that_is_not_there(tmp_path, mon
     assert caught.value.code == Code.MISSING_FILE
 
 
-DAMAGED = {
-    "t.xls": [("PK", r"must end in \.csv, \.tsv")],
-    "t": [("1,2", r"must end in .* got no suffix")],
-    "t.parquet": [("PAR1", "must be a Parquet file")],
-    "t.npz": [(start, "must be an NPZ file of plain arrays") for start in ("\x93NUMPY", "PK\x03\x04")],
-    "t.xlsx": [("age,job\n", "t.xlsx must be a table in the format excel, got .*BadZipFile")],
-    "t.csv.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-12], "must unpack")],
-    "t.data.gz": [(gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-12], "must unpack")],
-}
-
-
 @pytest.mark.parametrize(
-    ("name", "data", "message"), [(name, *case) for name, cases in DAMAGED.items() for case in cases], ids=repr
+    ("name", "data", "message"),
+    [
+        ("t.xls", b"PK", r"must end in \.csv, \.tsv"),
+        ("t", b"1,2", r"must end in .* got no suffix"),
+        ("t.parquet", b"PAR1", "must be a Parquet file"),
+        ("t.npz", b"\xc2\x93NUMPY", "must be an NPZ file of plain arrays"),
+        ("t.npz", b"PK\x03\x04", "must be an NPZ file of plain arrays"),
+        ("t.xlsx", b"age,job\n", "t.xlsx must be a table in the format excel, got .*BadZipFile"),
+        ("t.csv.gz", CUT, "must unpack"),
+        ("t.data.gz", CUT, "must unpack"),
+    ],
 )
 def test_a_damaged_or_unknown_file_is_refused_by_name(tmp_path, name, data, message):
-    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    (tmp_path / name).write_bytes(data)
     with pytest.raises(DataError, match=message):
         read_table(tmp_path / name)
 

@@ -4,8 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedkd_flwr.data.partitioning import _dealing_order, by_party, partition, read_split
+from fedkd_flwr.data.partitioning import _deal, _dealing_order, by_party, partition, read_split
 from fedkd_flwr.errors import Code, ConfigError, DataError, FedkdError, MissingExtraError
+from fedkd_flwr.seeds import derive_rng, derive_seed
 
 Y = np.random.default_rng(0).integers(0, 10, 2000)
 
@@ -20,23 +21,24 @@ def _check_disjoint(parts, n, *, all_used=True):
         assert len(together) == n
 
 
-@pytest.mark.parametrize("num_parties", [1, 7])
+@pytest.mark.parametrize("num_parties", [1, 5])
 @pytest.mark.parametrize("name", ["iid", "dirichlet", "inner-dirichlet", "pathological", "shard", "size-skewed"])
 def test_parts_are_disjoint_ascending_seeded_and_numerous(name, num_parties):
-    parts, again, other = (partition(Y, name=name, num_parties=num_parties, seed=s, min_rows=1) for s in (1, 1, 2))
+    parts = partition(Y, name=name, num_parties=num_parties, seed=1, min_rows=1)
     _check_disjoint(parts, len(Y), all_used=name in ("iid", "dirichlet", "size-skewed"))
     assert len(parts) == num_parties
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
     if num_parties > 1:
+        again, other = (partition(Y, name=name, num_parties=num_parties, seed=s, min_rows=1) for s in (1, 2))
+        assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
         sizes, mixes = [len(part) for part in parts], [np.bincount(Y[part], minlength=10) for part in parts]
         assert {
             "iid": max(sizes) - min(sizes) <= 1 and np.min(mixes) > 0,
             "dirichlet": len(set(sizes)) > 3,
-            "inner-dirichlet": set(sizes) == {2000 // 7},
+            "inner-dirichlet": set(sizes) == {2000 // 5},
             "pathological": {int((mix > 0).sum()) for mix in mixes} == {2},
             # two blocks of neighbours, each over one boundary at most
             "shard": len(set(sizes)) == 1 and max((mix > 0).sum() for mix in mixes) <= 4,
-            "size-skewed": sizes == sorted(sizes) and sizes[-1] / sizes[0] == pytest.approx(7, rel=0.1),
+            "size-skewed": sizes == sorted(sizes) and sizes[-1] / sizes[0] == pytest.approx(5, rel=0.1),
         }[name]
         assert not all(np.array_equal(a, b) for a, b in zip(parts, other, strict=True))
 
@@ -52,14 +54,13 @@ def test_real_parties_are_not_counted_anew_and_each_must_keep_a_row():
 
 
 def test_half_of_the_rows_may_be_dealt_with_a_second_alpha():
-    def parts(alpha, second):
-        return partition(Y, name="dirichlet", num_parties=5, seed=0, alpha=alpha, second_alpha=second, min_rows=1)
-
     def shares(alpha, second):
-        counts = np.array([np.bincount(Y[part], minlength=10) for part in parts(alpha, second)])
+        settings = {"num_parties": 5, "seed": 0, "alpha": alpha, "second_alpha": second, "min_rows": 1}
+        parts = partition(Y, name="dirichlet", **settings)
+        _check_disjoint(parts, len(Y))
+        counts = np.array([np.bincount(Y[part], minlength=10) for part in parts])
         return counts / counts.sum(axis=0)
 
-    _check_disjoint(parts(100.0, 0.01), len(Y), all_used=True)
     both, even, skewed = shares(100.0, 0.01), shares(100.0, 0.0), shares(0.01, 0.0)
     # of each class one party gets about all of the skewed half; all get a fifth of the even half
     assert both.max(axis=0).min() > 0.45
@@ -69,34 +70,29 @@ def test_half_of_the_rows_may_be_dealt_with_a_second_alpha():
     assert skewed.max(axis=0).mean() > 0.9
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_dirichlet_is_redrawn_until_every_party_has_min_rows(seed):
-    parts = partition(np.repeat([0, 1], [18500, 5900]), name="dirichlet", num_parties=50, seed=seed, min_rows=10)
+def test_dirichlet_is_redrawn_until_every_party_has_min_rows():
+    parts = partition(np.repeat([0, 1], [18500, 5900]), name="dirichlet", num_parties=50, seed=0, min_rows=10)
     assert min(len(part) for part in parts) >= 10
 
 
 def test_extreme_skew_still_deals_every_row_where_flwr_datasets_would_divide_by_zero():
-    for seed in range(15):  # its 0 / 0 comes up in about one run of eight and would be an error here
+    for seed in (3, 7, 12):  # in whose draws 0 / 0 comes up, which would be an error here
         _check_disjoint(partition(Y[:900], name="dirichlet", num_parties=10, seed=seed, alpha=0.01), 900)
 
 
-@pytest.mark.parametrize(("num_parties", "alpha"), [(2, 0.1), (10, 100.0), (30, 1.0)])
-def test_iid_and_dirichlet_are_those_of_flwr_datasets(num_parties, alpha):
+@pytest.mark.parametrize(("num_parties", "alpha", "seed"), [(2, 0.1, 0), (9, 1.0, 1)])
+def test_iid_and_dirichlet_are_those_of_flwr_datasets(num_parties, alpha, seed):
     from flwr_datasets import partitioner as theirs
 
-    from fedkd_flwr.data.partitioning import _deal
-    from fedkd_flwr.seeds import derive_rng, derive_seed
-
-    for seed in range(2):
-        codes = _dealing_order(Y, "rarest-first")
-        stream = derive_seed(seed, "partition", "dirichlet", 0)
-        made = theirs.DirichletPartitioner(num_parties, "label", alpha, 1, self_balancing=True, seed=stream)
-        wanted = _deal(made, num_parties, codes, derive_rng(seed, "partition-order", 0))
-        found = partition(Y, name="dirichlet", num_parties=num_parties, seed=seed, alpha=alpha, min_rows=1)
-        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
-        wanted = _deal(theirs.IidPartitioner(num_parties), num_parties, Y, derive_rng(seed, "partition-order", "iid"))
-        found = partition(Y, name="iid", num_parties=num_parties, seed=seed)
-        assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+    codes = _dealing_order(Y, "rarest-first")
+    stream = derive_seed(seed, "partition", "dirichlet", 0)
+    made = theirs.DirichletPartitioner(num_parties, "label", alpha, 1, self_balancing=True, seed=stream)
+    wanted = _deal(made, num_parties, codes, derive_rng(seed, "partition-order", 0))
+    found = partition(Y, name="dirichlet", num_parties=num_parties, seed=seed, alpha=alpha, min_rows=1)
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+    wanted = _deal(theirs.IidPartitioner(num_parties), num_parties, Y, derive_rng(seed, "partition-order", "iid"))
+    found = partition(Y, name="iid", num_parties=num_parties, seed=seed)
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
 @pytest.fixture

@@ -11,15 +11,13 @@ from fedkd_flwr.errors import DataError
 IMAGES = Schema(columns=(), classes=("0", "1"), shape=(1, 2, 2))
 
 
-def test_private_rows_never_move_the_scale(people, schema):
+def test_private_rows_never_move_the_scale_a_missing_number_is_the_public_median_and_a_new_category_all_zeros(
+    people, schema
+):
     preprocessor = Preprocessor().fit(people, schema)
     alone = preprocessor.transform(people.iloc[:1])
     among = preprocessor.transform(pd.concat([people.iloc[:1], people.assign(age=1e6)]))
     assert alone[0].tolist() == among[0].tolist()
-
-
-def test_missing_number_is_the_public_median_and_unseen_category_all_zeros(people, schema):
-    preprocessor = Preprocessor().fit(people, schema)
     row = pd.DataFrame({"age": ["?"], "job": ["poet"], "other": ["ignored"]})
     assert preprocessor.transform(row).tolist() == [[0.0, 0.0, 0.0]]
 

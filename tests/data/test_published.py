@@ -15,24 +15,42 @@ from fedkd_flwr.data.published import PAIRED, PUBLISHED, read_cifar, read_idx, r
 from fedkd_flwr.errors import Code, ConfigError, DataError, MissingExtraError
 
 
+def idx(array, *, dtype=8):
+    return struct.pack(">HBB", 0, dtype, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
 @pytest.fixture
-def tiny_mnist(tmp_path):
-    folder = tmp_path / "MNIST" / "raw"  # torchvision's layout, one file unpacked
-    folder.mkdir(parents=True)
-    for part, n in (("train", 40), ("t10k", 20)):
-        images = np.zeros((n, 28, 28), dtype=np.uint8)
-        images[:, 0, 0] = np.arange(n)
-        labels = (np.arange(n) % 10).astype(np.uint8)
-        data = struct.pack(">HBBIII", 0, 8, 3, n, 28, 28) + images.tobytes()
-        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(data))
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, n) + labels.tobytes())
+def root(tmp_path):
+    """Forty digits, whose first pixel is their number, in torchvision's layout; 80 letters a file; and both CIFARs.
+
+    The first pixel of a letter is EMNIST's own label, from 1.
+    """
+    digits, letters = tmp_path / "MNIST" / "raw", tmp_path / "emnist-letters"
+    digits.mkdir(parents=True)
+    letters.mkdir()
+    for part, count in (("train", 40), ("t10k", 20)):
+        images, labels = np.zeros((count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        images[:, 0, 0] = np.arange(count)
+        (digits / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (digits / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+    for part in ("train", "test"):
+        images, labels = np.zeros((80, 28, 28), np.uint8), np.arange(80, dtype=np.uint8) % 26 + 1
+        images[:, 0, 0], images[:, 0, 1], images[:, 1, 0] = labels, 7, 9
+        (letters / f"emnist-letters-{part}-images-idx3-ubyte").write_bytes(idx(images))
+        (letters / f"emnist-letters-{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+    for name, label_bytes, files in (("cifar10", 1, "data_batch_1 test_batch"), ("cifar100", 2, "train test")):
+        records = np.zeros((100, label_bytes + 3072), np.uint8)
+        records[:, label_bytes - 1] = np.arange(100) % 10 if label_bytes == 1 else np.arange(100)
+        (tmp_path / name).mkdir()
+        for file in files.split():
+            (tmp_path / name / f"{file}.bin").write_bytes(records.tobytes())
     return tmp_path
 
 
-def test_public_rows_come_from_train_or_half_the_official_test_file(tiny_mnist):
-    from_train = load_pool("mnist", seed=0, data_root=tiny_mnist)
+def test_public_rows_come_from_train_or_half_the_official_test_file(root):
+    from_train = load_pool("mnist", seed=0, data_root=root)
     check_pool(from_train, 30, 10, 20, 784)
-    from_test = load_pool("mnist(public_from='test')", seed=0, data_root=tiny_mnist, num_private=35)
+    from_test = load_pool("mnist(public_from='test')", seed=0, data_root=root, num_private=35)
     check_pool(from_test, 35, 10, 10, 784)
     together = np.concatenate([from_test.public.X, from_test.X_test])
     assert sorted(np.rint(together[:, 0] * 255)) == list(range(20))
@@ -65,30 +83,6 @@ def test_hospitals_of_heart_are_parties_and_what_one_never_measured_is_missing(t
     assert load_pool("heart", seed=1, data_root=tmp_path).party_names == ()
 
 
-def _idx(path, array):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    header = struct.pack(">HBB", 0, 8, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape)
-    with gzip.open(path, "wb") as file:
-        file.write(header + array.astype(np.uint8).tobytes())
-
-
-@pytest.fixture
-def root(tmp_path):
-    """Sixty digits and, per file, 80 letters: the letter in the first pixel, EMNIST's own labels from 1."""
-    rng = np.random.default_rng(0)
-    for part, count in (("train", 60), ("t10k", 20)):
-        images, labels = rng.integers(0, 255, (count, 28, 28)), np.arange(count) % 10
-        images[:, 0, 0] = labels
-        _idx(tmp_path / f"mnist/{part}-images-idx3-ubyte.gz", images)
-        _idx(tmp_path / f"mnist/{part}-labels-idx1-ubyte.gz", labels)
-    for part in ("train", "test"):
-        images, labels = rng.integers(0, 255, (80, 28, 28)), np.arange(80) % 26 + 1
-        images[:, 0, 0], images[:, 0, 1], images[:, 1, 0] = labels, 7, 9
-        _idx(tmp_path / f"emnist-letters/emnist-letters-{part}-images-idx3-ubyte.gz", images)
-        _idx(tmp_path / f"emnist-letters/emnist-letters-{part}-labels-idx1-ubyte.gz", labels)
-    return tmp_path
-
-
 def test_private_rows_are_six_letters_and_public_rows_digits_with_labels_of_their_own(root):
     pool = load_pool("mnist-emnist", seed=1, data_root=root)
     assert pool.public.schema.classes == tuple("abcdef")
@@ -96,18 +90,21 @@ def test_private_rows_are_six_letters_and_public_rows_digits_with_labels_of_thei
     # the first pixel is the letter, counted from 1; upright, its neighbours have changed places
     assert np.array_equal(np.rint(pool.X[:, 0] * 255), pool.y + 1)
     assert (np.rint(pool.X[:, 1] * 255) == 9).all()
-    assert pool.public.num_rows == 60
+    assert pool.public.num_rows == 40
     assert pool.public.y is None
-    assert np.array_equal(np.rint(pool.public.X[:, 0] * 255), pool.public.labels.y)
+    assert np.array_equal(np.rint(pool.public.X[:, 0] * 255) % 10, pool.public.labels.y)
     assert (pool.public.labels.num_classes, pool.public.labels.of_schema) == (10, False)
+    photos = load_pool("cifar10-cifar100", seed=1, data_root=root)
+    assert photos.public.schema.classes == ("apple", "baby", "chair", "porcupine", "sea", "sunflower")
+    assert (sorted(photos.y), photos.public.num_rows) == (list(range(6)), 100)
 
 
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
         ({"name": "mnist-emnist(public_from='test')"}, ConfigError, "public_from must be"),
-        ({"num_public": 61}, DataError, "be at most the 60 public rows"),
-        ({"rows": {"public": np.array([60]), "test": np.array([0])}}, DataError, "row numbers below 60"),
+        ({"num_public": 41}, DataError, "be at most the 40 public rows"),
+        ({"rows": {"public": np.array([40]), "test": np.array([0])}}, DataError, "row numbers below 40"),
     ],
 )
 def test_impossible_pairs_are_refused(root, settings, error, message):
@@ -125,7 +122,7 @@ def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
         assert caught.value.code is Code.MISSING_FILE
 
 
-# counts and accuracies: README of the data folder and the papers' sizes; forests on the private part only
+# counts and accuracies: README of the data folder and the papers' sizes; trees on the private part only
 @pytest.mark.parametrize(
     ("name", "sizes", "shapes", "accuracy"),
     [
@@ -135,26 +132,12 @@ def test_missing_data_root_names_the_key_and_the_file(name, tmp_path):
         ("mushroom", {"num_test": 1625, "num_public": 4000, "num_private": 2499}, (2499, 4000, 1625), 0.99),
         ("heart", {}, (460, 230, 230), 0.75),
         ("wine-type", {"num_test": 1059, "num_public": 4100, "num_private": 136}, (136, 4100, 1059), 0.95),
-        ("mnist(public_from='test')", {"num_public": 5000, "num_private": 50000}, (50000, 5000, 5000), None),
-        ("fashion-mnist", {"num_public": 50000, "num_private": 10000}, (10000, 50000, 10000), None),
-        ("emnist-letters", {"num_private": 5000, "num_public": 1000}, (5000, 1000, 20800), None),
-        ("cifar100", {}, (2250, 750, 600), None),
-        ("mnist-emnist", {}, (28800, 60000, 4800), None),
-        ("cifar10-cifar100", {}, (3000, 10000, 600), None),
     ],
 )
-def test_published_sets_have_the_published_sizes_and_first_look_accuracy(data_root, name, sizes, shapes, accuracy):
+def test_published_tables_have_the_published_sizes_and_first_look_accuracy(data_root, name, sizes, shapes, accuracy):
     pool = load_pool(name, seed=0, data_root=data_root, **sizes)
-    if name in PAIRED:
-        assert (len(pool.y), pool.public.num_rows, len(pool.y_test)) == shapes
-        assert np.bincount(pool.y).tolist() == [shapes[0] // 6] * 6
-        return
-    images = 3072 if name == "cifar100" else 784
-    check_pool(pool, *shapes, pool.X.shape[1] if accuracy else images)
-    if accuracy:
-        assert forest_accuracy(pool) > accuracy
-    else:
-        assert (pool.X.min(), pool.X.max()) == (0, 1)
+    check_pool(pool, *shapes, pool.X.shape[1])
+    assert forest_accuracy(pool) > accuracy
     if name == "adult":
         assert np.bincount(np.concatenate([pool.y, pool.public.y, pool.y_test])).tolist() == [37155, 11687]
         assert sum(column.kind == "numeric" for column in pool.public.schema.columns) == 6
@@ -164,16 +147,29 @@ def test_published_sets_have_the_published_sizes_and_first_look_accuracy(data_ro
     if name == "wine-type":
         assert "quality" in pool.public.schema.column_names
         assert len(load_pool(name, seed=0, data_root=data_root).X) == 2660  # half of 5,320 different rows
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "test", "classes"),
+    [
+        ("mnist", 60000, 10000, 10),
+        ("fashion-mnist", 60000, 10000, 10),
+        ("emnist-letters", 124800, 20800, 26),
+        ("cifar100", 3000, 600, 6),
+    ],
+)
+def test_published_images_have_the_published_sizes(data_root, name, train, test, classes):
+    source = read_published(name, data_root)
+    assert (len(source.table), len(source.test_table), len(source.classes)) == (train, test, classes)
+    counts = np.bincount(source.y)
+    assert counts.tolist() == [train // classes] * classes or (name == "mnist" and counts.min() > 5000)
+    assert (source.table.min(), source.table.max()) == (0, 255)
     if name == "emnist-letters":  # a lower-case l, upright, is tall and narrow: ink varies more across than down
-        letter_l = pool.X[pool.y == ord("l") - ord("a")].mean(axis=0).reshape(28, 28)
+        letter_l = source.table[source.y == ord("l") - ord("a")].mean(axis=0).reshape(28, 28)
         assert letter_l.sum(axis=0).std() > letter_l.sum(axis=1).std()
 
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
-
-
-def idx(array, *, dtype=8):
-    return struct.pack(">HBB", 0, dtype, array.ndim) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])

@@ -17,38 +17,34 @@ AGES = pd.DataFrame({"bmi": np.linspace(18, 40, 60), "age": np.linspace(20, 79, 
 NUMBER = Rules(target="number(edges=[0, 40, 60, 100], unit='years')")
 
 
-def test_many_numbers_are_asked_about_with_a_command_for_each_answer():
+def _age_note(found):
+    return next(one for one in found.notes if one.name == "age")
+
+
+def test_many_numbers_are_asked_about_with_a_command_for_each_answer_and_texts_are_classes_however_many():
     with pytest.raises(DataError, match="label column 'age' must be said what it is") as refused:
         look(AGES, label="age")
-    assert [line.rpartition("--target ")[2] for line in str(refused.value).splitlines()[1:]] == [
-        *("number", "grades", "classes")
-    ]
+    answers = [line.rpartition("--target ")[2] for line in str(refused.value).splitlines()[1:]]
+    assert answers == ["number", "grades", "classes"]
     assert len(look(AGES, label="age", rules=Rules(target="classes")).classes) == 60
     assert len(look(AGES.assign(age=AGES.age // 10), label="age").classes) == 6
-
-
-def test_texts_are_classes_however_many_they_are():
     texts = AGES.assign(age=[f"ward {i % 30}" for i in range(60)])
     assert len(look(texts, label="age").classes) == 30
 
 
-def test_bounds_make_bins_named_by_them_and_quantiles_are_said_to_be_of_the_table():
+def test_bounds_make_bins_named_by_them_rows_outside_are_counted_and_quantiles_are_said_to_be_of_the_table():
     found = look(AGES, label="age", rules=NUMBER)
     assert found.classes == ("0 to 40", "40 to 60", "60 to 100")
     assert found.target == bins_at([0, 40, 60, 100], unit="years")
-    note = next(one for one in look(AGES, label="age", rules=Rules(target="number")).notes if one.name == "age")
+    note = _age_note(look(AGES, label="age", rules=Rules(target="number")))
     assert note.read_as == "label, a number in 10 bins"
     assert "quantiles of the whole table" in note.note
-
-
-def test_rows_outside_all_bounds_are_counted_and_belong_to_the_nearest():
     found = look(AGES, label="age", rules=Rules(target="number(edges=[30, 40, 60, 70])"))
-    note = next(one for one in found.notes if one.name == "age")
-    assert "outside all belong to the nearest" in note.note
+    assert "outside all belong to the nearest" in _age_note(found).note
     assert found.target.encode(np.array([1.0, 99.0])).tolist() == [0, 2]
 
 
-def test_grades_keep_their_order_and_stand_for_their_numbers_or_places():
+def test_grades_keep_their_order_and_stand_for_their_numbers_or_places_and_a_number_is_no_text():
     found = look(AGES.assign(age=AGES.age % 3 + 3), label="age", rules=Rules(target="grades"))
     assert (found.classes, found.target.values) == (("3", "4", "5"), (3.0, 4.0, 5.0))
     words = AGES.assign(age=np.array(["mild", "severe", "moderate"])[AGES.age % 3])
@@ -58,9 +54,6 @@ def test_grades_keep_their_order_and_stand_for_their_numbers_or_places():
         look(words, label="age", rules=Rules(target="grades"))
     with pytest.raises(DataError, match=r"only the grades of its order.*'severe'"):
         look(words, label="age", rules=Rules(target="grades(order=['mild', 'moderate'])"))
-
-
-def test_what_is_no_number_is_refused_by_name():
     with pytest.raises(DataError, match="column 'age' must hold numbers"):
         look(AGES.assign(age="old"), label="age", rules=Rules(target="number"))
 
@@ -80,11 +73,14 @@ def test_a_schema_with_a_target_survives_its_file_and_bounds_alone_are_enough():
         found.encode_labels(["39", ""])
 
 
+def _file(path, table):
+    table.to_csv(path, index=False)
+    return path
+
+
 def test_a_schema_is_written_from_bounds_where_public_rows_have_no_label(tmp_path):
-    path = tmp_path / "public.csv"
-    AGES[["bmi"]].to_csv(path, index=False)
-    _, schema = look_at_file(path, label="age", rules=NUMBER)
-    assert schema.target.edges == (0.0, 40.0, 60.0, 100.0)
+    path = _file(tmp_path / "public.csv", AGES[["bmi"]])
+    assert look_at_file(path, label="age", rules=NUMBER)[1].target.edges == (0.0, 40.0, 60.0, 100.0)
 
 
 def test_a_silo_keeps_the_numbers_of_usable_rows(tmp_path):
@@ -92,17 +88,11 @@ def test_a_silo_keeps_the_numbers_of_usable_rows(tmp_path):
     public = load_public(tmp_path / "public.csv")
     held = load_usable_rows(_file(tmp_path / "own.csv", AGES), public)
     assert held.numbers[0].tolist() == AGES.age.tolist()
-    broken = load_usable_rows(
-        _file(tmp_path / "own.csv", AGES.astype({"age": object}).replace({"age": {20: "x"}})), public
-    )
+    one_bad = AGES.astype({"age": object}).replace({"age": {20: "x"}})
+    broken = load_usable_rows(_file(tmp_path / "own.csv", one_bad), public)
     assert broken.fault is not None
     assert broken.y[0] == -1
     assert broken.numbers[0][1:].tolist() == AGES.age[1:].tolist()
-
-
-def _file(path, table):
-    table.to_csv(path, index=False)
-    return path
 
 
 def test_a_source_holds_the_numbers_beside_their_bins(tmp_path):
@@ -113,13 +103,11 @@ def test_a_source_holds_the_numbers_beside_their_bins(tmp_path):
     assert public.schema.target == Target(values=(20.0, 50.0, 80.0), edges=(0.0, 40.0, 60.0, 100.0), unit="years")
 
 
-TABLE = pd.DataFrame({"x": [0.5, 1.5] * 60, "y": ["no", "yes"] * 60})
-
-
 def test_a_rule_that_names_no_column_or_no_choice_is_refused():
+    table = pd.DataFrame({"x": [0.5, 1.5] * 60, "y": ["no", "yes"] * 60})
     with pytest.raises(DataError, match="decimal must be one of"):
         Rules(decimal=";")
     with pytest.raises(DataError, match=r"drop must name columns other than the label: x, got z\. Spell|got 'z'"):
-        look(TABLE, label="y", rules=Rules(drop=("z",)))
+        look(table, label="y", rules=Rules(drop=("z",)))
     with pytest.raises(DataError, match="table must hold a column to learn from, got columns x, y"):
-        look(TABLE, label="y", rules=Rules(drop=("x",)))
+        look(table, label="y", rules=Rules(drop=("x",)))

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -41,15 +38,6 @@ def test_toml_keeps_quotes_control_characters_order_and_shape(tmp_path):
         one.write(tmp_path / "schema.toml")
         assert Schema.read(tmp_path / "schema.toml") == one
     assert images.column_names == ("pixel-0", "pixel-1", "pixel-2", "pixel-3")
-
-
-def test_importing_the_room_imports_nothing_heavy():
-    code = (
-        "import sys, fedkd_flwr.data.datasets, fedkd_flwr.data.partitioning;"
-        "print({'flwr', 'torch', 'flwr_datasets', 'datasets', 'sklearn'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_labels_match_classes_as_text_in_any_type_and_others_are_named_with_the_way_out(schema):

@@ -20,11 +20,16 @@ def user_file(tmp_path):
     return tmp_path / "people.csv"
 
 
+def _pool(table, **more):
+    paths = {key: str(value) if key in ("public_rows", "schema_path") else value for key, value in more.items()}
+    return load_pool("table", seed=0, table=str(table), **{"label": "rich", **paths})
+
+
 def test_a_users_schema_is_used(user_file):
-    first = load_pool("table", seed=0, table=str(user_file), label="rich").public.schema
+    first = _pool(user_file).public.schema
     schema = dataclasses.replace(first, columns=first.columns[::-1], classes=("yes", "no"))
     schema.write(user_file.parent / "schema.toml")
-    pool = load_pool("table", seed=0, table=str(user_file), schema_path=str(user_file.parent / "schema.toml"))
+    pool = _pool(user_file, schema_path=user_file.parent / "schema.toml")
     assert pool.public.schema == schema
 
 
@@ -33,7 +38,7 @@ def test_categories_come_from_the_public_rows_only(user_file):
     frame.loc[0, "job"] = "astronaut"
     frame.to_csv(user_file, index=False)
     rows = {"public": np.arange(40, 60), "test": np.arange(60, 80)}
-    pool = load_pool("table", seed=0, table=str(user_file), label="rich", rows=rows)
+    pool = _pool(user_file, rows=rows)
     assert "astronaut" not in pool.public.schema.columns[0].categories
     assert pool.X[0, :3].tolist() == [0, 0, 0]
 
@@ -47,24 +52,22 @@ def public_file(user_file):
 
 
 def test_a_file_of_public_rows_leaves_all_others_to_the_parties_and_is_read_as_the_table_is(user_file, public_file):
-    pool = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+    pool = _pool(user_file, public_rows=public_file)
     assert (len(pool.X), len(pool.public.X), len(pool.X_test)) == (60, 10, 20)
-    kept = load_pool(
-        "table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file), hold_out_public=True
-    )
-    own = load_pool("table", seed=0, table=str(user_file), label="rich")
+    kept = _pool(user_file, public_rows=public_file, hold_out_public=True)
+    own = _pool(user_file)
     assert np.array_equal(kept.rows, own.rows)
     assert kept.public.num_rows == 10
     rows = {"public": np.arange(40, 60), "test": np.arange(60, 80)}
-    split = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file), rows=rows)
+    split = _pool(user_file, public_rows=public_file, rows=rows)
     assert (len(split.rows), split.public.num_rows) == (40, 10)
 
 
 def test_classes_keep_their_names_where_the_public_file_s_schema_has_them_in_another_order(user_file, public_file):
-    own = load_pool("table", seed=0, table=str(user_file), label="rich")
+    own = _pool(user_file)
     schema = dataclasses.replace(own.public.schema, classes=("perhaps", "yes", "no"))
     schema.write(public_file.parent / "schema.toml")
-    pool = load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+    pool = _pool(user_file, public_rows=public_file)
     assert pool.public.schema == schema
     truth = pd.read_csv(user_file).rich
     assert [schema.classes[label] for label in pool.y] == truth[pool.rows].tolist()
@@ -72,17 +75,17 @@ def test_classes_keep_their_names_where_the_public_file_s_schema_has_them_in_ano
     assert sorted(schema.classes[label] for label in pool.public.y) == sorted(truth[:10])
     dataclasses.replace(schema, classes=("perhaps", "yes")).write(public_file.parent / "schema.toml")
     with pytest.raises(DataError, match=r"schema .* must name each class of the data, no, yes, got no no"):
-        load_pool("table", seed=0, table=str(user_file), label="rich", public_rows=str(public_file))
+        _pool(user_file, public_rows=public_file)
 
 
 def test_a_user_s_file_without_labels_of_two_classes_or_a_schema_is_refused(user_file, public_file):
     with pytest.raises(DataError, match=r"public-rows must be a file with schema\.toml beside it"):
         load_pool("wine", seed=0, public_rows=str(public_file))
     with pytest.raises(DataError, match=r"label must be a column of .* got 'wealthy'\. Its columns are job, age, rich"):
-        load_pool("table", seed=0, table=str(user_file), label="wealthy")
+        _pool(user_file, label="wealthy")
     pd.read_csv(user_file).assign(rich="no").to_csv(user_file, index=False)
     with pytest.raises(DataError, match="must hold at least two classes, got C = 1"):
-        load_pool("table", seed=0, table=str(user_file), label="rich")
+        _pool(user_file)
 
 
 def test_a_row_without_a_label_leaves_the_others_with_their_party(tmp_path):

@@ -18,23 +18,17 @@ from fedkd_flwr.data.tables import (
 from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.labels import ABSTAIN
 
-# ---------------------------------------------------------------------------------------------- rows that can be used
+SCHEMA = Schema(columns=(Column(name="a", kind="numeric"),), classes=("no", "yes"))
+PUBLIC = make_public_set(pd.DataFrame({"a": ["1", "2", "3"]}), SCHEMA)
 
 
-def _public():
-    schema = Schema(columns=(Column(name="a", kind="numeric"),), classes=("no", "yes"))
-    return make_public_set(pd.DataFrame({"a": ["1", "2", "3"]}), schema)
-
-
-def test_a_row_that_cannot_be_used_costs_no_other_row(tmp_path):
-    public = _public()
+def test_a_row_that_cannot_be_used_costs_no_other_row(write):
     rows = [f"{i},{'yes' if i % 2 else 'no'}" for i in range(40)]
-    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
-    good.write_text("\n".join(["a,label", *rows]) + "\n")
+    good = write("good.csv", "\n".join(["a,label", *rows, ""]))
     rows[7], rows[8], rows[30] = "7,perhaps", "many,no", "30,"
-    bad.write_text("\n".join(["a,label", *rows]) + "\n")
-    whole, found = load_usable_rows(good, public), load_usable_rows(bad, public)
-    X, y = load_party_table(good, public.schema, public.preprocessor)
+    whole = load_usable_rows(good, PUBLIC)
+    found = load_usable_rows(write("bad.csv", "\n".join(["a,label", *rows, ""])), PUBLIC)
+    X, y = load_party_table(good, SCHEMA, PUBLIC.preprocessor)
     assert whole.fault is None
     np.testing.assert_array_equal(whole.X, X)
     np.testing.assert_array_equal(whole.y, y)
@@ -46,11 +40,8 @@ def test_a_row_that_cannot_be_used_costs_no_other_row(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "a,label\n", "a,label\n1,no,2\n", "b,c\n1,2\n", "\x00"])
-def test_a_file_that_is_no_table_has_no_row_that_can_be_used(tmp_path, text):
-    public = _public()
-    path = tmp_path / "rows.csv"
-    path.write_text(text)
-    found = load_usable_rows(path, public)
+def test_a_file_that_is_no_table_has_no_row_that_can_be_used(write, text):
+    found = load_usable_rows(write("rows.csv", text), PUBLIC)
     assert found.fault is not None
     assert not (found.y >= 0).any()
     assert found.X.shape == (found.num_rows, 1)
@@ -61,11 +52,7 @@ def test_a_column_name_with_accents_is_the_schemas_whoever_wrote_the_file(tmp_pa
     """On macOS an accented letter may be two characters."""
     table = pd.DataFrame({"Gro\u0308\u00dfe": ["1.5", "2.5"], "stra\u00dfe": ["Mu\u0308hlweg", "M\u00fchlweg"]})
     path = tmp_path / f"rows.{suffix}"
-    if suffix == "csv":
-        table.to_csv(path, index=False)
-    else:
-        pytest.importorskip("pyarrow")
-        table.to_parquet(path)
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     size, street = "Gr\u00f6\u00dfe", "stra\u00dfe"
     assert read_table(path).columns.tolist() == [size, street]
     toml = 'version = 1\nclasses = ["a", "b"]\n[[columns]]\nname = "Gro\u0308\u00dfe"\nkind = "numeric"\n'
@@ -74,9 +61,6 @@ def test_a_column_name_with_accents_is_the_schemas_whoever_wrote_the_file(tmp_pa
     X = make_public_set(read_table(path), schema).X
     assert X[:, 1].tolist() == [1.0, 1.0]
     assert infer_schema(read_table(path), classes=["a", "b"]).column_names == (size, street)
-
-
-# ----------------------------------------------------------------------------------- one file for each party
 
 
 def test_files_of_parties_are_called_as_the_files_are_and_a_folder_gives_those_that_are_tables(write, tmp_path):
@@ -136,10 +120,7 @@ def test_a_public_file_finds_its_schema_and_keeps_labels_only_as_truth(people, s
 def test_that_a_file_is_there_and_what_its_name_says_is_no_matter_of_its_rows(tmp_path, name, message):
     (tmp_path / "rows.doc").write_text("a,label\n1,no\n")
     with pytest.raises(DataError, match=message):
-        load_usable_rows(tmp_path / name, _public())
-
-
-# ------------------------------------------------------------------------- tables that a program hands over
+        load_usable_rows(tmp_path / name, PUBLIC)
 
 
 def test_a_table_is_read_by_its_name_until_it_is_no_longer_given():
@@ -155,18 +136,13 @@ def test_a_table_is_read_by_its_name_until_it_is_no_longer_given():
         read_table(name)
 
 
-def test_equal_tables_have_equal_names_and_others_have_others():
+def test_equal_tables_have_equal_names_and_others_have_others_and_columns_must():
     names = []
     for value in (1, 1, 2, [1, 2]):  # a list has no hash
         with giving(pd.DataFrame({"a": pd.Series([value, 3], dtype=object)})) as name:
             names.append(name)
     assert names[0] == names[1]
     assert len(set(names)) == 3
-
-
-def test_two_columns_of_one_name_are_refused():
-    with (
-        pytest.raises(DataError, match="columns of the table must have distinct names"),
-        giving(pd.DataFrame([[1, 2]], columns=["a", "a"])),
-    ):
+    twice = giving(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(DataError, match="columns of the table must have distinct names"), twice:
         pass

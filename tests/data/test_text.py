@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,31 +16,14 @@ from fedkd_flwr.errors import ConfigError, DataError
 
 NOTES = Schema(
     columns=(
-        Column(name="title", kind="text"),
-        Column(name="age", kind="numeric"),
+        *(Column(name="title", kind="text"), Column(name="age", kind="numeric")),
         Column(name="body", kind="text", max_terms=2),
     ),
     classes=("no", "yes"),
 )
-TABLE = pd.DataFrame(
-    {
-        "title": ["One night", None],
-        "age": [1, 3],
-        "body": ["no no sleep\r\nat all", "sleep well"],
-        "label": ["no", "yes"],
-    }
-)
-
-
-class Reader:
-    takes_text = True
-
-
-def texts(*values):
-    return np.array(values, dtype=object)
-
-
-# ------------------------------------------------------------------------------------------------------- TF-IDF
+TABLE = pd.DataFrame({"title": ["One night", None], "age": [1, 3], "body": ["no no sleep\r\nat all", "sleep well"]})
+TABLE["label"] = ["no", "yes"]
+READER = SimpleNamespace(takes_text=True)
 
 
 def test_words_and_weights_come_from_the_public_texts_alone():
@@ -61,15 +46,12 @@ def test_the_weights_are_scikit_learn_s():
 
 
 def test_most_frequent_words_are_kept_and_ties_go_by_the_alphabet_whatever_the_order_of_rows():
-    values = texts("pear apple fig", "fig plum", "plum kiwi")  # fig and plum twice, three words once
+    values = np.array(["pear apple fig", "fig plum", "plum kiwi"], dtype=object)  # fig and plum twice, three words once
     for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
         assert TermWeights().fit(values[order], max_terms=3, name="x").terms == ("apple", "fig", "plum")
     # counted in rows, so that one long text does not decide
-    loud = texts("ho ho ho ho", "fig plum", "fig plum")
+    loud = np.array(["ho ho ho ho", "fig plum", "fig plum"], dtype=object)
     assert TermWeights().fit(loud, max_terms=2, name="x").terms == ("fig", "plum")
-
-
-# ---------------------------------------------------------------------------------------------------- raw texts
 
 
 def test_values_are_one_text_from_every_file_and_none_where_missing():
@@ -80,15 +62,12 @@ def test_values_are_one_text_from_every_file_and_none_where_missing():
 
 def test_a_model_that_reads_gets_text_columns_in_order_and_nothing_else():
     public = make_public_set(TABLE, NOTES, y=np.array([0, 1], dtype=np.int16))
-    read = public.as_read_by(Reader())
+    read = public.as_read_by(READER)
     assert read.X.tolist() == [["One night\nno no sleep\nat all"], ["sleep well"]]  # an empty title leaves no line
     assert (read.num_rows, read.num_features, read.fingerprint) == (2, 1, public.fingerprint)
     assert read.features(TABLE[["body", "title"]].iloc[1:]).tolist() == [["sleep well"]]
     assert read.y is public.y
     assert public.as_read_by(object()) is public  # a model of numbers
-
-
-# -------------------------------------------------------------------------------------------------------- files
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -100,14 +79,11 @@ def test_csv_and_parquet_give_one_fingerprint_one_text_and_one_set_of_features(t
     public, direct = load_public(path), make_public_set(frame, NOTES)
     assert public.fingerprint == direct.fingerprint
     assert public.X.tolist() == direct.X.tolist()
-    reader = public.as_read_by(Reader())
+    reader = public.as_read_by(READER)
     X, y = load_party_table(path, public.schema, reader.preprocessor)
     assert X.tolist() == reader.X.tolist() == [['Said "never", then left\nno no sleep\nat all'], ["sleep well"]]
     assert y.tolist() == [0, 1]
     assert load_party_table(path, public.schema, public.preprocessor)[0].tolist() == direct.X.tolist()
-
-
-# ------------------------------------------------------------------------------------------------------- schema
 
 
 def test_a_missing_text_is_all_zeros_and_so_is_one_of_unknown_words_and_public_texts_need_one():
@@ -123,7 +99,7 @@ def test_a_reader_takes_arrays_too_and_names_the_text_columns_it_lacks(people, s
     with pytest.raises(DataError, match="include the schema's text columns, got a table without body"):
         TextRows(NOTES).transform(TABLE[["title"]])
     with pytest.raises(ConfigError, match=r"schema must have a column of kind 'text' .* only age \(numeric\), job"):
-        make_public_set(people, schema).as_read_by(Reader())
+        make_public_set(people, schema).as_read_by(READER)
 
 
 def test_a_cap_is_a_count_that_the_file_and_the_fingerprint_keep():
@@ -139,14 +115,10 @@ def test_a_cap_is_a_count_that_the_file_and_the_fingerprint_keep():
 
 def test_prose_is_text_short_or_repeated_words_are_categories_and_names_are_left_out_unless_called_text():
     frame = pd.DataFrame({"review": [f"this is a long review number{i} of some film" for i in range(30)]})
-    frame = frame.assign(
-        ward="ward 1", said="he said it was all the same to him", name=[f"person {i}" for i in range(30)]
-    )
+    same = {"ward": "ward 1", "said": "he said it was all the same to him"}
+    frame = frame.assign(**same, name=[f"person {i}" for i in range(30)])
     columns = infer_schema(frame, classes=["no", "yes"]).columns
-    assert [(one.name, one.kind) for one in columns] == [
-        ("review", "text"),
-        ("ward", "categorical"),
-        ("said", "categorical"),
-    ]
+    kinds = [("review", "text"), ("ward", "categorical"), ("said", "categorical")]
+    assert [(one.name, one.kind) for one in columns] == kinds
     found = look(frame, label="label", rules=Rules(text=("name",)), needs_label=False)
     assert [one.kind for one in found.columns if one.name == "name"] == ["text"]

@@ -1,7 +1,5 @@
 """examples/hardened-node.toml answers FedKT at level L2, within a budget, and nothing else."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

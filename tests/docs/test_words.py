@@ -1,7 +1,5 @@
 """How much there is to read: words of all pages, of one page, and of one sentence."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

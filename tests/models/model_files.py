@@ -1,5 +1,6 @@
 """Small models and forged files of models, for tests of what is written and read."""
 
+import hashlib
 import io
 import json
 import zipfile
@@ -13,8 +14,9 @@ from fedkd_flwr.models import Classifier
 SMALL = {
     "random-forest": {"n_estimators": 20},
     "extra-trees": {"n_estimators": 20},
-    "hist-gradient-boosting": {"max_iter": 10},
-    "xgboost": {"n_estimators": 10},
+    "hist-gradient-boosting": {"max_iter": 6},
+    "xgboost": {"n_estimators": 6},
+    "fast-forest": {"num_parallel_tree": 20},
     "rulefit": {"n_estimators": 10},
     "mlp": {"hidden": [64], "epochs": 15, "batch_size": 32},
     "cnn-fedkt": {"epochs": 6, "batch_size": 16, "lr": 3e-3},
@@ -49,8 +51,6 @@ def fitted_tree():
 
 def forge(data, *, payload=None, compression=zipfile.ZIP_STORED, extra=None, **changes):
     """Return a container with other contents and a digest that fits them, as whoever lacks the secret can make it."""
-    import hashlib
-
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         meta, old = json.loads(archive.read("meta.json")), archive.read("payload")
     payload = old if payload is None else payload

@@ -59,8 +59,6 @@ def test_fedmd_smoothing_leaves_the_edge_out_as_keras_does():
     assert pool(pad(pixels)).ravel().tolist() == [2, 3, 3.5, 5, 6, 6.5, 6.5, 7.5, 8]
 
 
-# -------------------------------------------------------------------------------------- a user's own net
-
 ROWS = np.random.default_rng(0).normal(size=(33, 6)).astype(np.float32)
 LABELS = (ROWS[:, 0] > 0).astype(np.int64) + (ROWS[:, 1] > 1)
 

@@ -7,15 +7,11 @@ from fedkd_flwr.errors import Code, DataError
 from fedkd_flwr.models._checks import check_answers, check_probabilities, check_text_rows
 
 
-def _texts(*values):
-    return np.array([[value] for value in values], dtype=object)
-
-
 @pytest.mark.parametrize(
     ("value", "kind"), [(None, "NoneType"), (3, "int"), (float("nan"), "float"), (b"a", "bytes"), (["a"], "list")]
 )
 def test_what_is_no_text_is_refused_with_its_row_and_type(value, kind):
-    rows = _texts("a", "b", "c", "d")
+    rows = np.array([["a"], ["b"], ["c"], ["d"]], dtype=object)
     rows[1, 0] = rows[3, 0] = value
     with pytest.raises(DataError, match=rf"^X must hold texts, got {kind} at row 1 \(2 such rows\)\."):
         check_text_rows("X", rows)

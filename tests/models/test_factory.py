@@ -23,10 +23,7 @@ def no_estimator():
 def test_an_import_string_gets_what_its_signature_accepts():
     spec = f"{__name__}:my_factory"
     model = make_model(spec, num_classes=10, num_features=64, seed=7, params={"max_depth": 3})
-    assert {key: model.template.get_params()[key] for key in ("max_depth", "random_state")} == {
-        "max_depth": 3,
-        "random_state": 7,
-    }
+    assert (model.template.max_depth, model.template.random_state) == (3, 7)
     model = make_model("sklearn.tree:ExtraTreeClassifier", num_classes=10, num_features=64, seed=7)
     assert model.template.get_params()["random_state"] == 7
 

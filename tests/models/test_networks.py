@@ -40,20 +40,9 @@ def mlp(seed=0, **params):
     return make_model("mlp", num_classes=10, num_features=64, seed=seed, params={"hidden": [32], **params})
 
 
-def seen_by(net, monkeypatch):
-    """Record the batches that a net trains on."""
-    batches = []
-
-    def record(self, chosen, criterion=None):
-        batches.extend(chosen)
-
-    monkeypatch.setattr(TorchNet, "_train", record)
-    return batches
-
-
 def test_a_step_sees_half_own_and_half_public_rows(monkeypatch):
-    net = TorchNet(num_classes=2, num_features=1, batch_size=8)
-    batches = seen_by(net, monkeypatch)
+    net, batches = TorchNet(num_classes=2, num_features=1, batch_size=8), []
+    monkeypatch.setattr(TorchNet, "_train", lambda self, chosen: batches.extend(chosen))
     own, public = (np.zeros((3, 1)), np.zeros(3, dtype=int)), (np.ones((20, 1)), np.ones(20, dtype=int))
     net.update_steps(*own, *public, 5)
     assert [y.tolist() for _, y in batches] == [[0] * 4 + [1] * 4] * 5

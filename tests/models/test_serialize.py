@@ -6,12 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from models.model_files import ROWS, SMALL, Unwritable, fitted_tree, forge
-from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import GradientBoostingClassifier
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from fedkd_flwr.errors import FedkdError, ModelBytesError
@@ -50,8 +44,10 @@ def test_every_name_learns_digits_and_a_reloaded_model_answers_as_the_saved_one(
     assert np.array_equal(model.predict(X_test), again.predict(X_test))
     assert (again.num_classes, again.num_features) == (10, X.shape[1])
     # the template survives too: a refit after loading is the refit of the saved one
-    for other in (again, unfitted):
-        assert np.array_equal(probs, other.fit(X, y).predict_proba(X_test))
+    few = np.arange(0, len(X), 4)
+    refits = [one.fit(X[few], y[few]).predict_proba(X_test) for one in (model, again, unfitted)]
+    assert np.array_equal(refits[0], refits[1])
+    assert np.array_equal(refits[0], refits[2])
 
 
 @pytest.mark.parametrize(
@@ -67,26 +63,6 @@ def test_a_reloaded_net_continues_as_the_unsaved_one_would(optimizer, digits):
     probs = [m.update(X[:200], y[:200], X[200:], y[200:], steps=20).predict_proba(X_test) for m in (model, again, bare)]
     assert np.array_equal(probs[0], probs[1])
     assert not np.array_equal(probs[0], probs[2])  # without the state it is another continuation
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        GaussianNB(),
-        make_pipeline(StandardScaler(), PCA(5), LinearDiscriminantAnalysis()),
-        make_pipeline(QuantileTransformer(n_quantiles=10, random_state=0), MultinomialNB()),
-        GradientBoostingClassifier(n_estimators=3),
-    ],
-    ids=lambda estimator: type(estimator).__name__,
-)
-def test_estimators_outside_the_zoo_are_kept_too(estimator, digits):
-    X, y, X_test, _ = digits
-    model = Classifier(estimator, num_classes=10).fit(X, y)
-    again = serialize.loads(serialize.dumps(model))
-    assert np.array_equal(model.predict(X_test), again.predict(X_test))
-
-
-# ------------------------------------------------------------------------------------------------ whose file it is
 
 
 def test_only_who_has_the_secret_is_believed(monkeypatch, tmp_path):
@@ -167,9 +143,7 @@ def test_a_constant_keeps_its_class_its_template_and_its_class_shares():
     again = serialize.loads(serialize.dumps(model))
     assert again.is_constant
     assert again.predict(ROWS).tolist() == [2] * 4
-    assert {name: shares.tolist() for name, shares in again.shares.items()} == dict.fromkeys(
-        ("taught", "own"), [0.25] * 4
-    )
+    assert {name: shares.tolist() for name, shares in again.shares.items()} == {"taught": [0.25] * 4, "own": [0.25] * 4}
     assert again.update(ROWS, np.array([0, 1, 3, 3])).predict(ROWS).tolist() == [0, 1, 3, 3]
 
 
@@ -198,9 +172,6 @@ def test_what_is_too_large_or_cannot_be_written_is_refused(monkeypatch, tmp_path
         serialize.load(tmp_path / "model")
 
 
-# ---------------------------------------------------------------------------------- whose files these are
-
-
 def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):
     monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
     with ThreadPoolExecutor(8) as pool:
@@ -208,11 +179,8 @@ def test_processes_that_start_at_once_make_one_secret(monkeypatch, tmp_path):
     assert len(marks) == 1
 
 
-def test_keys_that_are_numbers_are_the_same_keys_in_the_file():
+def test_a_changed_description_is_nobody_s_and_keys_that_are_numbers_are_the_same_in_the_file(monkeypatch, tmp_path):
     assert serialize._is_own(json.loads(json.dumps(serialize._marked({"weights": {2: 1.0, 10: 2.0}}))))
-
-
-def test_a_changed_description_is_nobody_s(monkeypatch, tmp_path):
     monkeypatch.setattr(serialize, "SECRET", tmp_path / "secret")
     meta = serialize._marked({"sha256": "ab", "kind": "sklearn"})
     assert serialize._is_own(meta)

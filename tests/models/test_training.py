@@ -9,10 +9,7 @@ from torch.nn.functional import cross_entropy  # noqa: E402  # after the skip
 from fedkd_flwr.errors import ConfigError, DataError, FedkdError  # noqa: E402
 from fedkd_flwr.models import Classifier, make_model  # noqa: E402
 
-VERBS = [
-    *("initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps"),
-    "full_batch_steps",
-]
+VERBS = [*("initialize", "arrays", "set_arrays", "logits", "train_epochs", "digest", "joint_steps"), "full_batch_steps"]
 
 
 def mlp(seed=0, **params):
@@ -52,9 +49,7 @@ def test_other_estimators_are_told_which_models_can(verb, digits):
     model = Classifier(DecisionTreeClassifier(), num_classes=10).fit(X, y)
     assert (model.supports_soft_steps, mlp().supports_soft_steps) == (False, True)
     arguments = {"set_arrays": ([],), "logits": (X,)}.get(verb, ())
-    message = (
-        "The model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp, cnn-privatekt"
-    )
+    message = "The model must be a torch net, got an estimator DecisionTreeClassifier. Use a torch net: mlp, cnn-"
     with pytest.raises(ConfigError, match=message):
         call(model, verb, X, y) if verb in TRAINING else getattr(model, verb)(*arguments)
 
@@ -291,9 +286,6 @@ def test_every_verb_works_on_a_gpu(verb, digits):
     model.fit_soft(X, np.eye(10)[y] + 0.1).update(X, y, steps=3)
 
 
-# ---------------------------------------------------------------------------------------------------- FedProx's term
-
-
 def softmax_steps(arrays, X, y, *, lr, mu, steps):
     """Take gradient steps of a linear softmax model by hand, held near where it starts: gradient + mu (w - w_t)."""
     start = [array.astype(np.float64) for array in arrays]
@@ -320,9 +312,6 @@ def test_the_proximal_gradient_is_that_of_the_squared_distance(mu, digits):
     if mu:  # from the same start, the term shows: this test can fail
         free = softmax_steps(start, X.astype(np.float64), y, lr=0.05, mu=0.0, steps=4)
         assert not np.allclose(expected[0], free[0], rtol=1e-4, atol=2e-6)
-
-
-# ----------------------------------------------------------------------------------------------- SCAFFOLD's and PFNM's
 
 
 def test_shifted_steps_follow_the_gradient_with_the_shift_added_and_count_their_steps(digits):

@@ -35,9 +35,6 @@ def test_missing_library_names_its_extra(name, library, extra, monkeypatch):
         make_model(name, num_classes=2, num_features=2, seed=0)
 
 
-# ----------------------------------------------------------------------------------------- what a run may name
-
-
 @pytest.mark.parametrize(
     ("name", "params"),
     [

@@ -31,14 +31,11 @@ def test_publishable_keeps_each_claim_and_withholds_the_numbers_that_depend_on_v
     assert second == {"unit": "record", "epsilon": WITHHELD, "delta": WITHHELD, "publishable": False}
 
 
-def test_a_smaller_epsilon_for_the_operator_leaves_no_trace(record):
+def test_a_smaller_epsilon_for_the_operator_leaves_no_trace_and_a_claim_that_says_nothing_is_not_published(record):
     # that there is one depends on the votes
     record.claims.append({**record.claims[0], "epsilon": 0.5, "publishable": False, "basis": "proven"})
     assert [claim["unit"] for claim in record.publishable().claims] == ["party", "record"]
     assert "0.5" not in record.publishable().to_json()
-
-
-def test_a_claim_that_does_not_say_it_is_publishable_is_not(record):
     record.claims = [{"unit": "party", "epsilon": 1.0}]
     assert record.publishable().claims[0]["epsilon"] == WITHHELD
 
@@ -53,38 +50,23 @@ AFTER_NOISE = {"claims", "rounds.labelled_share", "rounds.bytes_down", "final_by
 
 
 AT_PARTY = AFTER_NOISE | {"rounds.bytes_up", "rounds.kept_share"}
-
-
 VOTES = np.array([[9, 1], [2, 8]] * 10)
-
-
-RESPONSE = RandomizedResponse(epsilon=2.0, num_classes=3)
+LAPLACE, GAUSSIAN = (
+    NoisyVotes(mechanism=one, num_queries=20) for one in (LaplaceMax(gamma=0.5), GaussianMax(sigma=9.0))
+)
 
 
 def _labels(**changes):
-    return [dataclasses.replace(label_privacy(RESPONSE, num_labels=60, delta=1e-5, rounds=3), **changes)]
-
-
-def _asked(mechanism):
-    return NoisyVotes(mechanism=mechanism, num_queries=20)
+    response = RandomizedResponse(epsilon=2.0, num_classes=3)
+    return [dataclasses.replace(label_privacy(response, num_labels=60, delta=1e-5, rounds=3), **changes)]
 
 
 LEVELS = {
     "FedCT": ("fedct", [], ALWAYS, 1),
     "FedKT L0": ("fedkt", [], ALWAYS, 3),
-    "FedKT L1": (
-        "fedkt",
-        noisy_max_at_server(_asked(LaplaceMax(gamma=0.5)), delta=1e-5, counts=VOTES),
-        ALWAYS | AFTER_NOISE,
-        3,
-    ),
-    "PATE": ("pate", noisy_max_at_server(_asked(GaussianMax(sigma=9.0)), delta=1e-5), ALWAYS | AFTER_NOISE, 3),
-    "FedKT L2": (
-        "fedkt",
-        noisy_max_at_party(_asked(GaussianMax(sigma=9.0)), delta=1e-5, teachers=5),
-        ALWAYS | AT_PARTY,
-        3,
-    ),
+    "FedKT L1": ("fedkt", noisy_max_at_server(LAPLACE, delta=1e-5, counts=VOTES), ALWAYS | AFTER_NOISE, 3),
+    "PATE": ("pate", noisy_max_at_server(GAUSSIAN, delta=1e-5), ALWAYS | AFTER_NOISE, 3),
+    "FedKT L2": ("fedkt", noisy_max_at_party(GAUSSIAN, delta=1e-5, teachers=5), ALWAYS | AT_PARTY, 3),
     "DP-FedCT": ("fedct", _labels(), ALWAYS | AT_PARTY, 3),
     "DP-FedCT, seeded": ("fedct", _labels(epsilon=math.inf, basis=SEEDED), ALWAYS | {"claims"}, 1),
 }

@@ -32,10 +32,7 @@ def test_a_record_reads_back_as_it_was(record, tmp_path):
 
 def test_figures_by_model_name_the_server_s_and_the_centralised_model_beside_the_means_of_parties(record):
     found = record.figures_by_model()
-    assert {key: found[key] for key in ("server-common", "centralised-common")} == {
-        "server-common": 0.8,
-        "centralised-common": 0.9,
-    }
+    assert (found["server-common"], found["centralised-common"]) == (0.8, 0.9)
     assert record.mean_accuracies().items() <= found.items()
     assert "server-common" not in record.figures_by_model("balanced_accuracy")  # not measured
 

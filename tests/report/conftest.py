@@ -1,7 +1,5 @@
 """Invented run records. Their numbers mean nothing; their structure is that of real results."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable
@@ -16,7 +14,6 @@ from fedkd_flwr.record.run_record import PartyRecord, Rejection, RoundRecord, Ru
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> $\\frac{$ \u202e\x1b[31m &lt;"
 
-SENDS = {"fedct": "labels", "fedkt": "labels", "pate": "labels", "privatekt": "labels", "fedmd": "scores"}
 _MODELS = ("decision-tree", "random-forest", "logistic-regression", "hist-gradient-boosting", "knn")
 
 
@@ -35,7 +32,7 @@ def sample(
     record = RunRecord(
         run_id="7300123456789012345",
         algorithm=algorithm,
-        sends=SENDS.get(algorithm, ""),
+        sends="labels",
         one_shot=algorithm in ("fedkt", "pate"),
         started="2026-01-31T09:30:00+00:00",
         status="completed",
@@ -103,26 +100,10 @@ def failed() -> RunRecord:
     return record
 
 
-CLAIMS = [
-    {
-        "unit": "record",
-        "adversary": "server",
-        "epsilon": 1.0,
-        "delta": 1e-5,
-        "neighbouring relation": "replace one record",
-        "publishable": True,
-        "basis": "proven",
-    },
-    {
-        "unit": "party",
-        "adversary": "everyone who sees the result",
-        "epsilon": 4.73,
-        "delta": 1e-5,
-        "neighbouring relation": "replace one party",
-        "publishable": False,
-        "basis": "none: seeded",
-    },
-]
+_CLAIM = {"unit": "record", "adversary": "server", "epsilon": 1.0, "delta": 1e-5, "publishable": True}
+_CLAIM |= {"neighbouring relation": "replace one record", "basis": "proven"}
+_PRIVATE = {"unit": "party", "adversary": "everyone who sees the result", "epsilon": 4.73, "publishable": False}
+_PRIVATE |= {"neighbouring relation": "replace one party", "basis": "none: seeded"}
 
 
 @pytest.fixture
@@ -137,7 +118,7 @@ def failed_record() -> RunRecord:
 
 @pytest.fixture
 def claims() -> list[dict[str, Any]]:
-    return [dict(claim) for claim in CLAIMS]
+    return [dict(_CLAIM), {**_CLAIM, **_PRIVATE}]
 
 
 @pytest.fixture

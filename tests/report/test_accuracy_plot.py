@@ -16,19 +16,6 @@ def test_a_party_that_lost_is_not_counted_as_gaining(make_record):
     assert "#d55e00" in plot.svg.lower()
 
 
-def _bars(svg):
-    """Return the number of error bars: matplotlib draws each as a collection of lines with two caps."""
-    return svg.count("LineCollection")
-
-
-def test_the_means_have_error_bars_over_the_parties_and_two_parties_have_none(make_record):
-    few, more = accuracy_plot(make_record(2, 1)), accuracy_plot(make_record(3, 1))
-    assert "mean" not in texts(few.svg)
-    assert "mean" in texts(more.svg)
-    assert _bars(more.svg) == _bars(few.svg) + 2
-    assert _bars(accuracy_plot(make_record(100, 1)).svg) == _bars(more.svg)
-
-
 def test_an_error_bar_ends_where_an_accuracy_must_end(make_record, monkeypatch):
     drawn = []
     monkeypatch.setattr("matplotlib.axes.Axes.errorbar", lambda _, x, y, **look: drawn.append((x, look["xerr"])))
@@ -55,15 +42,18 @@ def test_a_mean_of_all_classes_is_not_drawn_beside_means_of_the_classes_that_eac
     assert "entralised" not in plot.caption
 
 
-def test_few_parties_are_named_the_worst_alone_lowest_and_many_stand_side_by_side(make_record):
+def test_few_parties_are_named_the_worst_alone_lowest_and_means_have_error_bars_over_more_than_two(make_record):
     record = make_record(10, 2, algorithm="fedkt")
-    shown = texts(accuracy_plot(record).svg)
+    svgs = [accuracy_plot(one).svg for one in (make_record(2, 1), record, make_record(100, 2))]
+    two, ten, many = map(texts, svgs)
     names = [p.name for p in sorted(record.parties, key=lambda p: p.solo["common"].accuracy)]
-    assert [t for t in shown if t.startswith("party-")] == names
-    assert {"server's model 0.893", "centralised 0.934"} <= set(shown)
-    shown = texts(accuracy_plot(make_record(100, 2)).svg)
-    assert not [t for t in shown if t.startswith("party-")]
-    assert any("100 parties" in t for t in shown)
+    assert [t for t in ten if t.startswith("party-")] == names
+    assert {"server's model 0.893", "centralised 0.934", "mean"} <= set(ten)
+    assert not [t for t in many if t.startswith("party-")]
+    assert any("100 parties" in t for t in many)
+    assert "mean" not in two
+    bars = [svg.count("LineCollection") for svg in svgs]  # as matplotlib draws each, with two caps
+    assert bars[1] == bars[2] == bars[0] + 2
 
 
 def test_no_name_breaks_the_drawing_and_a_hostile_one_is_text(make_record, hostile_record):

@@ -9,18 +9,11 @@ from fedkd_flwr.report.page import write_page
 from fedkd_flwr.report.tables import audit_text
 
 
-def _measured(value):
-    return Measured(value=value, low=value - 0.01, high=value + 0.01)
-
-
 @pytest.fixture
 def audited(make_record, hostile):
+    auc, *found, bare = (Measured(value=v, low=v - 0.01, high=v + 0.01) for v in (0.611, 0.033, 0.014, 0.52))
     figures = AttackFigures(
-        members=1234,
-        fresh=1234,
-        auc=_measured(0.611),
-        found_at_1_percent=_measured(0.033),
-        found_at_1_permille=_measured(0.014),
+        members=1234, fresh=1234, auc=auc, found_at_1_percent=found[0], found_at_1_permille=found[1]
     )
     record = make_record()
     record.audit = AuditRecord(
@@ -28,7 +21,7 @@ def audited(make_record, hostile):
         shadows=16,
         everybody=figures,
         parties={hostile: figures},
-        without_shadows=_measured(0.52),
+        without_shadows=bare,
         claims=[ProvenEpsilon(unit="record", neighbouring_relation=hostile, epsilon=2.5, delta=1e-5, proven=0.75)],
     )
     return record

@@ -7,27 +7,15 @@ from fedkd_flwr.record.run_record import PartyRecord, RunRecord
 from fedkd_flwr.report.model_plots import added, confusion_plot, numbers_plot, pooled
 
 
-def _confusion(classes):
-    """Half of each class is right, half is taken for the next class."""
-    return [[2 * (j in (i, (i + 1) % classes)) for j in range(classes)] for i in range(classes)]
-
-
 def _record(classes=3, parties=2):
+    """Half of each class is right, half is taken for the next class."""
     record = RunRecord(run_id="7", algorithm="fedct", classes=["flu", "cold", "$\\frac{$"][:classes])
+    confusion = [[2 * (j in (i, (i + 1) % classes)) for j in range(classes)] for i in range(classes)]
+    common = {"n": 4 * classes, "accuracy": 0.5, "support": [4] * classes}
+    alone = Metrics(**common, recall=[0.5] * classes, confusion=confusion)
+    after = Metrics(**common, recall=[0.25] + [0.75] * (classes - 1))
     for i in range(parties):
-        alone = Metrics(
-            n=4 * classes,
-            recall=[0.5] * classes,
-            support=[4] * classes,
-            confusion=_confusion(classes),
-        )
-        after = Metrics(n=4 * classes, recall=[0.25] + [0.75] * (classes - 1), support=[4] * classes)
-        party = PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after})
-        party.solo["common"] = alone
-        record.parties.append(party)
-    for party in record.parties:  # the reports tell which rows lead by accuracy
-        for measured in (party.solo, party.federated):
-            measured["common"] = Metrics(**{**measured["common"].as_dict(), "accuracy": 0.5})
+        record.parties.append(PartyRecord(name=f"p{i}", solo={"common": alone}, federated={"common": after}))
     return record
 
 
@@ -61,12 +49,9 @@ def _numbers():
     return record
 
 
-def test_pairs_of_several_parties_add_up():
+def test_pairs_of_several_parties_add_up_and_parties_alone_stand_beside_those_with_the_federation():
     measured = [party.solo["common"] for party in _numbers().parties]
     assert added([*measured, None]) == {(1.0, 2.0): 6, (2.0, 2.0): 1, (2.0, 3.0): 1}
-
-
-def test_parties_alone_and_with_the_federation_stand_beside_each_other():
     plot = numbers_plot(_numbers())
     assert {"true number", "predicted number", "alone (SOLO)", "with the federation"} <= set(texts(plot.svg))
     assert "A larger mark holds more rows" in plot.caption

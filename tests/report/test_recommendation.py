@@ -13,14 +13,8 @@ def _party(alone, after):
 
 
 def _classes(n, recall):
-    support = [n] * len(recall)
-    return Metrics(
-        n=sum(support),
-        accuracy=sum(recall) / len(recall),
-        balanced_accuracy=sum(recall) / len(recall),
-        recall=list(recall),
-        support=support,
-    )
+    support, mean = [n] * len(recall), sum(recall) / len(recall)
+    return Metrics(n=sum(support), accuracy=mean, balanced_accuracy=mean, recall=list(recall), support=support)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +88,8 @@ def test_without_both_models_measured_at_home_there_is_none():
 def _record(*pairs, n=400):
     record = RunRecord(run_id="7", algorithm="fedct")
     for i, (alone, after) in enumerate(pairs):
-        party = PartyRecord(name=f"p{i}", solo={"own": Metrics(n=n, accuracy=alone)})
-        party.federated["own"] = Metrics(n=n, accuracy=after)
-        record.parties.append(party)
+        record.party(f"p{i}").solo = {"own": Metrics(n=n, accuracy=alone)}
+        record.party(f"p{i}").federated = {"own": Metrics(n=n, accuracy=after)}
     return record
 
 

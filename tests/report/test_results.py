@@ -82,18 +82,13 @@ def test_what_is_no_finite_number_is_no_figure():
 
 def test_parties_are_paired_by_what_they_have_alone_and_with_the_federation_the_lowest_alone_first():
     accuracies = {"c": (0.5, 0.9), "b": (0.4, 0.8), "a": (0.5, 0.7), "d": (0.1, None), "e": (None, 0.1)}
-    parties = [
-        PartyRecord(
-            name=name, solo={"own": Metrics(n=9, accuracy=alone)}, federated={"own": Metrics(n=9, accuracy=after)}
-        )
-        for name, (alone, after) in accuracies.items()
-    ]
-    both = results.pairs(RunRecord(run_id="1", algorithm="fedct", parties=parties), "own")
-    assert [(party.name, alone, after) for party, alone, after in both] == [
-        ("b", 0.4, 0.8),
-        ("a", 0.5, 0.7),
-        ("c", 0.5, 0.9),
-    ]
+    record = RunRecord(run_id="1", algorithm="fedct")
+    for name, (alone, after) in accuracies.items():
+        record.party(name).solo = {"own": Metrics(n=9, accuracy=alone)}
+        record.party(name).federated = {"own": Metrics(n=9, accuracy=after)}
+    both = results.pairs(record, "own")
+    found = [(party.name, alone, after) for party, alone, after in both]
+    assert found == [("b", 0.4, 0.8), ("a", 0.5, 0.7), ("c", 0.5, 0.9)]
     assert results.means(both) == (pytest.approx(1.4 / 3), pytest.approx(0.8))
 
 

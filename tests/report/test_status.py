@@ -85,16 +85,14 @@ def test_a_publishable_page_does_not_tell_the_rounds_of_a_run_that_votes_could_h
         assert "10:12:05" not in text
 
 
-@pytest.mark.parametrize(
-    ("doing", "where"),
-    [
-        (Doing.FINAL, "while the final result went"),
-        (Doing.AFTER, "after the exchange"),
-        (Doing.ROUNDS, "after round 3"),
-    ],
-)
-def test_after_the_rounds_the_part_of_the_run_is_named(unfinished, doing, where):
+def test_after_the_rounds_the_part_of_the_run_is_named(unfinished):
     unfinished.rounds.pop()
-    unfinished.doing, unfinished.final_asked = doing, 5
-    assert where in run_status(unfinished).headline
-    assert "on its way to 5 parties" in run_status(unfinished).sentence
+    unfinished.final_asked = 5
+    wheres = {
+        Doing.FINAL: "while the final result went",
+        Doing.AFTER: "after the exchange",
+        Doing.ROUNDS: "after round 3",
+    }
+    for unfinished.doing, where in {**wheres, Doing.ROUNDS: "after round 3"}.items():
+        assert where in run_status(unfinished).headline
+        assert "on its way to 5 parties" in run_status(unfinished).sentence

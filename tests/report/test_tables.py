@@ -56,12 +56,10 @@ def test_of_a_round_that_is_not_over_it_is_not_said_that_nothing_was_sent(make_r
 def test_the_table_of_parties_has_the_figure_of_the_printed_one_so_that_useless_models_show_no_gain(
     make_record, tmp_path
 ):
-    record = make_record(2, 2)
+    record, useless = make_record(2, 2), {"balanced_accuracy": 0.5, "support": [32, 468], "recall": [0.0, 1.0]}
     for party in record.parties:
         for kind, accuracy in ((party.solo, 0.064), (party.federated, 0.936)):
-            kind["common"] = Metrics(
-                n=500, accuracy=accuracy, baseline=0.936, balanced_accuracy=0.5, support=[32, 468], recall=[0.0, 1.0]
-            )
+            kind["common"] = Metrics(n=500, accuracy=accuracy, baseline=0.936, **useless)
             kind["own"] = Metrics(n=40, accuracy=accuracy, balanced_accuracy=0.5, support=[20, 20])
     text = written(record, tmp_path)
     table = Page(text[text.index('<h2 id="each-party">') :].split("</section>")[0]).text

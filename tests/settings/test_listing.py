@@ -1,7 +1,5 @@
 """The rows that ``fedkd settings`` prints."""
 
-from __future__ import annotations
-
 from fedkd_flwr.settings.listing import node_settings, run_settings
 
 

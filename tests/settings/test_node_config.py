@@ -1,7 +1,5 @@
 """A party's own settings: what a silo says, and what it does not do unless it says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.errors import ConfigError

@@ -1,7 +1,5 @@
 """Run configs as people write them in a shell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -59,18 +57,10 @@ def test_every_setting_whose_meaning_says_path_is_marked_as_one():
 
 
 def test_values_of_text_settings_are_text_whatever_they_look_like():
-    assert read_words(["label=1", "name=2024-05-01", "model=a=b", "table=true"]) == {
-        "label": "1",
-        "name": "2024-05-01",
-        "model": "a=b",
-        "table": "true",
-    }
-    assert read_words(["centralised=false", "num-rounds=3", "epsilon=2.5", "fedkt.level=L1"]) == {
-        "centralised": False,
-        "num-rounds": 3,
-        "epsilon": 2.5,
-        "fedkt.level": "L1",
-    }
+    texts = {"label": "1", "name": "2024-05-01", "model": "a=b", "table": "true"}
+    assert read_words([f"{key}={value}" for key, value in texts.items()]) == texts
+    plain = {"centralised": False, "num-rounds": 3, "epsilon": 2.5, "fedkt.level": "L1"}
+    assert read_words(["centralised=false", "num-rounds=3", "epsilon=2.5", "fedkt.level=L1"]) == plain
 
 
 @pytest.mark.parametrize(
