@@ -79,8 +79,10 @@ def repeated_epsilon(one: int, other: int, runs: int, *, delta: float = 0.0, con
     it must have been chosen beforehand. (epsilon, delta)-DP says Pr[one] <= e^epsilon Pr[other] + delta. Both
     probabilities are bounded by Clopper and Pearson, each at half of what the confidence leaves.
     """
-    low, high = (stats.binomtest(hits, runs).proportion_ci(confidence, method="exact") for hits in (one, other))
-    return max(0.0, math.log((low.low - delta) / high.high)) if low.low > delta else 0.0
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, one, runs - one + 1)) if one else 0.0
+    high = float(stats.beta.ppf(1 - tail, other + 1, runs - other)) if other < runs else 1.0
+    return max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

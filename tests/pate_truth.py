@@ -99,7 +99,7 @@ def moved(counts, votes):
 def win_logs(counts, log_density, log_below):
     """Log-probability that each class wins, by Gauss-Legendre on panels between the kinks."""
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    edges = np.linspace(min(counts) - 60, max(counts) + 60, 30 * (max(counts) - min(counts) + 120) // 10 + 1)
+    edges = np.arange(min(counts) - 60, max(counts) + 61)
     edges = np.unique(np.concatenate([edges, counts]))
     half = np.diff(edges)[:, None] / 2
     points = (edges[:-1, None] + half + half * nodes).ravel()

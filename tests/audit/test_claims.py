@@ -68,32 +68,27 @@ def test_half_of_the_claimed_noise_is_found(script, level):
 
 def test_two_students_counted_as_one_vote_are_found(script):
     with script.one_vote():
-        run = script.fedkt_l1(160, students=2, gamma=0.5)
+        run = script.fedkt_l1(80, students=2, gamma=0.4)
     assert run.proven() > run.epsilon
 
 
 @pytest.mark.parametrize("level", ["FedKT L2", "PrivateKT"])
-def test_a_party_that_stays_silent_where_training_fails_is_found(script, level):
+def test_a_party_that_stays_silent_where_training_fails_is_found_and_one_that_answers_is_not(script, level):
     if level in NETS:
         pytest.importorskip("torch")
-    run = script.BROKEN["silence"][1][level](24)
-    assert run.proven() > run.epsilon
-
-
-@pytest.mark.parametrize("level", ["FedKT L2", "PrivateKT"])
-def test_a_party_that_answers_where_training_fails_is_not_found(script, level):
-    if level in NETS:
-        pytest.importorskip("torch")
-        run = script.privatekt(24, kind=script.Fragile)
-    else:
-        run = script.fedkt_l2(24, teacher=script.Fragile, gamma=0.05)
+    silent = script.BROKEN["silence"][1][level](24)
+    assert silent.proven() > silent.epsilon
+    script.Fragile.failed = 0
+    answers = {"PrivateKT": lambda: script.privatekt(24, kind=script.Fragile)}
+    answers["FedKT L2"] = lambda: script.fedkt_l2(24, teacher=script.Fragile, gamma=0.05)
+    run = answers[level]()
     assert script.Fragile.failed >= run.coins.sum() > 0
     assert run.proven() <= run.epsilon
 
 
 def test_a_subset_drawn_anew_in_every_round_is_found(script):
     with script.redrawn():
-        run = script.fedmd_nfdp(40, rounds=7)
+        run = script.fedmd_nfdp(40, rounds=5)
     assert run.proven() > run.epsilon
 
 

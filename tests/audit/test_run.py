@@ -51,7 +51,7 @@ def test_weights_tell_members_that_a_net_has_learnt_by_heart(tmp_path):
 
 
 def test_trees_tell_members_that_they_have_learnt_by_heart(tmp_path):
-    model = "random-forest(n_estimators=10)"
+    model = "random-forest(n_estimators=5)"
     found = audit(_config(tmp_path, algorithm="pooled-forest", model=model), shadows=4).audit
     assert found.sent == ["trees"]
     assert found.everybody.auc.low > 0.55
@@ -75,7 +75,8 @@ def test_a_shadow_run_in_which_a_party_fails_is_evidence_too(tmp_path, monkeypat
 
 
 def test_half_of_each_party_s_rows_are_members_and_density_ratios_come_with_labels_and_class_counts(tmp_path):
-    found = audit(_config(tmp_path, **{"num-rounds": 1, "consensus": "density-ratio"}), shadows=4).audit
+    small = {"num-rounds": 1, "consensus": "density-ratio", "num-public": 30, "num-private": 60}
+    found = audit(_config(tmp_path, **small), shadows=4).audit
     assert found.sent == ["class-counts", "labels", "ratios"]
     assert found.everybody.members == found.everybody.fresh == sum(p.members for p in found.parties.values())
     assert list(found.parties) == ["party-000", "party-001"]

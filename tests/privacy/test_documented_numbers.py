@@ -93,53 +93,6 @@ def _hundred_labels():
 
 
 NFDP, SMALL = (Subsampling(num_rows=2880, subset_rows=k, replacement=True) for k in (2880, 300))
-FIGURES = {
-    "FedCT's bits, exactly": ("0.4999917", lambda: f"{_fedct().flip_probability:.7f}"),
-    "FedCT's bits, as published": ("0.4999974", lambda: f"{_fedct(10**0.5).flip_probability:.7f}"),
-    "their signal in a vote of five": ("0.000075 standard deviations", lambda: f"{_signal(5):.6f} standard deviations"),
-    "their proven cost": (
-        "400 rounds is 0.77",
-        lambda: (
-            f"400 rounds is {bound_text(Accountant().compose(_fedct().dp_event(), 400 * 50_000).epsilon(DELTA), 2)}"
-        ),
-    ),
-    "PrivateKT, 50 times": (
-        "50 participations cost 190",
-        lambda: f"50 participations cost {bound_text(_privatekt(50), 3)}",
-    ),
-    "PrivateKT, 250 times": ("cost 795", lambda: f"cost {bound_text(_privatekt(250), 3)}"),
-    "NFDP, epsilon": ("0.9999", lambda: bound_text(NFDP.epsilon)),
-    "NFDP, delta": ("delta = 0.633", lambda: f"delta = {bound_text(NFDP.delta, 3)}"),
-    "NFDP, k = 300": (
-        "epsilon 0.105, delta 0.099",
-        lambda: f"epsilon {bound_text(SMALL.epsilon, 3)}, delta {bound_text(SMALL.delta, 3)}",
-    ),
-    "a budget's filter": (
-        "37.3 tight and 39.5 by the filter",
-        lambda: "{} tight and {} by the filter".format(*(bound_text(epsilon, 3) for epsilon in _hundred_labels())),
-    ),
-    "FedKT, gamma 0.04, 81 queries": (
-        "we claim 1.38 for labels and 2.01 for counts",
-        lambda: f"we claim {bound_text(_votes(True), 3)} for labels and {bound_text(_votes(False), 3)} for counts",
-    ),
-    "Confident-GNMax": (
-        "the formula gives 3.617, the exact epsilon is 4.718",
-        lambda: f"the formula gives {_confident()[0]:.3f}, the exact epsilon is {_confident()[1]:.3f}",
-    ),
-    "more classes, noise": (
-        "72 % of cases with Gaussian and 66 % with Laplace noise at 3 classes, and in 44 % against 33 % at 10",
-        lambda: (
-            "{:.0%} of cases with Gaussian and {:.0%} with Laplace noise at 3 classes, "
-            "and in {:.0%} against {:.0%} at 10".format(*_right()).replace("%", " %")
-        ),
-    ),
-    "three classes": (
-        "at epsilon 0.165 than any step between two classes (0.00015 against 0.00009)",
-        lambda: "at epsilon 0.165 than any step between two classes ({:.5f} against {:.5f})".format(
-            *_three_and_two_classes()
-        ),
-    ),
-}
 
 
 def _sigma(queries):
@@ -159,49 +112,51 @@ def _counted(queries, runs):
     return spent([(0, cost)], np.ones((1, 1), dtype=bool), epsilon=3.3, delta=DELTA)[0]
 
 
-PAGES = {"a budget's filter": "ledger", "more classes, noise": "accounting", "three classes": "accounting"}
+def _bound(template, *values, digits=3):
+    return template.format(*(bound_text(value, digits) for value in values))
+
+
+LEDGER, CLAIMS, ACCOUNTING = (f"docs/understand/{page}.md" for page in ("ledger", "published-claims", "accounting"))
+RUN, BUDGET = (f"docs/howto/{page}.md" for page in ("private-run", "budget"))
 FIGURES = {
-    f"docs/understand/{PAGES.get(name, 'published-claims')}.md, {name}": figure for name, figure in FIGURES.items()
-} | {
-    "docs/howto/private-run.md, noise of 200 queries": (
-        "standard deviation 39.8763 votes",
-        lambda: f"standard deviation {_sigma(200):.4f} votes",
+    f"{CLAIMS}, FedCT's bits, exactly": lambda: f"{_fedct().flip_probability:.7f}",
+    f"{CLAIMS}, FedCT's bits, as published": lambda: f"{_fedct(10**0.5).flip_probability:.7f}",
+    f"{CLAIMS}, their signal in a vote of five": lambda: f"{_signal(5):.6f} standard deviations",
+    f"{CLAIMS}, their proven cost": lambda: _bound(
+        "400 rounds is {}", Accountant().compose(_fedct().dp_event(), 400 * 50_000).epsilon(DELTA), digits=2
     ),
-    "docs/howto/budget.md, two runs in words": (
-        "compose to 2.96, which",
-        lambda: f"compose to {bound_text(_spent(50, 2), 3)}, which",
+    f"{CLAIMS}, PrivateKT, 50 times": lambda: _bound("50 participations cost {}", _privatekt(50)),
+    f"{CLAIMS}, PrivateKT, 250 times": lambda: _bound("cost {}", _privatekt(250)),
+    f"{CLAIMS}, NFDP": lambda: _bound("{}", NFDP.epsilon, digits=4),
+    f"{CLAIMS}, NFDP, delta": lambda: _bound("delta = {}", NFDP.delta),
+    f"{CLAIMS}, NFDP, k = 300": lambda: _bound("epsilon {}, delta {}", SMALL.epsilon, SMALL.delta),
+    f"{LEDGER}, a budget's filter": lambda: _bound("{} tight and {} by the filter", *_hundred_labels()),
+    f"{CLAIMS}, FedKT, gamma 0.04, 81 queries": lambda: _bound(
+        "we claim {} for labels and {} for counts", _votes(True), _votes(False)
     ),
-    "docs/howto/budget.md, what its budget counts": (
-        "counts as 3.21",
-        lambda: f"counts as {bound_text(_counted(50, 2), 3)}",
+    f"{CLAIMS}, Confident-GNMax": lambda: "the formula gives {:.3f}, the exact epsilon is {:.3f}".format(*_confident()),
+    f"{ACCOUNTING}, more classes, noise": lambda: (
+        "{:.0%} of cases with Gaussian and {:.0%} with Laplace noise at 3 classes, "
+        "and in {:.0%} against {:.0%} at 10".format(*_right()).replace("%", " %")
     ),
-    "docs/howto/budget.md, two runs": (
-        "spent epsilon 2.95359 at",
-        lambda: f"spent epsilon {spent_text(_spent(50, 2))} at",
+    f"{ACCOUNTING}, three classes": lambda: (
+        "at epsilon 0.165 than any step between two classes ({:.5f} against {:.5f})".format(*_three_and_two_classes())
     ),
-    "docs/howto/budget.md, what a budget counts": (
-        "epsilon 3.20137 spent before, 2.32206 asked, 4.08067 together",
-        lambda: "epsilon {} spent before, {} asked, {} together".format(
-            *(spent_text(_counted(50, n)) for n in (2, 1, 3))
-        ),
+    f"{RUN}, noise of 200 queries": lambda: f"standard deviation {_sigma(200):.4f} votes",
+    f"{BUDGET}, two runs in words": lambda: _bound("compose to {}, which", _spent(50, 2)),
+    f"{BUDGET}, what its budget counts": lambda: _bound("counts as {}", _counted(50, 2)),
+    f"{BUDGET}, two runs": lambda: f"spent epsilon {spent_text(_spent(50, 2))} at",
+    f"{BUDGET}, what a budget counts": lambda: "epsilon {} spent before, {} asked, {} together".format(
+        *(spent_text(_counted(50, n)) for n in (2, 1, 3))
     ),
-    "docs/howto/budget.md, what is left": (
-        "left epsilon 0.09863 of 3.3",
-        lambda: f"left epsilon {3.3 - float(spent_text(_counted(50, 2))):.5f} of 3.3",
-    ),
-    "docs/howto/private-run.md, all of a party's 25 teachers": (
-        "everything a party holds at epsilon 131.3",
-        lambda: f"everything a party holds at epsilon {bound_text(_spent(50, votes=25))}",
+    f"{BUDGET}, what is left": lambda: f"left epsilon {3.3 - float(spent_text(_counted(50, 2))):.5f} of 3.3",
+    f"{RUN}, all of a party's 25 teachers": lambda: _bound(
+        "everything a party holds at epsilon {}", _spent(50, votes=25), digits=4
     ),
 }
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_privacy_figure_of_a_page_is_what_the_code_computes(name):
-    written, compute = FIGURES[name]
-    assert written in _words(name.split(",")[0])
-    assert compute() == written
-
-
-def _words(page):
-    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    page = (ROOT / name.split(",")[0]).read_text(encoding="utf-8")
+    assert FIGURES[name]() in " ".join(page.split())

@@ -1,5 +1,7 @@
 """What was found before a run: how bad it is, what to do, and how it is printed."""
 
+import json
+
 import pytest
 
 from fedkd_flwr.errors import DataError
@@ -12,8 +14,10 @@ def test_a_finding_is_printed_with_its_way_out_where_something_is_wrong():
     assert [line.split()[0] for line in lines if line[0] != " "] == ["ready", "warning", "NOT", "Not"]
     assert any("Do: Make room." in line for line in lines)
     assert lines[-1] == "Not ready: 1 fault, 1 warning; 3 points were looked at."
-    assert as_json(findings)["exit_code"] == exit_code(findings) == 3
-    assert [one["level"] for one in as_json(findings)["findings"]] == ["ready", "warning", "fault"]
+    told = json.loads(json.dumps(as_json(findings)))
+    assert told["exit_code"] == exit_code(findings) == 3
+    assert [one["level"] for one in told["findings"]] == ["ready", "warning", "fault"]
+    assert [told["findings"][2][name] for name in ("subject", "what", "way_out")] == ["disk", "full", "Make room."]
 
 
 @pytest.mark.parametrize(("error", "what"), [(DataError("no rows"), "no rows"), (KeyError("a"), "KeyError: 'a'")])

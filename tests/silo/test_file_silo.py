@@ -100,7 +100,8 @@ def _egress(federation):
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
-def test_an_answer_waits_for_an_approval_and_comes_when_it_is_asked_for_again(federation):
+@pytest.mark.parametrize("verdict", ["approved", "rejected"])
+def test_an_answer_waits_for_an_approval_and_comes_or_does_not_when_it_is_asked_for_again(federation, verdict):
     question = federation.ask(L2).question
     federation.nodes["north"]["approve"] = "always"
     for _ in range(2):
@@ -108,23 +109,17 @@ def test_an_answer_waits_for_an_approval_and_comes_when_it_is_asked_for_again(fe
             federation.answer("north", question)
     assert not (federation.folder / "north.fedkd").exists()
     (held,) = held_in(federation.folder / "state-north")
-    held.decide("approved", by="anna")
+    held.decide(verdict, by="anna")
+    assert len(federation.charges()["north"]) == 1
+    if verdict == "rejected":
+        with pytest.raises(RefusalError, match="held-back"):
+            federation.answer("north", question)
+        assert not (federation.folder / "north.fedkd").exists()
+        return
     content = read_letter(federation.answer("north", question), None).record("north")
     held_arrays = {name: array.tolist() for name, array in held.reply.arrays.items()}
     assert {name: array.numpy().tolist() for name, array in content["arrays"].items()} == held_arrays
     assert len(federation.charges()["north"]) == 1
-
-
-def test_an_answer_that_was_rejected_does_not_leave(federation):
-    question = federation.ask(L0).question
-    federation.nodes["north"]["approve"] = "always"
-    with pytest.raises(NotYetApprovedError):
-        federation.answer("north", question)
-    (held,) = held_in(federation.folder / "state-north")
-    held.decide("rejected", by="anna")
-    with pytest.raises(RefusalError, match="held-back"):
-        federation.answer("north", question)
-    assert not (federation.folder / "north.fedkd").exists()
 
 
 def test_an_answer_is_kept_for_its_owner_alone_before_it_is_written_where_it_was_asked_for(federation):

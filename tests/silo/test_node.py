@@ -105,9 +105,9 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(node_work, "_output", output)
 
 
-def _served(link, approvals, count, command=CLIENT):
+def _served(link, approvals, count):
     TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 99  # of nothing here
-    served = Node(link.calls(), {"party": "north"}, approvals, command)
+    served = Node(link.calls(), {"party": "north"}, approvals, CLIENT)
     assert [served.serve_one() for _ in range(count + 1)] == [True] * count + [False]
 
 
@@ -177,18 +177,14 @@ def test_an_instruction_that_never_arrives_whole_is_confirmed_and_keeps_back_no_
     assert "did not arrive whole" in caplog.text
 
 
-def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(installed, approvals, caplog, tmp_path):
+def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(
+    here, installed, approvals, caplog, monkeypatch
+):
     """Whatever a ClientApp's process writes: here the answer to the instruction before."""
-    kept = tmp_path / "kept"
-    script = (
-        "import pathlib, subprocess, sys\n"
-        f"kept = pathlib.Path({str(kept)!r})\n"
-        f"made = subprocess.run({list(CLIENT)!r}, input=sys.stdin.buffer.read(), stdout=-1, check=True).stdout\n"
-        "sys.stdout.buffer.write(kept.read_bytes() if kept.exists() else made)\n"
-        "kept.write_bytes(made)\n"
-    )
+    made, written = node_work._output, []
+    monkeypatch.setattr(node_work, "_output", lambda *given: written.append(made(*given)) or written[0])
     link = Link(installed, "one", "two")
-    _served(link, approvals, 2, [sys.executable, "-c", script])
+    _served(link, approvals, 2)
     (first, _), (second, number) = link.sent
     assert (first, second) == ("one", "two")
     assert inflate_object_from_contents(number, dict(link.objects)).error.reason == "no-reply"
@@ -197,7 +193,7 @@ def test_a_reply_to_another_instruction_is_not_sent_and_the_node_says_so(install
 
 @pytest.mark.parametrize(("stopped", "outcome"), [([], "sent"), (["send"], "not sent: the run had ended")])
 def test_the_egress_log_says_of_each_answer_whether_the_superlink_took_it(
-    installed, approvals, tmp_path, stopped, outcome
+    here, installed, approvals, tmp_path, stopped, outcome
 ):
     code = """
 from pathlib import Path

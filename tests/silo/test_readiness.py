@@ -47,17 +47,7 @@ def _unknown_class(path):
     table.to_csv(path, index=False)
 
 
-def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named(tmp_path, silos):
-    Path(silos["south"]["data-path"]).unlink()
-    grid, record = _run(tmp_path, silos, PLAIN)
-    (this,) = record.rounds
-    assert (record.status, this.asked, this.answered) == ("completed", 2, ["north", "west"])
-    assert [(r.party, r.code) for r in this.rejected] == [("south", "not ready: missing-file")]
-    kinds = [(m.metadata.dst_node_id - grid.first, m.metadata.message_type) for m in grid.sent]
-    assert {kind for node, kind in kinds if node == 0} == {"query"}
-
-
-def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, silos):
+def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named_and_takes_part_once_it_is(tmp_path, silos):
     path = Path(silos["south"]["data-path"])
     rows = path.read_bytes()
     path.unlink()
@@ -68,8 +58,11 @@ def test_a_node_that_becomes_ready_takes_part_from_the_next_round_on(tmp_path, s
         return client_app(message, context)
 
     settings = {**PLAIN, "num-rounds": 2, "paper.stop-when-converged": False}
-    _, record = _run(tmp_path, silos, settings, handler=mended_in_round_1)
-    assert [one.answered for one in record.rounds] == [["north", "west"], sorted(NAMES)]
+    grid, record = _run(tmp_path, silos, settings, handler=mended_in_round_1)
+    assert [(one.asked, one.answered) for one in record.rounds] == [(2, ["north", "west"]), (3, sorted(NAMES))]
+    trained = [m.metadata.dst_node_id - grid.first for m in grid.sent if m.metadata.message_type == "train"]
+    assert sorted(trained[:2]) == [1, 2]
+    assert record.status == "completed"
     left_out = [[f"{r.party}: {r.code}" for r in one.rejected] for one in record.rounds]
     assert left_out == [["south: not ready: missing-file"], []]
 

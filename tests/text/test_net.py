@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 import zipfile
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -24,17 +25,20 @@ from fedkd_flwr.models import serialize
 X, Y = tiny_text.rows(80)
 
 
-def forged(model, edit):
-    """Return the model's bytes with other tensors, and a digest that fits them."""
-    import hashlib
+@pytest.fixture(scope="module")
+def saved(bert):
+    return serialize.dumps(make(bert).update(X, Y, steps=1))
 
-    with zipfile.ZipFile(io.BytesIO(serialize.dumps(model))) as archive:
+
+def forged(saved, edit):
+    """Return a model's bytes with other tensors, and a digest that fits them."""
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
         meta, tensors = json.loads(archive.read("meta.json")), load(archive.read("payload"))
     edit(tensors)
     payload = save(tensors)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("meta.json", json.dumps({**meta, "sha256": hashlib.sha256(payload).hexdigest()}))
+        archive.writestr("meta.json", json.dumps({**meta, "sha256": sha256(payload).hexdigest()}))
         archive.writestr("payload", payload)
     return buffer.getvalue()
 
@@ -61,16 +65,19 @@ def described(**changes):
         (lambda t: t.update({"rng": torch.zeros(3, dtype=torch.uint8)}), "RNG state"),
     ],
 )
-def test_bytes_of_no_single_net_are_refused(bert, edit, match):
+def test_bytes_of_no_single_net_are_refused(saved, edit, match):
     with pytest.raises((ModelBytesError, ConfigError), match=match):
-        serialize.loads(forged(make(bert).update(X, Y, steps=1), edit))
+        serialize.loads(forged(saved, edit))
 
 
-def test_no_bytes_name_code_to_be_fetched(bert):
+def test_neither_bytes_nor_a_directory_name_code_to_be_fetched(bert, saved, tmp_path):
     """An attention implementation may be a repository of kernels, which the library would fetch and run."""
     edit = described(attn_implementation="evil/kernel", auto_map={"AutoModel": "evil--model.py"})
-    model = serialize.loads(forged(make(bert).update(X, Y, steps=1), edit))
-    assert model.estimator.net_.module.config._attn_implementation == "sdpa"
+    folder = shutil.copytree(bert, tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "attn_implementation": "evil/kernel"}))
+    for model in (serialize.loads(forged(saved, edit)), make(folder).update(X, Y, steps=1)):
+        assert model.estimator.net_.module.config._attn_implementation == "sdpa"
 
 
 def test_a_head_for_as_many_classes_is_kept_and_one_for_others_replaced(tmp_path):
@@ -123,14 +130,6 @@ def test_a_model_s_own_code_is_never_run(bert, tmp_path):
     with pytest.raises(ConfigError, match="be loadable by transformers"):
         make(folder).update(X, Y, steps=1)
     assert not marker.exists()
-
-
-def test_a_directory_names_no_kernels_to_be_fetched(bert, tmp_path):
-    folder = shutil.copytree(bert, tmp_path / "bert")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "attn_implementation": "evil/kernel"}))
-    model = make(folder).update(X, Y, steps=1)
-    assert model.estimator.net_.module.config._attn_implementation == "sdpa"
 
 
 @pytest.mark.parametrize(

@@ -187,11 +187,16 @@ def _infinite(parts: Parts) -> float:
 
 
 def _tilts(parts: Parts) -> Floats:
-    """Return candidate tilts around those that matter for this composition's spread."""
+    """Return candidate tilts around those that matter for this composition's spread, from which `_nearer` goes on."""
     spread = math.sqrt(sum(count * part.moments()[1] ** 2 for part, count in parts))
     largest = sum(count * float(np.abs(part.losses).max()) for part, count in parts)
-    result: Floats = np.geomspace(1e-3, 100.0, 81) / max(spread, 1e-6 * largest)
+    result: Floats = np.geomspace(1e-3, 100.0, 21) / max(spread, 1e-6 * largest)
     return result
+
+
+def _nearer(tilts: Floats, best: int) -> Floats:
+    """Return candidates between the neighbours of the best one: what they are judged by has one minimum."""
+    return np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
 
 
 def _log_share(tilts: Floats) -> Floats:
@@ -208,19 +213,21 @@ def _log_share(tilts: Floats) -> Floats:
 def tilt_for_delta(parts: Parts, delta: float) -> tuple[float, float]:
     """Return the tilt of the best Chernoff (Renyi) bound for ``delta`` > 0, and the epsilon this bound gives."""
     tilts = _tilts(parts)
-    for _ in range(2):
+    for _ in range(3):
         bounds = (_cumulant(parts, tilts) + _log_share(tilts) - math.log(delta)) / tilts
         best = int(bounds.argmin())
         tilt, epsilon = float(tilts[best]), float(bounds[best])
-        tilts = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
+        tilts = _nearer(tilts, best)
     return tilt, epsilon
 
 
 def tilt_for_epsilon(parts: Parts, epsilon: float) -> float:
     """Return the tilt of the best Chernoff (Renyi) bound on delta at ``epsilon``."""
     tilts = _tilts(parts)
-    exponents = _cumulant(parts, tilts) + _log_share(tilts) - tilts * epsilon
-    return float(tilts[int(exponents.argmin())])
+    for _ in range(2):
+        best = int((_cumulant(parts, tilts) + _log_share(tilts) - tilts * epsilon).argmin())
+        tilt, tilts = float(tilts[best]), _nearer(tilts, best)
+    return tilt
 
 
 def _upper(part: LossGrid, count: int, scales: Floats, side: int) -> float:
@@ -248,14 +255,21 @@ class TiltedSum:
         self._log_share = float(_log_share(np.array([tilt]))[0])
         self._losses = _grid(step, low, len(mass))
         self._mass = mass
+        beyond = _grid(step, 0, len(mass))
+        self._weights = np.exp(-tilt * beyond)
+        self._shares = self._weights * -np.expm1(-beyond)
         turns = sum(count * (1 + tilt * float(np.abs(part.losses).max())) for part, count in parts)
         self.slack = 1e-9 + 8 * _ROUNDING * turns
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on delta at ``epsilon`` >= 0."""
         start = int(np.searchsorted(self._losses, epsilon, side="right"))
-        above = epsilon - self._losses[start:]
-        share = float(self._mass[start:] @ (np.exp(self._tilt * above) * -np.expm1(above)))
+        mass = self._mass[start:]
+        first = float(self._losses[start]) - epsilon if len(mass) else 0.0
+        # exp(tilt (epsilon - l)) (1 - exp(epsilon - l)) of each loss l above epsilon, all whole steps from the first
+        share = -math.expm1(-first) * float(mass @ self._weights[: len(mass)])
+        share += math.exp(-first) * float(mass @ self._shares[: len(mass)])
+        share *= math.exp(-self._tilt * first)
         # In logarithms, because far below the tilt's epsilon the share underflows while its scale overflows.
         log_share = min(self._log_share, math.log(share + self._error))
         log_delta = log_share + self._log_scale - self._tilt * epsilon + self.slack

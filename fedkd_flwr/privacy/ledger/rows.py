@@ -56,12 +56,9 @@ def array_rows(X: NDArray[Any], y: NDArray[Any], *, digest: str = "") -> Private
 def hash_texts(texts: NDArray[Any]) -> Hashes:
     """Return a 64-bit number for each text (None: a missing one), without a key; shape as ``texts``, uint64."""
     every = texts.ravel().tolist()
-    known = {text: blake2b(b"" if text is None else _bytes(text), digest_size=8).digest() for text in set(every)}
+    told = {text: b"" if text is None else b"=" + str(text).encode("utf-8", "surrogatepass") for text in set(every)}
+    known = {text: blake2b(told[text], digest_size=8).digest() for text in told}
     return np.frombuffer(b"".join(map(known.__getitem__, every)), dtype="<u8").astype(np.uint64).reshape(texts.shape)
-
-
-def _bytes(text: Any) -> bytes:
-    return b"=" + str(text).encode("utf-8", "surrogatepass")
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -140,10 +137,6 @@ class RowTable:
         return RowTable(
             data_sets=(*self.data_sets, (digest, form)), hashes=everything, groups=number[pairs], patterns=patterns
         )
-
-    def members(self, column: int) -> Hashes:
-        """Return the different rows of one data set, ascending."""
-        return self.hashes[self.patterns[:, column][self.groups]]
 
     def histories(self, digest: str) -> Histories:
         """Return the histories of the rows of one data set that is in the table.

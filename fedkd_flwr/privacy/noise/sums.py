@@ -7,7 +7,6 @@ The noise is whole numbers on a grid finer than what is added (`fedkd_flwr.priva
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -37,20 +36,11 @@ def _event(noise: float, distance: float) -> dp.DpEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RecordSum(ABC):
+class _RecordSum:
     sigma: float  # standard deviation of the noise on a number, in records: within 1e-3..1e9
 
     def __post_init__(self) -> None:
         set_number(self, "sigma", least=1e-3, most=1e9)
-
-    @property
-    @abstractmethod
-    def distance(self) -> float:
-        """The L2 sensitivity: how far one record replaced by another moves the sum, in records."""
-
-    def dp_event(self) -> dp.DpEvent:
-        """Describe the release of the whole sum: one Gaussian mechanism of the L2 sensitivity `distance`."""
-        return _event(self.sigma, self.distance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +78,9 @@ class NoisyCounts(_RecordSum):
         super().__post_init__()
         set_whole(self, "tables", 1, 10**6)
 
-    @property
-    def distance(self) -> float:
-        """Two cells of each table change by one record."""
-        return math.sqrt(2 * self.tables)
+    def dp_event(self) -> dp.DpEvent:
+        """Describe the release of all tables: a replaced record changes two cells of each by one."""
+        return _event(self.sigma, math.sqrt(2 * self.tables))
 
     @property
     def words(self) -> str:
@@ -146,10 +135,9 @@ class NoisyProducts(_RecordSum):
         super().__post_init__()
         set_whole(self, "vectors", 2, 10**6)
 
-    @property
-    def distance(self) -> float:
-        """Two positive matrices of norm 1 at most."""
-        return math.sqrt(2)
+    def dp_event(self) -> dp.DpEvent:
+        """Describe the release of the whole matrix: two positive ones of norm 1 at most are so far apart."""
+        return _event(self.sigma, math.sqrt(2))
 
     @property
     def words(self) -> str:

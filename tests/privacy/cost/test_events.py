@@ -52,16 +52,6 @@ def test_what_no_event_looks_like_is_refused(data, match):
         event_from_json(data)
 
 
-@pytest.mark.parametrize("kind", ["self-composed", "composed"])
-def test_a_bottomless_event_is_refused_before_python_gives_up(kind):
-    data = {"kind": "no-op"}
-    for _ in range(5000):
-        inner = {"event": data, "count": 1} if kind == "self-composed" else {"events": [data]}
-        data = {"kind": kind, **inner}
-    with pytest.raises(DataError, match="event must be of a kind"):
-        event_from_json(data)
-
-
 def test_an_event_without_a_name_here_is_not_written():
     with pytest.raises(ConfigError, match="event must be one of gaussian"):
         event_to_json(dp.ZCDpEvent(1.0))
@@ -73,33 +63,22 @@ def test_composed_events_are_counted_through():
 
 
 def test_each_kind_is_written_under_its_name_and_read_again():
-    inner = {"kind": "laplace", "noise_multiplier": 2.0}
-    written = [
-        {"kind": "gaussian", "noise_multiplier": 2.0},
-        inner,
-        {"kind": "two-class", "noise_multiplier": 2.0},
-        {"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 3},
-        {"kind": "pure", "epsilon": 0.5},
-        {"kind": "approximate", "epsilon": 0.5, "delta": 0.25},
-        {"kind": "non-private"},
-        {"kind": "no-op"},
-        {"kind": "self-composed", "event": inner, "count": 4},
-        {"kind": "composed", "events": [inner, {"kind": "no-op"}]},
+    event, inner = dp.LaplaceDpEvent(2.0), {"kind": "laplace", "noise_multiplier": 2.0}
+    response = {"kind": "randomized-response", "noise_parameter": 0.5, "num_buckets": 3}
+    both = [
+        (event, inner),
+        (dp.GaussianDpEvent(2.0), {"kind": "gaussian", "noise_multiplier": 2.0}),
+        (TwoClassEvent(2.0), {"kind": "two-class", "noise_multiplier": 2.0}),
+        (dp.RandomizedResponseDpEvent(0.5, 3), response),
+        (PureEvent(0.5), {"kind": "pure", "epsilon": 0.5}),
+        (ApproximateEvent(0.5, 0.25), {"kind": "approximate", "epsilon": 0.5, "delta": 0.25}),
+        (dp.NonPrivateDpEvent(), {"kind": "non-private"}),
+        (dp.NoOpDpEvent(), {"kind": "no-op"}),
+        (dp.SelfComposedDpEvent(event, 4), {"kind": "self-composed", "event": inner, "count": 4}),
+        (dp.ComposedDpEvent([event, dp.NoOpDpEvent()]), {"kind": "composed", "events": [inner, {"kind": "no-op"}]}),
     ]
-    events = [
-        dp.GaussianDpEvent(2.0),
-        dp.LaplaceDpEvent(2.0),
-        TwoClassEvent(2.0),
-        dp.RandomizedResponseDpEvent(0.5, 3),
-        PureEvent(0.5),
-        ApproximateEvent(0.5, 0.25),
-        dp.NonPrivateDpEvent(),
-        dp.NoOpDpEvent(),
-        dp.SelfComposedDpEvent(dp.LaplaceDpEvent(2.0), 4),
-        dp.ComposedDpEvent([dp.LaplaceDpEvent(2.0), dp.NoOpDpEvent()]),
-    ]
-    assert [event_to_json(event) for event in events] == written
-    assert [event_from_json(data) for data in written] == events
+    for one, written in both:
+        assert (event_to_json(one), event_from_json(written)) == (written, one)
 
 
 NON_PRIVATE = dp.NonPrivateDpEvent()
@@ -150,8 +129,11 @@ def test_events_may_be_nested_twenty_deep_and_no_deeper(wrap, wrap_data):
     assert event_from_json(data) == event
     with pytest.raises(ConfigError, match="event must be nested at most 20 deep"):
         list(leaves(wrap(event), 1))
-    with pytest.raises(DataError, match="event must be"):
-        event_from_json(wrap_data(data))
+    for deeper in (1, 5000):  # before Python gives up
+        for _ in range(deeper):
+            data = wrap_data(data)
+        with pytest.raises(DataError, match="event must be"):
+            event_from_json(data)
 
 
 def test_a_laplace_epsilon_is_rounded_up_and_hardly():

@@ -77,7 +77,7 @@ def test_rows_that_were_always_together_share_a_history():
         table = table.with_data_set(f"{number:016x}", "form", sets[-1])
     assert table.hashes.tolist() == sorted({int(h) for held in sets for h in held})
     for number, held in enumerate(sets):
-        assert table.members(number).tolist() == sorted(set(held.tolist()))
+        assert table.hashes[table.patterns[:, number][table.groups]].tolist() == sorted(set(held.tolist()))
     assert len(np.unique(table.patterns, axis=0)) == len(table.patterns)
     back = RowTable.from_bytes(table.to_bytes())
     assert back.data_sets == table.data_sets

@@ -46,20 +46,16 @@ def test_as_many_classes_as_labels_have_room_for():
         check_votes(np.zeros((1, MOST_CLASSES + 1), dtype=np.int8))
 
 
-@pytest.mark.parametrize("counts", [[1, 2], [[1], [2]], [[[1, 2]]]], ids=["flat", "one class", "cube"])
-def test_votes_of_another_shape_are_refused(counts):
-    with pytest.raises(DataError, match=r"counts must have shape \(rows, classes\) with classes >= 2, got shape"):
-        check_votes(np.array(counts))
-
-
-def test_a_number_of_reports_that_is_none_is_an_error_of_the_data():
-    with pytest.raises(DataError, match="num_reports must be a whole number >= 0, got -1"):
-        check_reports("counts", np.zeros((1, 2), dtype=int), 2, -1)
-
-
-def test_of_wrong_counts_the_one_that_breaks_the_rule_is_named():
-    with pytest.raises(DataError, match=r"counts must lie within 0\.\.5, got -3"):
-        check_reports("counts", np.array([[-3, 9]]), 2, 5)
-    with pytest.raises(DataError, match=r"counts must lie within 0\.\.5, got 6"):
-        check_reports("counts", np.array([[1, 6]]), 2, 5)
+@pytest.mark.parametrize(
+    ("counts", "reports", "match"),
+    [
+        *((wrong, 5, r"counts must have shape \(rows, classes\) with") for wrong in ([1, 2], [[1], [2]], [[[1, 2]]])),
+        ([[0, 0]], -1, "num_reports must be a whole number >= 0, got -1"),
+        ([[-3, 9]], 5, r"counts must lie within 0\.\.5, got -3"),
+        ([[1, 6]], 5, r"counts must lie within 0\.\.5, got 6"),
+    ],
+)
+def test_what_is_no_table_of_reports_is_refused_and_what_breaks_the_rule_is_named(counts, reports, match):
+    with pytest.raises(DataError, match=match):
+        check_reports("counts", np.array(counts), 2, reports)
     assert check_reports("counts", np.array([[0, 5]]), 2, 5).tolist() == [[0, 5]]

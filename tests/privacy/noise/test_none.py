@@ -102,11 +102,7 @@ IMPOSSIBLE = [
     (laplace, {**PROBS, "scale": 0.0}, r"scale must be within \[0\.001, 1e\+09\]"),
     (laplace, {**PROBS, "scale": 1.0, "num_classes": 1}, CLASSES),
     (laplace, {**PROBS, "scale": 1.0, "kind": "votes"}, "kind must be one of probs, logits"),
-    (
-        laplace,
-        {**PROBS, "scale": 1.0, "noise": "uniform"},
-        "score_noise must be one of laplace, gaussian",
-    ),
+    (laplace, {**PROBS, "scale": 1.0, "noise": "uniform"}, "score_noise must be one of laplace, gaussian"),
     (laplace, {**PROBS, "scale": 1.0, "bound": 1.0}, "bound must be 0 for probabilities"),
     (laplace, {**PROBS, "scale": 1.0, "bound": 2e6, "kind": "logits"}, "bound must be within"),
 ]

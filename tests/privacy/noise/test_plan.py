@@ -15,14 +15,10 @@ CONFIDENT = ConfidentGaussianMax(threshold=6.5, sigma_threshold=0.01, sigma=0.01
 SURE = np.array([[9, 0, 0], [0, 8, 0], [0, 2, 3], [0, 0, 7]])
 
 
-def test_a_plan_costs_each_of_its_queries_and_composes():
+def test_a_plan_costs_each_of_its_queries_and_says_what_is_released():
     plan = NoisyVotes(mechanism=LAPLACE, num_queries=40)
     assert plan.events() == [(LAPLACE.dp_event(), 40)]
     assert plan.events(times=3) == [(LAPLACE.dp_event(), 120)]
-
-
-def test_the_words_of_a_plan_are_those_of_its_noise_and_what_is_released():
-    plan = NoisyVotes(mechanism=LAPLACE, num_queries=40)
     assert plan.words == f"{LAPLACE.words}, 40 queries, noisy winners released"
     counts = NoisyVotes(mechanism=LAPLACE, num_queries=40, release="counts")
     assert counts.words == f"{LAPLACE.words}, 40 queries, noisy counts released"

@@ -57,7 +57,7 @@ def test_words_refuse_what_is_no_generator(rng: object) -> None:
 
 
 def test_blocks_fill_every_place_once() -> None:
-    shape = (3, sampling._BLOCK // 2 + 1)
+    shape = (2, sampling._BLOCK // 2 + 1)
     noise = sampling.laplace_units(0.001, shape, np.random.default_rng(0))
     assert noise.shape == shape
     assert np.unique(noise).size > 0.99 * noise.size  # 2^31 equally likely places, none left over from np.empty
@@ -155,19 +155,15 @@ def test_a_table_for_another_rate_costs_more_than_the_allowance() -> None:
         assert _error_a_vote(wrong, _rate(1.0)) > 2.0**-42
 
 
-@pytest.mark.parametrize("scale", [0.05, 25.0])
-def test_laplace_noise_follows_its_law_and_no_other(scale: float) -> None:
-    noise = sampling.laplace_units(1 / scale, (60_000,), np.random.default_rng(1)) / sampling.UNITS_PER_VOTE
-    assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 0.01
-    for wrong in (stats.laplace(scale=1.1 * scale), stats.laplace(scale=0.9 * scale), stats.norm(scale=1.414 * scale)):
-        assert stats.kstest(noise, wrong.cdf).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("sigma", [0.05, 40.0])
-def test_gaussian_noise_follows_its_law_and_no_other(sigma: float) -> None:
-    noise = sampling.gaussian_units(sigma, (60_000,), np.random.default_rng(2)) / sampling.UNITS_PER_VOTE
-    assert stats.kstest(noise, stats.norm(scale=sigma).cdf).pvalue > 0.01
-    for wrong in (stats.norm(scale=1.1 * sigma), stats.norm(scale=0.9 * sigma), stats.laplace(scale=sigma / 1.414)):
+@pytest.mark.parametrize("scale", [0.05, 40.0])
+@pytest.mark.parametrize("law", ["laplace", "norm"])
+def test_noise_follows_its_law_and_no_other(law: str, scale: float) -> None:
+    rng, laplace = np.random.default_rng(1), law == "laplace"
+    draw, parameter = (sampling.laplace_units, 1 / scale) if laplace else (sampling.gaussian_units, scale)
+    noise = draw(parameter, (30_000,), rng) / sampling.UNITS_PER_VOTE
+    right, other, factor = (stats.laplace, stats.norm, 1.414) if laplace else (stats.norm, stats.laplace, 1 / 1.414)
+    assert stats.kstest(noise, right(scale=scale).cdf).pvalue > 0.01
+    for wrong in (right(scale=1.1 * scale), right(scale=0.9 * scale), other(scale=factor * scale)):
         assert stats.kstest(noise, wrong.cdf).pvalue < 1e-6
 
 
@@ -280,20 +276,21 @@ def test_rows_with_replacement_are_equally_likely() -> None:
     assert stats.chisquare(np.bincount(drawn, minlength=6)).pvalue > 0.01
 
 
-def _as_many(count: int, words: np.ndarray) -> np.ndarray:
-    assert len(words) == count
-    return words
+@pytest.mark.parametrize(
+    ("replacement", "queue"),
+    [(True, [[WORDS - 1, WORDS - 2], [4]]), (False, [[5, 5, 9], [8, 2, 1]])],
+    ids=["2^64 = 1 mod 3: the topmost word would favour row 0", "equal keys"],
+)
+def test_words_that_would_favour_a_row_are_drawn_again(
+    replacement: bool, queue: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = iter(queue)
 
+    def words(count: int, rng: object) -> np.ndarray:
+        given = np.array(next(served), dtype=np.uint64)
+        assert len(given) == count
+        return given
 
-def test_a_word_above_the_last_multiple_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 2^64 = 1 mod 3: the topmost word would favour row 0
-    queue = [np.array([WORDS - 1, WORDS - 2], dtype=np.uint64), np.array([4], dtype=np.uint64)]
-    monkeypatch.setattr(sampling, "words", lambda count, rng: _as_many(count, queue.pop(0)))
-    assert sampling.subset(3, 2, replacement=True, rng=None).tolist() == [1, 2]
-    assert not queue
-
-
-def test_equal_keys_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue = [np.array([5, 5, 9], dtype=np.uint64), np.array([8, 2, 1], dtype=np.uint64)]
-    monkeypatch.setattr(sampling, "words", lambda count, rng: _as_many(count, queue.pop(0)))
-    assert sampling.subset(3, 2, replacement=False, rng=None).tolist() == [1, 2]
+    monkeypatch.setattr(sampling, "words", words)
+    assert sampling.subset(3, 2, replacement=replacement, rng=None).tolist() == [1, 2]
+    assert next(served, None) is None

@@ -158,10 +158,14 @@ def _command(*words):
 
 
 @pytest.mark.parametrize("path", ["ledger.sqlite3", "", "../.."])
-def test_the_command_takes_a_file_its_folder_or_a_state_dir(tmp_path, capsys, path):
+def test_the_command_takes_a_file_its_folder_or_a_state_dir_and_writes_nothing(tmp_path, capsys, path):
     folder = write_ledger(tmp_path / "ledgers" / "party-000-abababababababab", _past(1))
-    assert _command(folder / path, "--delta", "0") == 0
-    assert "epsilon 0.4 at delta 0" in capsys.readouterr().out
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert _command(folder / path, "--delta", "0", "--epsilon-budget", "1") == 0
+    printed = capsys.readouterr().out
+    assert "epsilon 0.4 at delta 0" in printed
+    assert "left         epsilon 0.6" in printed
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_of_several_ledgers_a_damaged_one_is_an_error_and_the_others_are_printed(tmp_path, capsys):
@@ -185,11 +189,3 @@ def test_programs_get_the_same_figures(tmp_path, capsys):
     assert [entry["round"] for entry in found["entries"]] == [1, 2]
     assert found["entries"][0]["charged"][0]["words"] == "epsilon 0.4"
     assert found["notes"] == ["protects one record against server; data sets compared: replace one record"]
-
-
-def test_the_command_writes_nothing(tmp_path, capsys):
-    folder = write_ledger(tmp_path / "x", _past(1))
-    before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert _command(folder, "--epsilon-budget", "1") == 0
-    assert "left         epsilon 0.6" in capsys.readouterr().out
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
