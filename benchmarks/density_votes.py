@@ -46,7 +46,7 @@ from fedkd_flwr.data.partitioning import partition
 from fedkd_flwr.labels import VoteCounter, is_informative, majority
 from fedkd_flwr.labels.choice import choose_rule, label_skew
 from fedkd_flwr.labels.dawid_skene import dawid_skene
-from fedkd_flwr.labels.density import DensityVote, Robust
+from fedkd_flwr.labels.density import DensityVote, Robust, most_probable
 from fedkd_flwr.labels.ratios import density_ratios, ratio_codes, ratios_of
 from fedkd_flwr.wire.label_codec import ANSWER_HEADER, PublicSpec
 from fedkd_flwr.wire.ratio_codec import encode_ratios
@@ -297,9 +297,9 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
     chosen = choose_rule(
         num_classes=num_classes, class_counts=counts.sum(axis=0), coverage=coverage, skew=label_skew(counts)
     ).rule
-    rules = {"majority": by_majority, "dawid-skene": skene, "density-ratio": vote.consensus()[0]}
+    rules = {"majority": by_majority, "dawid-skene": skene, "density-ratio": most_probable(vote.probabilities())}
     found: dict[str, Any] = {rule: scores(labels, answers.y) for rule, labels in rules.items()}
-    found["unbounded sum"] = scores(by_density(codes, answers.counts, "none").consensus()[0], answers.y)
+    found["unbounded sum"] = scores(most_probable(by_density(codes, answers.counts, "none").probabilities()), answers.y)
     found |= {"coverage": coverage, "auto": chosen, "auto's": found[chosen]}
     public = PublicSpec(num_public=len(answers.y), num_classes=num_classes, fingerprint="0" * 64)
     plain = ANSWER_HEADER + len(answers.y) * (num_classes - 1).bit_length() / 8
@@ -312,7 +312,8 @@ def measured(answers: Answers, *, attacks: bool) -> dict[str, Any]:
             labels, counts, lied = attacked(answers, ratios, attack, draw)
             voted = [by_labels(labels, num_classes)[0]]
             told = codes_of(lied)
-            voted += [by_density(told, counts, robust).consensus()[0] for robust in ("trust", "none")]
+            votes = [by_density(told, counts, robust) for robust in ("trust", "none")]
+            voted += [most_probable(one.probabilities()) for one in votes]
             per_draw.append([scores(one, answers.y)[0] for one in voted])
         found[attack] = dict(
             zip(("majority", "density-ratio", "unbounded sum"), np.mean(per_draw, axis=0), strict=True)
@@ -348,8 +349,8 @@ def main() -> None:
             if options.refine:
                 pairs = zip(answers.probs, answers.counts, strict=True)
                 ratios = np.array([density_ratios(np.minimum(probs, 1.0), counts) for probs, counts in pairs])
-                vote = by_density(codes_of(ratios), answers.counts, "trust").consensus()
-                made, accuracies = refined(case, seed, options.data_root, *vote)
+                probs = by_density(codes_of(ratios), answers.counts, "trust").probabilities()
+                made, accuracies = refined(case, seed, options.data_root, most_probable(probs), probs.max(axis=1))
                 one["refined"] = scores(made, answers.y)
                 one |= accuracies
                 cells = [f"refined {'/'.join(f'{x:.4f}' for x in one['refined'])}"]

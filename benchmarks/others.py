@@ -8,6 +8,10 @@ aiplanethub/Datasets, MainakRepositor/Datasets and jbrownlee/Datasets. Those tha
 each table, number of parties and seed: the share of the commonest class, and accuracy and balanced accuracy alone, with
 the federation (means of parties' models on common test rows), of the server's model, and of a model on pooled rows; on
 parties' own test rows alone and with it; and the parties that lose there clearly.
+
+With ``--even`` the same federations run in this process, and what is kept is the balanced accuracy on common test rows
+of the parties' models, with the federation: as they answer, and for classes that are all equally common, as
+``--class-shares`` asks.
 """
 
 from __future__ import annotations
@@ -21,11 +25,16 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pandas as pd
+import trees
 
 import fedkd_flwr as fk
-from fedkd_flwr.errors import DataError
+from fedkd_flwr.clients.fedct import FedCTClient
+from fedkd_flwr.errors import DataError, FedkdError
+from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
 from fedkd_flwr.report.recommendation import changes
@@ -84,6 +93,34 @@ def run(rows: pd.DataFrame, label: str, seed: int, **settings: Any) -> RunRecord
         return fk.simulate(str(path), label=label, progress=False, **given).record
 
 
+def even_run(rows: pd.DataFrame, label: str, seed: int, parties: int) -> dict[str, Any]:
+    """Run one federation in this process; return means over parties of balanced accuracy, both ways."""
+    found: list[tuple[float, float]] = []
+    finish = FedCTClient.finish
+
+    def noted(self: FedCTClient, instruction: Any) -> Any:
+        finished = finish(self, instruction)
+        model, (X, y, *_) = finished.model, self.party.tests["common"]
+        even = np.full(self.party.public.num_classes, 1 / self.party.public.num_classes)
+        measured = [Answering(model, shares).metrics(X, y) for shares in (model.shares.get("common"), even)]
+        found.append((measured[0].balanced_accuracy, measured[1].balanced_accuracy))
+        return finished
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(FedCTClient, "finish", noted):
+        path = Path(folder) / "table.csv"
+        rows.to_csv(path, index=False)
+        trees.run({"algorithm": "fedct", "dataset": "table", "table": str(path), "label": label}, parties, seed)
+    common, even = (statistics.fmean(pair[i] for pair in found) for i in (0, 1))
+    return {"with, balanced": common, "with, balanced, even shares": even}
+
+
+def write(out: Path | None, found: list[dict[str, Any]]) -> None:
+    """Keep what was found, under the command that found it."""
+    if out:
+        command = shlex.join(["python", "benchmarks/others.py", "FOLDER", *sys.argv[2:]])
+        out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
+
+
 def main() -> None:
     """Parse the command line, run, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -92,6 +129,7 @@ def main() -> None:
     parser.add_argument("--parties", type=int, nargs="+", default=[3, 10])
     parser.add_argument("--seeds", type=int, nargs="+", default=[701, 702, 703])
     parser.add_argument("--algorithm", default="fedct")
+    parser.add_argument("--even", action="store_true", help="balanced accuracy where even class shares are asked for")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
@@ -102,6 +140,10 @@ def main() -> None:
             made = []
             for seed in options.seeds:
                 rows = table.sample(min(len(table), MOST_ROWS), random_state=seed)
+                if options.even:
+                    with contextlib.suppress(FedkdError):
+                        made.append({"seed": seed, **even_run(rows, label, seed, parties)})
+                    continue
                 with contextlib.suppress(DataError):  # too few rows for so many parties
                     record = run(rows, label, seed, parties=parties, algorithm=options.algorithm)
                     made.append({"seed": seed, **figures(record)})
@@ -110,15 +152,16 @@ def main() -> None:
             found.append({"table": name, "origin": origin, "rows": len(table), "parties": parties, "runs": made})
             keys = [key for key, value in made[0].items() if isinstance(value, float)]
             means = {key: statistics.fmean(one[key] for one in made) for key in keys}
+            if options.even:
+                print(name, parties, means, flush=True)
+                write(options.out, found)
+                continue
             lost = sum(one["lose clearly"] for one in made)
             line = " ".join(f"{key} {means[key]:.3f}" for key in ["commonest", *KINDS] if key in means)
             balanced = " ".join(f"{means.get(f'{key}, balanced', float('nan')):.3f}" for key in ("alone", "with"))
             worse = "BELOW " if means["with"] < means["commonest"] else ""
             print(f"{name} {parties}: {line} balanced {balanced} lose {lost} {worse}{made[0]['rule']}", flush=True)
-            if options.out:
-                words = [word for word in sys.argv[1:] if word != str(options.folder)]
-                command = shlex.join(["python", "benchmarks/others.py", "FOLDER", *words])
-                options.out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
+            write(options.out, found)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
 __all__ = [
     "check_choice",
-    "check_flag",
     "check_number",
     "check_parameters",
     "check_whole",
+    "meant",
     "nearest",
     "number_rule",
     "read_word",
@@ -101,14 +101,8 @@ def check_choice(name: str, value: object, choices: Collection[Any], *, error: t
     'random'
     """
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise error(explain(name, f"be one of {', '.join(str(choice) for choice in choices)}", value))
-    return value
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Return a value that is true or false; 0 and 1 are not."""
-    if not isinstance(value, bool):
-        raise ConfigError(explain(name, "be true or false", value))
+        known = [str(choice) for choice in choices]
+        raise error(explain(name, f"be one of {', '.join(known)}", value, meant(value, known)))
     return value
 
 
@@ -169,12 +163,17 @@ def read_word(key: str, word: str) -> tuple[str, dict[str, Any]]:
     return name.strip(), values
 
 
+def meant(word: object, known: Collection[str], otherwise: str = "") -> str:
+    """Return the question whether the nearest known word was meant; ``otherwise`` where none is near."""
+    near = nearest(word, known) if isinstance(word, str) else []
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
 def check_parameters(name: str, given: Collection[str], known: Collection[str]) -> None:
     """Refuse with a `ConfigError` a parameter in brackets that what is called ``name`` does not have."""
     if wrong := sorted({*given} - {*known}):
-        rule, near = f"be {' or '.join(known)}" if known else "not be given", nearest(wrong[0], known)
-        way_out = f"Did you mean {near[0]}?" if near else "Drop it."
-        raise ConfigError(explain(f"parameter of {name}", rule, wrong[0], way_out))
+        rule = f"be {' or '.join(known)}" if known else "not be given"
+        raise ConfigError(explain(f"parameter of {name}", rule, wrong[0], meant(wrong[0], known, "Drop it.")))
 
 
 def _is_plain(value: object) -> bool:

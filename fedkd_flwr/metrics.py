@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
 
 if TYPE_CHECKING:
@@ -188,9 +189,7 @@ def check_names(names: Collection[str]) -> frozenset[str]:
     """
     if isinstance(names, str | bool):  # a text is a collection too: of letters
         raise ConfigError(explain("share-metrics", "be a collection of names, no text", names, 'Give ["accuracy"].'))
-    if unknown := [name for name in names if name not in NAMES]:
-        raise ConfigError(explain("share-metrics", f"be one of {', '.join(NAMES)}", unknown[0]))
-    return frozenset(names)
+    return frozenset(check_choice("share-metrics", name, NAMES) for name in names)
 
 
 def measure(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole, number_rule, read_word, split_words
+from fedkd_flwr.checks import check_choice, check_number, check_whole, meant, number_rule, read_word, split_words
 from fedkd_flwr.errors import ConfigError, DataError
 
 ENDS = st.one_of(st.integers(-5, 5), st.floats(-5, 5))
@@ -78,10 +78,15 @@ def test_a_choice_is_one_of_them_and_of_the_same_type():
 
 @pytest.mark.parametrize("value", [0, 1, np.True_, None, "true"])
 def test_only_true_and_false_are_flags(value):
-    assert check_flag("freeze", True) is True
-    assert check_flag("freeze", False) is False
-    with pytest.raises(ConfigError, match=r"^freeze must be true or false, got "):
-        check_flag("freeze", value)
+    assert check_choice("freeze", False, (True, False)) is False
+    with pytest.raises(ConfigError, match=r"^freeze must be one of True, False, got "):
+        check_choice("freeze", value, (True, False))
+
+
+def test_a_mistyped_choice_is_answered_with_the_nearest_one():
+    with pytest.raises(ConfigError, match=r"got 'randm'\. Did you mean random\?$"):
+        check_choice("ties", "randm", ("random", "lowest"))
+    assert meant("x", ("random",), "Drop it.") == meant(1, ("random",), "Drop it.") == "Drop it."
 
 
 @pytest.mark.parametrize("check", [check_whole, check_number])

@@ -11,6 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from fedkd_flwr.algorithms.card import Card
+from fedkd_flwr.checks import meant
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.registry import CARDS
 
@@ -46,7 +47,7 @@ def find_card(name: str) -> Card:
     module, colon, attribute = name.partition(":")
     if not colon:
         rule = f"be one of {', '.join(cards())}, or a card of your own as package.module:CARD"
-        raise ConfigError(explain("algorithm", rule, name))
+        raise ConfigError(explain("algorithm", rule, name, meant(name, cards())))
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two: no name of a module at all

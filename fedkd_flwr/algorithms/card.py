@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from fedkd_flwr.checks import meant
 from fedkd_flwr.errors import ConfigError, PayloadError, explain
 
 __all__ = ["PAPER", "Card", "Config", "ExchangeConfig", "Privacy", "Told", "kebab", "setting"]
@@ -35,11 +36,7 @@ Privacy = Literal["none", "server", "party"]
 
 
 def kebab(name: str) -> str:
-    """Return a name as run configs and wire records spell it.
-
-    >>> kebab("steps_per_round")
-    'steps-per-round'
-    """
+    """Return a name as run configs and wire records spell it: steps_per_round as steps-per-round."""
     return name.replace("_", "-")
 
 
@@ -248,8 +245,9 @@ class Config(BaseModel):
         key = cls.keys().get(name, kebab(name))
         if error["type"] == "extra_forbidden":
             return explain(key, "be a known setting", error["input"], f"Known: {', '.join(cls.keys().values())}.")
-        one_of = "one of " if _choices(cls.model_fields[name]) else ""
-        return explain(key, f"be {one_of}{cls.rule(name)}", error["input"])
+        choices = [str(choice) for choice in _choices(cls.model_fields[name])]
+        rule = f"be {'one of ' if choices else ''}{cls.rule(name)}"
+        return explain(key, rule, error["input"], meant(error["input"], choices))
 
 
 def _limit_text(limit: float) -> str:

@@ -28,7 +28,8 @@ from fedkd_flwr.app.choose_text import ALONE, FIXED, Comparison, Whose
 from fedkd_flwr.app.live_run import captured_log, installed_versions
 from fedkd_flwr.app.models import model_factory
 from fedkd_flwr.app.output import output_root
-from fedkd_flwr.errors import ConfigError, FedkdError, explain
+from fedkd_flwr.checks import check_choice
+from fedkd_flwr.errors import ConfigError, FedkdError
 from fedkd_flwr.files import disk_not_awaited, write_atomic
 from fedkd_flwr.models.given import is_given
 from fedkd_flwr.models.zoo import pick_model
@@ -136,8 +137,7 @@ def _configs(
     values = {**values, "num-parties": first.num_parties}
     known = candidates(simulated_pool(first).public.num_classes, private=private)
     for name in names:
-        if name not in known:
-            raise ConfigError(explain("candidate", f"be one of {', '.join(known)}", name))
+        check_choice("candidate", name, known)
     chosen = {name: known[name] for name in names or (known if thorough or private else QUICK)}
     return {  # all settings are checked before the first run; one seed of all candidates after another
         (name, seed): parse_run_config({**values, **settings, "seed": seed, "centralised": False})

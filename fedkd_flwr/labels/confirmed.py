@@ -27,7 +27,8 @@ _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know 
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
-_LEAST_CONFIRMED = 0.05  # correlation above what chance gives
+# Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
+_LEAST_CONFIRMED = 0.1
 
 
 class Said(NamedTuple):

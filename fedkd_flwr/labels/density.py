@@ -74,9 +74,8 @@ class DensityVote:
     >>> vote = DensityVote(num_public=3, num_classes=2)
     >>> vote.add(np.array([[4.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), np.array([30, 0]))
     >>> vote.add(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([0, 10]))
-    >>> labels, confidence = vote.consensus()
-    >>> labels.tolist(), confidence.round(2).tolist()
-    ([0, 1, -1], [1.0, 0.97, 0.0])
+    >>> most_probable(vote.probabilities()).tolist()
+    [0, 1, -1]
     """
 
     def __init__(self, *, num_public: int, num_classes: int, robust: Robust = "trust") -> None:
@@ -158,16 +157,6 @@ class DensityVote:
         for weight, answer in zip(weights, self._answers, strict=True):
             total += weight * np.bincount(answer.places // num_classes, answer.values, minlength=num_public)
         return float((total > _NOBODYS * weights.sum()).mean())
-
-    def consensus(self) -> tuple[Labels, NDArray[np.float64]]:
-        """Return the most probable class of each row, and its probability.
-
-        The labels, (num_public,) int16, are ``ABSTAIN`` where the densities of all classes are near 0: the row looks
-        like nobody's data. The second array, (num_public,) float64, is the label's probability, 0 where there is none.
-        """
-        probs = self.probabilities()
-        labels = most_probable(probs)
-        return labels, np.where(labels != ABSTAIN, probs.max(axis=1), 0.0)
 
     def densities(self) -> NDArray[np.float64]:
         """Return S_c of each row: (num_public, num_classes) float64, 0 or more, about 1 on average."""

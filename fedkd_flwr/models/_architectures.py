@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import Code, ConfigError, cause, explain
 from fedkd_flwr.models._factory import arguments, import_factory, input_shape, named_by
 
@@ -126,7 +126,7 @@ def check_params(net: Any) -> None:
         check_whole("max_steps", net.max_steps, 1)
     check_choice("device", net.device, ("cpu", "auto"))
     check_choice("precision", net.precision, ("float32", "bfloat16"))
-    check_flag("freeze_norm", net.freeze_norm)
+    check_choice("freeze_norm", net.freeze_norm, (True, False))
     check_whole("seed", net.seed, 0, 2**63 - 1)
     if not len(_widths(net)) <= MAX_LAYERS:
         raise ConfigError(explain("hidden", f"list at most {MAX_LAYERS} widths", len(_widths(net))))

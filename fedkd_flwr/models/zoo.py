@@ -17,7 +17,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.pipeline import make_pipeline
 
-from fedkd_flwr.checks import check_whole, read_word, split_words
+from fedkd_flwr.checks import check_whole, meant, read_word, split_words
 from fedkd_flwr.errors import ConfigError, RefusalError, explain
 from fedkd_flwr.models._factory import arguments, call_factory, check_names, import_factory, input_shape, named_by
 from fedkd_flwr.models.classifier import Classifier
@@ -191,7 +191,7 @@ def make_model(
         estimator = _build(spec, entry, context, params, of_run=of_run)
     else:
         known = f"be one of {', '.join(NAMES)}, or an import string"
-        raise ConfigError(explain("model", known, spec, 'Your own: "package.module:factory".'))
+        raise ConfigError(explain("model", known, spec, meant(spec, NAMES, 'Your own: "package.module:factory".')))
     if hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator):
         if not values:
             way_out = 'Give a classifier, or say that the label is a number: target="number".'

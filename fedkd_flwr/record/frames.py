@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedkd_flwr.errors import ConfigError, explain
+from fedkd_flwr.checks import check_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,7 @@ def frame(record: Mapping[str, Any], of: str) -> pd.DataFrame:
     import pandas as pd
 
     rows = {"rounds": _rounds, "parties": _parties, "models": _models}
-    if of not in rows:
-        raise ConfigError(explain("the table", f"be one of {', '.join(FRAMES)}", of))
+    check_choice("the table", of, FRAMES)
     first = {"run_id": record["run_id"], "seed": record["seed"]}
     return pd.DataFrame([{**first, **row} for row in rows[of](record)]).convert_dtypes()
 

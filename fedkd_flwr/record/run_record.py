@@ -332,7 +332,7 @@ def now_text() -> str:
 
 
 # what ends a run and is no `Exception`; Flower raises the second one where it learns that a run was stopped
-_STOPS = {"KeyboardInterrupt": "Ctrl-C", "RunNotRunningException": "flwr stop"}
+_STOPS = {"KeyboardInterrupt": "Ctrl-C, or its process was told to end", "RunNotRunningException": "flwr stop"}
 
 
 def _how_ended(error: BaseException) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from pydantic import SkipValidation
 from fedkd_flwr.algorithms import Card, cards, find_card
 from fedkd_flwr.algorithms.card import PAPER, Config, ExchangeConfig, kebab, setting
 from fedkd_flwr.app.tracking import parse_tools
-from fedkd_flwr.checks import check_parameters, nearest, read_word, split_words
+from fedkd_flwr.checks import check_choice, check_parameters, nearest, read_word, split_words
 from fedkd_flwr.data.choices import PARTITIONERS, read_target
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.settings.node_config import NodeConfig, listed
@@ -253,10 +253,7 @@ class RunConfig(Config):
             raise ConfigError(explain(" and ".join(map(kebab, ways)), "not be given together", self.tables, way_out))
         name, given = self.dealing
         known = dict.fromkeys(_OWN_PARTIES["partitioner"], ()) | PARTITIONERS
-        if name not in known:
-            near = nearest(name, known)
-            way_out = f"Did you mean {near[0]}?" if near else ""
-            raise ConfigError(explain("partitioner", f"be one of {', '.join(known)}", name, way_out))
+        check_choice("partitioner", name, known)
         check_parameters(f"partitioner {name}", given, known[name])
         if name == "column" and not self.has_parties:
             way_out = "Name the column that says whose row it is, or give tables=FILE,FILE: one file for each party."

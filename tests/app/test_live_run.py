@@ -112,7 +112,7 @@ def test_each_round_is_in_the_record_before_it_is_sent_and_the_last_record_says_
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (KeyboardInterrupt(), "Ctrl-C"),
+        (KeyboardInterrupt(), "Ctrl-C, or its process was told to end"),
         (RunNotRunningException(), "flwr stop"),
         (SystemExit(0), "its process was told to end"),
     ],

@@ -136,10 +136,10 @@ def test_a_large_party_that_only_holders_of_the_other_class_know_keeps_its_trust
 @pytest.mark.parametrize(
     ("confirmed_parts", "others", "tells"),
     [
-        ([0.05] * 3, 3, True),
-        ([0.05] * 3, 4, False),
-        ([0.05] * 2, 0, False),
-        ([0.049] * 3, 0, False),
+        ([0.1] * 3, 3, True),
+        ([0.1] * 3, 4, False),
+        ([0.1] * 2, 0, False),
+        ([0.099] * 3, 0, False),
         ([0.9] * 9, 9, True),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from fedkd_flwr.errors import ConfigError, DataError
 from fedkd_flwr.labels import ABSTAIN, VoteCounter, density, majority
-from fedkd_flwr.labels.density import DensityVote
+from fedkd_flwr.labels.density import DensityVote, most_probable
 
 CLASSES, ROWS = 4, 200
 
@@ -34,7 +34,7 @@ def _consensus(parties: list, **settings: str) -> np.ndarray:
     vote = DensityVote(num_public=ROWS, num_classes=CLASSES, **settings)
     for ratios, counts, _ in parties:
         vote.add(ratios, counts)
-    return vote.consensus()[0]
+    return most_probable(vote.probabilities())
 
 
 def _majority(parties: list) -> np.ndarray:
@@ -57,13 +57,11 @@ def test_the_vote_by_hand():
     vote.add(np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([3, 1]))
     vote.add(np.array([[0.0, 0.5], [0.0, 1.5]]), np.array([0, 4]))
     np.testing.assert_allclose(vote.densities(), [[2.0, 0.4], [0.0, 1.6]])
-    labels, confidence = vote.consensus()
-    assert labels.tolist() == [0, 1]
     probs = vote.probabilities()
+    assert most_probable(probs).tolist() == [0, 1]
     odds = probs[:, 0] / probs[:, 1]
     assert odds[0] / odds[1] == pytest.approx(((2.1 / 0.5) / (0.1 / 1.7)) ** 1.3)
     np.testing.assert_allclose(probs.mean(axis=0), [3 / 8, 5 / 8], rtol=1e-3)
-    np.testing.assert_allclose(confidence, probs.max(axis=1))
 
 
 def test_parties_of_one_class_each_are_right_together_where_majority_is_not():
@@ -77,26 +75,22 @@ def test_the_order_of_parties_does_not_matter():
     assert (_consensus(parties) == _consensus(parties[::-1])).all()
 
 
-def test_a_row_that_looks_like_nobodys_data_has_no_label_and_no_confidence():
+def test_a_row_that_looks_like_nobodys_data_has_no_label():
     vote = DensityVote(num_public=3, num_classes=2)
-    assert vote.consensus()[0].tolist() == [ABSTAIN] * 3
+    assert most_probable(vote.probabilities()).tolist() == [ABSTAIN] * 3
     vote.add(np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), np.array([2, 2]))
-    labels, confidence = vote.consensus()
-    assert (labels[2], confidence[2], labels[0]) == (ABSTAIN, 0.0, 0)
+    labels = most_probable(vote.probabilities())
+    assert (labels[2], labels[0]) == (ABSTAIN, 0)
     assert vote.probabilities()[2].tolist() == [0.5, 0.5]  # and says nothing of the parties' class shares
 
 
 @pytest.mark.parametrize("classes_each", [1, 2])
-def test_the_probabilities_are_those_of_the_labels(classes_each):
+def test_probabilities_of_a_row_sum_to_one(classes_each):
     _, parties = _federation(classes_each=classes_each)
     vote = DensityVote(num_public=ROWS, num_classes=CLASSES)
     for ratios, counts, _ in parties:
         vote.add(ratios, counts)
-    (labels, confidence), probs = vote.consensus(), vote.probabilities()
-    np.testing.assert_allclose(probs.sum(axis=1), 1.0)
-    labelled = labels != ABSTAIN
-    assert np.array_equal(probs[labelled].argmax(axis=1), labels[labelled])
-    assert np.array_equal(probs[labelled].max(axis=1), confidence[labelled])
+    np.testing.assert_allclose(vote.probabilities().sum(axis=1), 1.0)
 
 
 def test_a_rare_class_is_as_probable_as_its_densities_and_its_share_say_and_no_more():
@@ -108,10 +102,10 @@ def test_a_rare_class_is_as_probable_as_its_densities_and_its_share_say_and_no_m
     rare.add(ratios, np.array([950, 50]))
     balanced.add(ratios, np.array([500, 500]))
     found = rare.probabilities()[:, 1]
-    assert (rare.consensus()[0] == 0).all()
+    assert (most_probable(rare.probabilities()) == 0).all()
     assert found[y == 1].min() > 2 * found[y == 0].max()
     assert found.mean() == pytest.approx(0.05, abs=0.02)
-    assert (balanced.consensus()[0][y == 1] == 1).all()
+    assert (most_probable(balanced.probabilities())[y == 1] == 1).all()
 
 
 def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_shares_say():
@@ -123,7 +117,7 @@ def test_the_smaller_of_two_classes_labels_no_more_rows_than_private_and_public_
     vote.add(np.stack([(1 - sure) / 0.75, np.zeros(1000)], axis=1), np.array([3000, 0]))
     for _ in range(4):
         vote.add(np.stack([np.zeros(1000), sure / 0.25], axis=1), np.array([0, 250]))
-    labels = vote.consensus()[0]
+    labels = most_probable(vote.probabilities())
     assert 0.2 < (labels == 1).mean() < 0.3
     assert (labels == y).mean() > 0.8
 
@@ -203,7 +197,7 @@ def test_the_party_that_knows_nearly_all_rows_is_trusted_although_nobody_confirm
     for rows in (16, 30, 45):
         frequent = np.where(rng.random(2000) < 0.01, 0.5, 0.0)
         vote.add(np.stack([frequent, np.where(y == 1, rng.uniform(0.2, 1.0, 2000), 0.0)], axis=1), np.array([5, rows]))
-    labels = vote.consensus()[0]
+    labels = most_probable(vote.probabilities())
     assert vote.trusts().tolist() == [1.0] * 4
     assert (labels == y).mean() > 0.95
 
@@ -218,7 +212,7 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     ratios, counts, _ = _party(y, [3], np.random.default_rng(6))
     vote.add(ratios, counts)
     assert vote.trusts()[-1] == 1
-    assert (vote.consensus()[0][y == 3] == 3).mean() > 0.8
+    assert (most_probable(vote.probabilities())[y == 3] == 3).mean() > 0.8
 
 
 # the class shares
@@ -233,7 +227,7 @@ def test_small_parties_weigh_more_than_their_rows_but_not_in_the_class_shares(mo
     vote = DensityVote(num_public=2, num_classes=2)
     for of in counts:
         vote.add(np.minimum(of, 1.0) * np.ones((2, 2)), of)
-    vote.consensus()
+    vote.probabilities()
     weights = np.minimum(np.sqrt(counts.sum(axis=1) * 50), 50)
     by_roots = weights @ (counts / counts.sum(axis=1, keepdims=True)) / weights.sum()
     by_rows = counts.sum(axis=0) / counts.sum()
@@ -279,5 +273,5 @@ def test_the_public_rows_own_shares_are_found_from_the_ratios_and_used_for_two_c
     for num_classes in (2, 3):
         vote = DensityVote(num_public=4, num_classes=num_classes)
         vote.add(np.ones((4, num_classes)), np.ones(num_classes, dtype=np.int64))
-        vote.consensus()
+        vote.probabilities()
     assert asked == [2]

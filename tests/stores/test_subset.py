@@ -83,9 +83,6 @@ def test_a_draw_is_noted_once_and_costs_nothing_by_itself(tmp_path):
     assert store.ledger.answered("draw 1", 1) is None
 
 
-# ------------------------------------------------------------------------------------------- files that change
-
-
 def _held(root, X, party="a"):
     return SubsetStore(LedgerStore(root, party=party, data_digest="0" * 64, rows=array_rows(X, np.zeros(len(X)))))
 

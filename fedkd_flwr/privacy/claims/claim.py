@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fedkd_flwr.checks import check_choice, check_flag, check_number, check_whole
+from fedkd_flwr.checks import check_choice, check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.privacy.cost.accountant import Accountant
 from fedkd_flwr.privacy.cost.events import check_cost
@@ -75,7 +75,7 @@ class PrivacyClaim:
         check_choice("unit", self.unit, ("record", "party"))
         if self.basis.partition(":")[0] not in BASES:
             raise ConfigError(explain("basis", f"begin with one of {', '.join(BASES)}", repr(self.basis)))
-        check_flag("publishable", self.publishable)
+        check_choice("publishable", self.publishable, (True, False))
         check_cost("epsilon", self.epsilon)
         check_number("delta", self.delta, least=0, most=1)
         if self.basis.startswith("none"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_flag
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.cost.events import ApproximateEvent
@@ -53,7 +53,7 @@ class Subsampling:
     replacement: bool  # whether a row may be drawn more than once
 
     def __post_init__(self) -> None:
-        check_flag("replacement", self.replacement)
+        check_choice("replacement", self.replacement, (True, False))
         set_whole(self, "num_rows", 1)
         set_whole(self, "subset_rows", 1)
         if not self.replacement and not self.subset_rows <= self.num_rows:

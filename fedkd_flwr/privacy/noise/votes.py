@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkd_flwr.checks import check_flag
+from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 from fedkd_flwr.privacy import dp
@@ -113,7 +113,7 @@ class LaplaceMax(_NoisyMax):
 
     def __post_init__(self) -> None:
         set_number(self, "gamma", least=1e-9)
-        check_flag("winner_of_two", self.winner_of_two)
+        check_choice("winner_of_two", self.winner_of_two, (True, False))
         super().__post_init__()
 
     @property
