@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from federation import model, parties, public_set, rows
+from federation import handler, model, parties, public_set, rows
 from grid import InProcessGrid
 
 from fedkd_flwr.algorithms import cards
-from fedkd_flwr.app.client_app import answer, finish
 from fedkd_flwr.registry import load
 from fedkd_flwr.strategies.loop import strategy_of
 
@@ -21,16 +20,6 @@ def net(*, seed, hidden=(8,), **params):
 
 def members(count=4, algorithm="fedprox", **changes):
     return parties(count, **{"allow": frozenset({algorithm}), "model": net, **changes})
-
-
-def mounted(clients, first=1000):
-    """Mount clients as the ClientApp does, for Flower's records and ours."""
-
-    def handle(message, context):
-        respond_to = answer if message.metadata.message_type == "train" else finish
-        return respond_to(clients[context.node_id - first], message)
-
-    return handle
 
 
 def client(one, algorithm):
@@ -50,7 +39,7 @@ def make(algorithm="fedprox", *, minimum=2, fraction=1.0, names=None, global_mod
 
 def grid_of(held, algorithm="fedprox", **keywords):
     first = keywords.get("first_node_id", 1000)
-    return InProcessGrid(mounted([client(p, algorithm) for p in held], first), [{}] * len(held), **keywords)
+    return InProcessGrid(handler([client(p, algorithm) for p in held], first), [{}] * len(held), **keywords)
 
 
 def run(algorithm="fedprox", *, rounds=3, held=None, tamper=None, order=None, first_node_id=1000, **settings):

@@ -23,7 +23,6 @@ import numpy as np
 from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from fedkd_flwr.algorithms.exchange import LocalEpochsConfig
 from fedkd_flwr.baselines.cards import DP_FEDAVG as CARD
 from fedkd_flwr.baselines.cards import DPFedAvgConfig
 from fedkd_flwr.baselines.weight_exchange import PartyWeights, WeightClient, WeightExchange
@@ -77,11 +76,10 @@ class DPFedAvgExchange(WeightExchange):
         """What the server does to the updates of one round."""
         return self.config.mechanism(self.num_rounds)
 
-    @cached_property
-    def told_config(self) -> LocalEpochsConfig:
-        """The settings as parties are told them; noise that cannot be found is refused here."""
+    def plan(self, num_rounds: int) -> None:
+        """Take the number of rounds; refuse noise that cannot be found."""
+        super().plan(num_rounds)
         _ = self.mechanism
-        return super().told_config
 
     def check_budget(self, server_round: int) -> None:
         """Refuse before anybody trains where the server's own budget does not cover the rounds to come."""

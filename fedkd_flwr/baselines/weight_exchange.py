@@ -105,15 +105,6 @@ class WeightExchange(Exchange[PartyWeights]):
         """Return the model's weights."""
         return dict(numbered("model", self.model.arrays()))
 
-    @cached_property
-    def told_config(self) -> LocalEpochsConfig:
-        """The settings as parties are told them."""
-        return self.config.resolved(
-            num_public=self.spec.num_public,
-            num_classes=self.spec.num_classes,
-            num_rounds=self.num_rounds - self.rounds_before,
-        )
-
     def read(self, reply: Reply, server_round: int) -> PartyWeights:
         """Check that a party's weights fit the net, and that the net says something with them."""
         count, arrays = len(self._spare_arrays), list(reply.arrays.values())

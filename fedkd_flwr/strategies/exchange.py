@@ -149,9 +149,8 @@ class Exchange(ABC, Generic[Answered]):
     @cached_property
     def told_config(self) -> ExchangeConfig:
         """The settings as parties are told them, with the noise found; known once the number of rounds is."""
-        return self.config.resolved(
-            num_public=self.spec.num_public, num_classes=self.spec.num_classes, num_rounds=self.num_rounds
-        )
+        sizes, own = {"num_public": self.spec.num_public, "num_classes": self.spec.num_classes}, self.rounds_before
+        return self.config.resolved(**sizes, num_rounds=self.num_rounds - own)
 
     def settings(self, server_round: int) -> dict[str, Any]:
         """Return the settings that every party is told in a round."""

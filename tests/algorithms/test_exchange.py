@@ -36,9 +36,6 @@ def test_shared_settings_stand_at_the_top_of_the_run_config_or_among_those_of_pa
         assert {key.rpartition(".")[0] for key in config.keys().values()} <= {"", PAPER}
 
 
-# ------------------------------------------------------------------------------------------------ noise
-
-
 def test_a_delta_of_no_claim_is_refused():
     rule = "delta must keep its default in a run without noise, got 0.001. It would be ignored: drop it, or choose a"
     for config in (ClaimConfig, EpsilonConfig, Noisy):
@@ -48,23 +45,29 @@ def test_a_delta_of_no_claim_is_refused():
     assert Noisy(delta=0.001, label_mechanism="xor").delta == 0.001
 
 
-def test_a_strength_is_given_once_where_there_is_noise():
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        (
+            {"label_mechanism": "xor"},
+            "^epsilon or paper.noise-strength must be given with noise, got 'none'. Epsilon is",
+        ),
+        (
+            {"label_mechanism": "xor", "noise_strength": 1.5, "epsilon": 2.0},
+            "^epsilon must be none beside paper.noise-strength, got 2.0. Give one: epsilon is for the whole run.$",
+        ),
+        (
+            {"epsilon": 2.0},
+            "^epsilon must be none without noise, got 2.0. It would be ignored: drop it, or choose a noi",
+        ),
+        ({"noise_strength": 2.0}, "^paper.noise-strength must be auto without noise, got 2.0. It would be"),
+    ],
+)
+def test_a_strength_is_given_once_and_where_there_is_noise(settings, rule):
+    with pytest.raises(ConfigError, match=rule):
+        Noisy(**settings).check_given()
     Noisy(label_mechanism="xor", noise_strength=1.0).check_given()
     Noisy().check_given()
-    rule = r"^epsilon or paper.noise-strength must be given with noise, got 'none'\. Epsilon is for the whole run; the"
-    with pytest.raises(ConfigError, match=rule):
-        Noisy(label_mechanism="xor").check_given()
-    rule = r"^epsilon must be none beside paper.noise-strength, got 2\.0\. Give one: epsilon is for the whole run\.$"
-    with pytest.raises(ConfigError, match=rule):
-        Noisy(label_mechanism="xor", noise_strength=1.5, epsilon=2.0)
-
-
-def test_a_strength_without_noise_is_refused():
-    rule = r"^epsilon must be none without noise, got 2\.0\. It would be ignored: drop it, or choose a noise\.$"
-    with pytest.raises(ConfigError, match=rule):
-        Noisy(epsilon=2.0)
-    with pytest.raises(ConfigError, match=r"^paper.noise-strength must be auto without noise, got 2\.0\. It would be"):
-        Noisy(noise_strength=2.0)
 
 
 NOISY = [
@@ -102,9 +105,6 @@ def test_a_setting_that_a_vote_rule_would_ignore_is_refused():
 @pytest.mark.parametrize("given", [{"send": "labels"}, {"consensus": "density-ratio"}, {"known_rows": 200}])
 def test_drawn_rows_get_no_probabilities_where_a_run_asks_for_something_else(given):
     assert FedKTConfig(**given).on_drawn_rows() == FedKTConfig(**given)
-
-
-# ------------------------------------------------------------------------------------------------ training
 
 
 def test_alone_a_net_trains_for_as_many_epochs_as_in_all_its_rounds():

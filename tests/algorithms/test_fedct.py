@@ -29,9 +29,6 @@ def _consensus(answers, *, num_classes=2, seed=1, confidence=0.9999, **settings)
     return found.labels, facts
 
 
-# ------------------------------------------------------------------------------------------------ by hand
-
-
 @pytest.mark.parametrize(
     ("settings", "expected", "discounted"),
     [
@@ -59,9 +56,6 @@ def test_three_parties_and_four_rows(settings, expected, discounted):
 @pytest.mark.parametrize("kind", ["majority", "qualified-majority", "dawid-skene"])
 def test_where_all_abstain_nothing_is_labelled(kind):
     assert _consensus(_labels([-1, -1], [-1, -1]), consensus=kind)[0].tolist() == [-1, -1]
-
-
-# ------------------------------------------------------------------------------------------------ Dawid-Skene
 
 
 def _skewed(seed=3):
@@ -99,33 +93,22 @@ def test_a_row_as_probable_as_the_confidence_asks_is_labelled():
         assert _consensus(torn, consensus="dawid-skene", confidence=confidence)[0].tolist() == expected
 
 
-# ------------------------------------------------------------------------------------------------ under noise
+BITS = [np.eye(2, dtype=np.int16)[row].reshape(-1) for row in PARTIES]
 
 
-def _response(**settings):
-    return {"label_mechanism": "randomized-response", "noise_strength": CLEAR, **settings}
-
-
-def test_with_hardly_any_noise_the_vote_is_the_vote_and_every_party_counts():
-    consensus, facts = _consensus(_labels(*PARTIES), **_response())
+@pytest.mark.parametrize(
+    ("name", "answers", "mechanism"),
+    [("randomized-response", _labels(*PARTIES), RandomizedResponse), ("xor", BITS, BitFlip)],
+)
+def test_with_hardly_any_noise_the_vote_is_the_vote_and_every_party_counts(name, answers, mechanism):
+    settings = {"label_mechanism": name, "noise_strength": CLEAR}
+    consensus, facts = _consensus(answers, **settings)
     assert consensus.tolist() == [0, 1, 1, 0]
     assert (facts.discounted, facts.class_voters) == (0, None)
-    assert facts.kept_share == kept_share(RandomizedResponse(epsilon=CLEAR, num_classes=2))
-    strict, _ = _consensus(_labels(*PARTIES), **_response(consensus="qualified-majority", quorum=0.9))
-    assert strict.tolist() == [-1, 1, -1, -1]
-    loose, _ = _consensus(_labels(*PARTIES), **_response(consensus="qualified-majority", quorum=0.6))
-    assert loose.tolist() == [0, 1, 1, 0]
-
-
-def test_bits_are_counted_as_labels_are():
-    bits = [np.eye(2, dtype=np.int16)[row].reshape(-1) for row in PARTIES]
-    settings = {"label_mechanism": "xor", "noise_strength": CLEAR}
-    consensus, facts = _consensus(bits, **settings)
-    assert consensus.tolist() == [0, 1, 1, 0]
-    assert (facts.discounted, facts.class_voters) == (0, None)
-    assert facts.kept_share == kept_share(BitFlip(epsilon=CLEAR, num_classes=2))
-    strict, _ = _consensus(bits, consensus="qualified-majority", quorum=0.9, **settings)
-    assert strict.tolist() == [-1, 1, -1, -1]
+    assert facts.kept_share == kept_share(mechanism(epsilon=CLEAR, num_classes=2))
+    for quorum, expected in ((0.9, [-1, 1, -1, -1]), (0.6, [0, 1, 1, 0])):
+        found, _ = _consensus(answers, consensus="qualified-majority", quorum=quorum, **settings)
+        assert found.tolist() == expected
 
 
 def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_most_bits():
@@ -136,8 +119,6 @@ def test_a_row_whose_estimated_counts_are_all_below_zero_keeps_the_class_with_mo
     assert _consensus(answers, consensus="majority", **settings)[0].tolist() == [0]
     assert _consensus(answers, consensus="qualified-majority", quorum=0.1, **settings)[0].tolist() == [ABSTAIN]
 
-
-# ------------------------------------------------------------------------------------------------ invariants
 
 rows_of_labels = st.lists(st.integers(-1, 2), min_size=5, max_size=5)
 matrices = st.lists(rows_of_labels, min_size=1, max_size=6)
@@ -160,9 +141,6 @@ def test_the_order_of_parties_changes_nothing(rows, settings, seed):
     other, same = _consensus([answers[i] for i in order], num_classes=3, **settings)
     assert one.tolist() == other.tolist()
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
-
-
-# ------------------------------------------------------------------------------------------------ settings
 
 
 def test_noise_is_found_for_all_labels_of_all_rounds():

@@ -27,8 +27,6 @@ def _tally(answers, *, num_classes=3, config=OneShotVoteConfig, **settings):
     return tally(answers, config=config(**settings), num_classes=num_classes)
 
 
-# ------------------------------------------------------------------------------------------------ counting
-
 TORN = _arrays([[0, 1, 2], [0, 2, 2]], [[0, 1, 1], [0, 1, 1]])  # two parties of two students; one row in dispute
 BLIND = _arrays([[0, 1, 2]] * 2, [[0, 0, 0]] * 2, [[0, 0, 0]] * 2)
 
@@ -88,8 +86,6 @@ def test_the_order_of_parties_changes_nothing(parties, settings, seed):
     assert (facts.discounted, facts.class_voters.tolist()) == (same.discounted, same.class_voters.tolist())
 
 
-# ------------------------------------------------------------------------------------------------ the winners
-
 VOTES = np.array([[4, 0, 1], [0, 2, 3], [0, 0, 0], [2, 2, 0]], dtype=np.int32)
 
 
@@ -124,9 +120,6 @@ def test_the_share_of_winners_that_noise_left_as_they_were():
     assert share(-1, -1, 0, -1) == 1.0
     assert share(1, 0, 1, 0) == 0.0
     assert share(-1, -1, -1, -1) is None
-
-
-# ------------------------------------------------------------------------------------------------ the plan
 
 
 @pytest.mark.parametrize("unit", [1, 2])
@@ -196,9 +189,6 @@ def test_noise_is_at_the_server_where_the_algorithm_says_so():
     assert (whole.mechanism, whole.num_queries) == (LaplaceMax(gamma=1.0, votes=1), 60)
 
 
-# ------------------------------------------------------------------------------------------------ settings
-
-
 def test_noise_at_the_server_is_nothing_that_parties_are_told():
     config = PATEConfig(
         noise="gaussian", noise_strength=1.0, num_queries=7, learn_from="counts", delta=1e-3, seed=4, ties="lowest",
@@ -209,9 +199,6 @@ def test_noise_at_the_server_is_nothing_that_parties_are_told():
     names = {"noise", "noise_strength", "threshold", "num_queries", "learn_from", "epsilon", "delta"}
     assert set(config.quiet()) == names
     assert all(value == PATEConfig.default(name) for name, value in config.quiet().items())
-
-
-# ------------------------------------------------------------------------------------------------ liars
 
 
 def _with_liars(count=60):

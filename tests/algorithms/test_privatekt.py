@@ -53,8 +53,6 @@ def test_estimates_that_differ_by_less_than_half_a_billionth_are_a_tie():
     assert hard_targets(estimates, ties="lowest", rng=np.random.default_rng(0)).argmax(axis=1).tolist() == [1, 2]
 
 
-# ------------------------------------------------------------------------------------------------ the aggregate
-
 CLEAR = 160.0  # an epsilon of two labels at which every label is kept
 
 
@@ -92,9 +90,6 @@ def test_the_estimate_is_unbiased():
     assert found.min() < -0.2  # what a biased estimate, clipped to shares, would never be
     assert (np.abs(found.mean(axis=0) - truth) < 4 * errors).all()
     assert found.sum(axis=2) == pytest.approx(np.ones((500, 3)))
-
-
-# ------------------------------------------------------------------------------------------------ settings
 
 
 def test_a_round_s_noise_is_no_choice_so_a_delta_may_always_be_given():

@@ -33,36 +33,27 @@ def _mean(answers, *, num_classes=3, **settings):
     return aggregate(answers, config=ScoreExchangeConfig(**settings), num_classes=num_classes)
 
 
-# ------------------------------------------------------------------------------------------------ by hand
-
-
-def test_labels_average_to_shares():
-    average, facts = _mean(_labels([0, 1, 2], [0, 2, 2]), answer_form="argmax")
-    assert average.tolist() == [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 1]]
-    assert average.dtype == np.float64
-    assert facts.agreement == pytest.approx(5 / 6)  # in row 1 the lowest of the two is the average's class
-    assert facts.kept_share is None
-
-
-def test_probabilities_average_to_probabilities():
-    average, facts = _mean(_probs([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]], [[0.0, 0.5, 0.5], [0.75, 0.25, 0.0]]))
-    assert average.tolist() == [[0.25, 0.5, 0.25], [0.5, 0.375, 0.125]]
-    # each party's classes: (0, 1) and (1, 0); the average's: (1, 0)
-    assert facts.agreement == 0.5
-
-
-def test_probabilities_that_lost_their_sum_on_the_wire_get_it_back():
-    average, _ = _mean(_probs([[0.5, 0.25, 0.125]], [[0.5, 0.25, 0.125]]))
-    assert average == pytest.approx(np.array([[4, 2, 1]]) / 7)
-
-
-def test_logits_average_to_logits_and_are_not_brought_to_a_sum():
-    average, facts = _mean(_probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), answer_form="logits")
-    assert average.tolist() == [[2.0, 2.0, 0.5]]
-    assert facts.agreement == pytest.approx(2 / 3)
-
-
-# ------------------------------------------------------------------------------------------------ under noise
+@pytest.mark.parametrize(
+    ("form", "answers", "average", "agreement"),
+    [
+        # in row 1 the lowest of the two is the average's class
+        ("argmax", _labels([0, 1, 2], [0, 2, 2]), [[1, 0, 0], [0, 0.5, 0.5], [0, 0, 1]], 5 / 6),
+        # each party's classes: (0, 1) and (1, 0); the average's: (1, 0)
+        (
+            "softmax",
+            _probs([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25]], [[0.0, 0.5, 0.5], [0.75, 0.25, 0.0]]),
+            *([[0.25, 0.5, 0.25], [0.5, 0.375, 0.125]], 0.5),
+        ),
+        # logits are not brought to a sum, and probabilities that lost theirs on the wire get it back
+        ("logits", _probs([[2.0, -1.0, 0.0]], [[4.0, 1.0, 0.5]], [[0.0, 6.0, 1.0]]), [[2.0, 2.0, 0.5]], 2 / 3),
+        ("softmax", _probs([[0.5, 0.25, 0.125]], [[0.5, 0.25, 0.125]]), [[4 / 7, 2 / 7, 1 / 7]], 1.0),
+    ],
+)
+def test_averages_by_hand(form, answers, average, agreement):
+    found, facts = _mean(answers, answer_form=form)
+    assert found == pytest.approx(np.array(average), abs=1e-15)
+    assert found.dtype == np.float64
+    assert (facts.agreement, facts.kept_share) == (pytest.approx(agreement), None)
 
 
 def test_randomised_labels_are_averaged_without_their_bias():
@@ -97,8 +88,6 @@ def test_noisy_logits_stay_logits():
     assert average.tolist() == [[10.0, -4.0, 0.5]]
 
 
-# ------------------------------------------------------------------------------------------------ invariants
-
 label_rows = st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=6)
 
 
@@ -119,9 +108,6 @@ def test_the_order_of_parties_changes_nothing_but_the_last_digit(rows, seed, sha
     tops = np.sort(one, axis=1)
     if (tops[:, -1] - tops[:, -2] > 1e-9).all():
         assert facts.agreement == same.agreement
-
-
-# ------------------------------------------------------------------------------------------------ what settings mean
 
 
 @pytest.mark.parametrize(
@@ -192,11 +178,11 @@ def test_noise_is_as_given(settings, mechanism):
     ],
 )
 def test_noise_found_for_an_epsilon_covers_the_answers_of_all_rounds(settings):
-    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=3)
-    told = config.resolved(**SIZES, num_rounds=3)
+    config = ScoreExchangeConfig(**settings, epsilon=4.0, delta=1e-4, public_rows_per_round=2)
+    told = config.resolved(**SIZES, num_rounds=2)
     mechanism = told.mechanism(num_classes=3)
-    assert mechanism == config.mechanism(num_classes=3, num_answers=9)
-    assert 3.9 < Accountant().compose(mechanism.dp_event(), 9).epsilon(1e-4) <= 4.0
+    assert mechanism == config.mechanism(num_classes=3, num_answers=4)
+    assert 3.9 < Accountant().compose(mechanism.dp_event(), 4).epsilon(1e-4) <= 4.0
     assert told.epsilon == 0.0
     assert told.changed(epsilon=4.0, noise_strength=0.0) == config
 

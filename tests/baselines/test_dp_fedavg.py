@@ -148,9 +148,6 @@ def test_the_noise_found_costs_what_was_asked_and_hardly_less(rounds):
     assert 1.98 < cost <= 2.0
 
 
-# ------------------------------------------------------------------------------------------------------------- settings
-
-
 def test_it_always_adds_noise_at_the_server_and_parties_are_not_told_of_it():
     assert DPFedAvgConfig().privacy == "server"
     told = DPFedAvgConfig(noise_strength=2.0).resolved(num_public=60, num_classes=3, num_rounds=2).told()

@@ -25,9 +25,6 @@ def test_the_server_s_net_is_nearer_to_the_ensemble_than_the_mean_is():
     assert feddf.record.rounds[0].consensus_accuracy == (teachers.argmax(axis=1) == feddf.exchange.public.y).mean()
 
 
-# ----------------------------------------------------------------------------------------------------------- arithmetic
-
-
 def test_one_party_s_answer_is_its_softmax_and_a_constant_beside_logits_changes_nothing():
     logits = np.random.default_rng(0).normal(size=(4, 3))
     alone = aggregate([logits])

@@ -76,9 +76,6 @@ def test_fedkt_prox_takes_no_other_start():
         strategy.start(grid_of(members()), ArrayRecord(), 1)
 
 
-# ------------------------------------------------------------------------------------------------------------- settings
-
-
 def test_the_parts_are_told_apart():
     shared = {"seed": 3, "node_deadline_s": 9.0, "ties": "lowest", "students_per_party": 3}
     first = FedKTProxConfig(**shared, local_epochs=2, proximal_mu=0.5).first

@@ -19,8 +19,6 @@ from fedkd_flwr.wire.records import open_reply
 
 pytest.importorskip("torch")
 
-# ---------------------------------------------------------------------------------------------------- whole rounds
-
 
 def test_fedprox_learns_and_every_round_is_written_down():
     strategy, grid = run(rounds=8)
@@ -77,9 +75,6 @@ def test_what_travels_is_weights_rows_and_names_and_the_record_says_so():
     assert strategy.claims == strategy.record.claims == []
 
 
-# ---------------------------------------------------------------------------------------------------- who lets them out
-
-
 @pytest.mark.parametrize("algorithm", ["fedprox", "fedkt-prox"])
 def test_a_party_that_demands_privacy_refuses(algorithm, tmp_path):
     ledger = LedgerStore(tmp_path, party="thrifty", data_digest="0" * 64)
@@ -92,9 +87,6 @@ def test_a_party_that_demands_privacy_refuses(algorithm, tmp_path):
     strategy, _ = run(algorithm, rounds=1, held=[*members(2, algorithm=algorithm), *careful])
     for number in range(1, len(strategy.record.rounds) + 1):
         assert codes(strategy, number) == dict.fromkeys(demands, "privacy-required")
-
-
-# ---------------------------------------------------------------------------------------------------- hostile replies
 
 
 def weights_of(reply):
@@ -142,9 +134,6 @@ def test_a_hostile_reply_is_turned_away_by_a_code(case, honest):
     reply = open_reply(spoil(copy.deepcopy(grid.replies[1])), "fit", strategy.exchange.room)
     turned_away = accepted(Reception(), reply, strategy.exchange.read, server_round=1)
     assert (turned_away.party, turned_away.code) == ("party-001", code)
-
-
-# ---------------------------------------------------------------------------------------------------- bad settings
 
 
 def test_weights_to_start_from_must_fit_the_net():

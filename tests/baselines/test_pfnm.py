@@ -49,9 +49,6 @@ def test_class_counts_that_are_none_are_left_out(counts):
     assert list(codes(strategy).values()) == ["bad-payload"]
 
 
-# ----------------------------------------------------------------------------------------------------------- arithmetic
-
-
 VAGUE = 1e-6
 
 

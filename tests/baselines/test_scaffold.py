@@ -73,9 +73,6 @@ def test_arrays_that_do_not_fit_are_left_out(part):
     assert codes(strategy) == {"party-000": "wrong-weights"}
 
 
-# ----------------------------------------------------------------------------------------------------------- arithmetic
-
-
 def arrays(values):
     return [np.array([value], dtype=np.float32) for value in values]
 

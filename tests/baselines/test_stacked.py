@@ -57,9 +57,6 @@ def test_the_server_s_labels_are_needed():
         _strategy(public_set(truth=False))
 
 
-# ----------------------------------------------------------------------------------------------------------- arithmetic
-
-
 def _sure(labels, num_classes=3):
     return np.eye(num_classes)[labels] * 0.7 + 0.1
 

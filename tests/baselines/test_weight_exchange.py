@@ -55,8 +55,6 @@ def test_a_model_without_weights_is_refused_before_anybody_is_asked(algorithm):
         make(algorithm, global_model=model)
 
 
-# ---------------------------------------------------------------- replies that fit nothing
-
 BY_ROWS = ("fedavg", "feddf")
 
 

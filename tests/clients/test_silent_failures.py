@@ -116,9 +116,6 @@ def test_a_row_that_cannot_be_read_costs_no_other_row_in_any_format(script, labo
             assert (usable[name].y >= 0).sum() >= whole.num_rows - 1, name
 
 
-# ------------------------------------------------------------------------------------------------------ level L2
-
-
 def _rows(script, count=20):
     return script._rows(np.random.default_rng(3), count)
 
@@ -153,9 +150,6 @@ def test_a_teacher_that_fails_votes_for_the_lowest_class_alone(script, silo, mon
     assert votes.tolist() == [[0, 0, 4]] * 5
     votes = _votes_of(monkeypatch, lambda: silo(script._csv(rows[:3]), "fedkt", L2, **{"test-fraction": 0.0}))
     assert votes.tolist() == [[1, 0, 3]] * 5
-
-
-# ------------------------------------------------------------------------------------------------------ the file
 
 
 def test_a_file_that_is_not_there_is_a_setting_and_what_is_in_it_is_not(script, silo, caplog):
@@ -196,9 +190,6 @@ def test_what_was_sent_is_charged_whatever_happened(script, silo, monkeypatch):
     assert charged[0].endswith("on each of 24 labels")
 
 
-# ------------------------------------------------------------------------------------------------------ NFDP
-
-
 @pytest.mark.parametrize(("privacy", "known"), [(False, 0), (True, 8), (True, 12)])
 def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known):
     rows = _rows(script)
@@ -206,9 +197,6 @@ def test_nfdp_does_not_tell_how_many_rows_there_are(script, silo, privacy, known
     said = [silo(script._csv(rows[:n]), "fedmd", {**NFDP, "subset_rows": 10}, **node) for n in (1, 9, 10, 11, 20)]
     assert all(one == said[0] for one in said)
     assert _code(said[0]) == ("privacy-required" if privacy and known < 12 else "")
-
-
-# ------------------------------------------------------------------------------------------------------ models, time
 
 
 def test_privatekt_needs_the_run_s_net_in_the_config_of_a_node_that_demands_privacy(script, silo):

@@ -88,11 +88,7 @@ def test_rows_of_a_schema_alone_show_each_bin():
     [
         ((), (1, 2, 2), "noisy sums must be .* got images of shape.*another source"),
         ((Column(name="note", kind="text"),), None, "noisy sums must be .* got texts: .*note.*another source"),
-        (
-            (Column(name="age", kind="numeric"), SEX),
-            None,
-            "bins must be given for every numeric .*none of age",
-        ),
+        ((Column(name="age", kind="numeric"), SEX), None, "bins must be given for every numeric .*none of age"),
     ],
 )
 def test_what_has_no_bins_is_refused_by_name(columns, shape, message):

@@ -10,10 +10,7 @@ from fedkd_flwr.errors import ConfigError
     ("word", "message"),
     [
         ("numbers", "target must be classes, grades or number, got 'numbers'"),
-        (
-            "number(edge=[1])",
-            "parameter of target number must be bins or edges or unit, got 'edge'. Did you mean edges",
-        ),
+        ("number(edge=[1])", "parameter of target number must be bins or edges or unit, got 'edge'. Did you mean"),
         ("classes(bins=3)", "parameter of target classes must not be given, got 'bins'"),
         ("number(bins=1)", "bins of target must be a whole number within 2..100, got 1"),
         ("number(edges=['a'])", "edges of target must be numbers"),

@@ -32,10 +32,7 @@ def test_separator_byte_order_mark_and_gzip_are_found_and_cells_stay_as_written(
         ("", "must hold a header line and rows, got an empty file"),
         ("a,b\n", "must hold at least one row"),
         ("a,b,a\n1,2,3\n", "must have distinct names, got a more than once"),
-        (
-            "Ward report,,,\nage,crp,ward,outcome\n20,0,n,well\n",
-            r"line 1 .* got only Ward report above 4 columns\. Take",
-        ),
+        ("Ward report,,,\nage,crp,ward,outcome\n20,0,n,well\n", r"line 1 .* got only Ward report above 4 columns\."),
         ('age;"CRP\n(mg/l)";label\n50;"1,5";no\n', r"must hold the columns' names in one line, got .* before 'CRP'"),
         (b"a,b\n1,2\n1,\x81\n", r"must be text in UTF-8 or Windows-1252, got byte 0x81 in line 3\. Save it"),
     ],

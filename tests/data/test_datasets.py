@@ -65,30 +65,18 @@ TWICE = {"public": [1], "test": [1]}
     ("settings", "message"),
     [
         ({"rows": TWICE}, "name each row of the train file once"),
-        (
-            {"rows": TWICE | {"public": [178]}},
-            r"rows\['public'\] must be row numbers below 178 of 'wine', got 178 to 178",
-        ),
+        ({"rows": TWICE | {"public": [178]}}, r"rows\['public'\] must be row numbers below 178 of 'wine', got 178"),
         ({"rows": TWICE | {"public": []}}, r"rows\['public'\] .* got 'none'"),
         ({"rows": {"test": [1]}}, "must have 'public', 'test'"),
-        (
-            {"num_public": 200, "num_private": 46},
-            r"at most the 178 rows of 'wine', got 290 \(200 public, 44 test, 46 private\)",
-        ),
-        (
-            {"num_public": 134},
-            r"leave at least one of each part, got 134 public, 44 test, 0 private\. Give more rows, or",
-        ),
+        ({"num_public": 200, "num_private": 46}, r"at most the 178 rows of 'wine', got 290 \(200 public, 44 test, 46 "),
+        ({"num_public": 134}, r"leave at least one of each part, got 134 public, 44 test, 0 private\. Give more"),
         ({"name": "iris"}, r"dataset must be one of digits, .*fashion-mnist.*, got 'iris'"),
         (
             {"name": "digits(public_from='test')"},
-            r"public_from must be 'train', or 'test' for a set with an official test file",
+            "public_from must be 'train', or 'test' for a set with an official test",
         ),
         ({"name": "synthetic(features=2, classes=5)"}, "features of synthetic must place 5 classes apart, got 2"),
-        (
-            {"name": "synthetic(columns=4)"},
-            "parameter of synthetic must be rows or features or classes, got 'columns'. Drop it.",
-        ),
+        ({"name": "synthetic(columns=4)"}, "parameter of synthetic must be rows or features or classes, got 'columns'"),
         ({"name": "synthetic(rows=10, classes=4)"}, "rows of synthetic must be >= 16 for 4 classes, got 10"),
     ],
 )

@@ -94,11 +94,7 @@ def test_models_compute_on_one_thread_by_the_seed():
         ("mlp", {"params": {"dropout": 1.0}}, r"dropout must be within \[0, 1\), got 1.0"),
         ("cnn-fedkt", {"num_features": 64}, r"shape must be \(channels, height, width\) of 64 columns"),
         ("cnn-fedkt", {"num_features": 64, "shape": (1, 8, 8)}, "shape must be at least 16 x 16 pixels"),
-        (
-            "cnn-fedmd-7",
-            {"num_features": 361, "shape": (1, 19, 19)},
-            "shape must be at least 20 x 20 pixels for cnn-fedmd",
-        ),
+        ("cnn-fedmd-7", {"num_features": 361, "shape": (1, 19, 19)}, "shape must be at least 20 x 20 pixels for cnn"),
         *(
             (
                 "cnn-fedmd",

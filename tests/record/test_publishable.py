@@ -142,11 +142,17 @@ def test_the_enumeration_sees_a_field_that_should_not_be_there():
         assert _told(shown) - allowed == {f"rounds.{leak}"}
 
 
+def test_a_claim_without_a_proof_covers_nothing():
+    record, _, _ = _level("DP-FedCT")
+    assert record.covered == "party"
+    record.claims[0]["basis"] = "a guess"
+    assert record.covered == ""
+
+
 def test_the_number_of_rounds_is_told_where_votes_cannot_have_decided_it():
     record, _, _ = _level("FedCT")
     assert len(record.publishable().rounds) == 1
     record.config = {"paper.stop-when-converged": False}
     assert len(record.publishable().rounds) == 3
-    record.config = {}
-    record.one_shot = True
+    record.config, record.one_shot = {}, True
     assert len(record.publishable().rounds) == 3

@@ -23,6 +23,7 @@ def test_each_point_is_scikit_learns_of_all_models_together():
     true, scores = np.append(y, z), np.append(p, q)
     found = points([one, None, two])
     assert [point.threshold for point in found] == [k / SCORE_BINS for k in range(SCORE_BINS + 1)]
+    assert found[-1].precision == 1.0  # of no answers none is wrong
     for point in found[:SCORE_BINS:4]:
         answers = scores >= point.threshold - 1e-9
         assert point.answered == pytest.approx(answers.mean())

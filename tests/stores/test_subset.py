@@ -83,9 +83,6 @@ def test_a_draw_is_noted_once_and_costs_nothing_by_itself(tmp_path):
     assert store.ledger.answered("draw 1", 1) is None
 
 
-# ------------------------------------------------------------------------------------------- files that change
-
-
 def _held(root, X, party="a"):
     return SubsetStore(LedgerStore(root, party=party, data_digest="0" * 64, rows=array_rows(X, np.zeros(len(X)))))
 
@@ -100,7 +97,6 @@ def _asked(store, n, k):
     return store.claimed(Subsampling(num_rows=n, subset_rows=k, replacement=False))
 
 
-@pytest.mark.usefixtures("no_power_cut")
 def test_many_edits_expose_no_row_beyond_those_that_were_drawn(tmp_path):
     """Today's hole: 30 of 100 rows became 65 after an edit and a rename."""
     rng = np.random.default_rng(1)

@@ -6,10 +6,9 @@ import pytest
 from score_runs import members, run
 
 
-@pytest.mark.parametrize("share", ["logits", "softmax"])
-def test_nets_learn_whatever_is_shared(tmp_path, share):
+def test_nets_learn_from_logits(tmp_path):
     pytest.importorskip("torch")
-    strategy, _ = run(members(state=tmp_path), answer_form=share, initial_epochs=12, rounds=2)
+    strategy, _ = run(members(state=tmp_path), answer_form="logits", initial_epochs=12, rounds=2)
     assert strategy.record.status == "completed"
     assert strategy.record.mean_accuracies()["federated-common"] > 0.85
     assert strategy.record.rounds[-1].consensus_accuracy > 0.85

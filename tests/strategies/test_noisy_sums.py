@@ -58,9 +58,6 @@ def test_public_rows_of_texts_are_refused_before_anybody_is_asked():
         NoisySums(config=NoisySumsConfig(), public=public)
 
 
-# ---------------------------------------------------------------------------------------------------- a second round
-
-
 def test_two_rounds_cost_what_one_does_and_the_claim_names_both_releases():
     one, _ = run(members(), epsilon=1.0)
     two, grid = run(members(), epsilon=1.0, rounds=2)

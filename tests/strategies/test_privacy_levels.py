@@ -262,19 +262,6 @@ def test_a_failed_run_still_states_what_it_released():
     assert strategy.claims[0].epsilon > 0
 
 
-@pytest.mark.parametrize(
-    ("case", "settings", "num_rounds"),
-    [
-        ("L1", {"noise_strength": 0.0}, 1),
-        ("L2", {"noise_strength": 0.0, "students_per_party": 3}, 1),
-        ("FedCT xor", {"noise_strength": 0.0}, 3),
-    ],
-)
-def test_noise_found_for_an_epsilon_spends_that_epsilon_over_the_whole_run(case, settings, num_rounds):
-    claim = _run(case, parties(3), num_rounds=num_rounds, epsilon=4.0, **settings)[0].claims[0]
-    assert 3.9 < claim.epsilon <= 4.0
-
-
 # ---------------------------------------------------------------------------------------------------- noise in the vote
 
 

@@ -25,9 +25,6 @@ def same_weights(one, other):
     return all((a == b).all() for a, b in zip(one.model.arrays(), other.model.arrays(), strict=True))
 
 
-# ---------------------------------------------------------------------------------------------------- whole runs
-
-
 def test_the_server_s_model_learns_from_a_few_labels_a_round():
     strategy, _ = run(rounds=6, round_epsilon=60.0, transfer_rows=6, local_epochs=5)
     accuracies = [r.server_accuracy for r in strategy.record.rounds]
@@ -62,9 +59,6 @@ def test_without_self_training_the_model_learns_the_buffer_alone(monkeypatch):
     taught = fresh.exchange._fresh("teach", 1).set_arrays(start)
     taught.full_batch_steps(public_set().X[asked], targets, steps=4)
     assert all((a == b).all() for a, b in zip(taught.arrays(), without.model.arrays(), strict=True))
-
-
-# ---------------------------------------------------------------------------------------------------- the wire
 
 
 def test_only_k_privatised_labels_leave_a_party_and_weights_go_down_only():
@@ -113,9 +107,6 @@ def test_replies_that_cannot_be_counted_are_left_out_of_the_mean():
     assert strategy.exchange.buffer[0][1].sum() == pytest.approx(2.0)
 
 
-# ---------------------------------------------------------------------------------------------------- the cost
-
-
 def test_the_claim_is_of_the_party_asked_most_often_and_says_what_the_paper_claims_too_much():
     strategy, _ = run(rounds=3, fraction=0.6)
     (claim,) = strategy.claims
@@ -149,9 +140,6 @@ def test_participation_once_with_too_few_parties_for_the_rounds_is_refused_befor
     with pytest.raises(ConfigError, match=rule):
         make(fraction=0.4, participation="once").start(grid, num_rounds=3)
     assert grid.sent == []
-
-
-# ------------------------------------------------------------------------------------- a run that continues another
 
 
 def test_a_continued_run_ends_where_an_uninterrupted_one_does(tmp_path, monkeypatch):
@@ -197,9 +185,6 @@ def test_once_stays_once_over_a_continued_run(tmp_path):
     assert not one & two
     with pytest.raises(ConfigError, match=r"num-rounds must be at most 1 with participation once \(2 of 1 parties"):
         run(rounds=2, resume_from=tmp_path, **settings)
-
-
-# ---------------------------------------------------------------------------------------------------- bad settings
 
 
 def test_more_rows_a_round_than_there_are_is_refused():

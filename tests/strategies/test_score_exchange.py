@@ -18,8 +18,6 @@ from fedkd_flwr.wire.label_codec import seal
 from fedkd_flwr.wire.records import Reply, open_instruction
 from fedkd_flwr.wire.score_codec import encode_scores
 
-# ---------------------------------------------------------------------------------------------- the exchange
-
 
 @pytest.mark.parametrize("share", ["softmax", "argmax"])
 def test_any_learner_takes_part_where_no_logits_are_asked(share):
@@ -78,9 +76,6 @@ def test_one_party_of_huge_logits_is_left_out_and_ends_no_run():
         assert [(left.party, left.code) for left in one.rejected] == [("party-002", "not-a-number")]
 
 
-# ---------------------------------------------------------------------------------------------- a start in common
-
-
 def test_pretrained_parties_start_from_one_body_and_need_labels():
     pytest.importorskip("torch")
     public = public_set()
@@ -97,9 +92,6 @@ def test_nfdp_s_server_that_knows_no_sizes_states_no_numbers(tmp_path):
     (claim,) = strategy.claims
     assert claim.epsilon == float("inf")
     assert "each party's own ledger states its own" in claim.basis
-
-
-# ---------------------------------------------------------------------------------------------- noise
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,6 @@ def test_a_long_wait_is_logged_now_and_then(caplog, monkeypatch):
     assert 3 <= len(lines) <= 6
 
 
-# ----------------------------------------------------------------------------------------------------- readiness
-
-
 class _Says(Readiness):
     """A readiness whose nodes answer as a script says: node -> code of each look, None where there is no answer yet."""
 
@@ -126,9 +123,6 @@ def test_beside_noise_at_the_server_what_a_party_holds_does_not_decide_who_is_as
     content = RecordDict({"ready": ConfigRecord({"party": "north", "code": code})})
     readiness._take(1, Message(content, dst_node_id=1, message_type="query"))
     assert (1 in readiness._ready, readiness.codes.get(1)) == (ready, None if ready else code)
-
-
-# ------------------------------------------------------------------------------------------------------- replies
 
 
 class _Slow:

@@ -34,9 +34,6 @@ def spec(num_public: int = 50, num_classes: int = 5) -> PublicSpec:
     return PublicSpec(num_public=num_public, num_classes=num_classes, fingerprint="ab" * 32)
 
 
-# ------------------------------------------------------------------------------------------ whole numbers
-
-
 @st.composite
 def parts(draw):
     """Draw parts of numbers, and numbers that the receiver holds: nearly the same, or others."""
@@ -115,9 +112,6 @@ def test_a_bomb_is_never_unpacked_whole():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10**6
-
-
-# ------------------------------------------------------------------------------------------ labels
 
 
 @st.composite
@@ -206,8 +200,6 @@ def test_labels_that_do_not_fit_and_a_base_of_another_shape_are_never_encoded():
     with pytest.raises(DataError, match="base must have shape"):
         encode_labels(ZEROS, public=spec(), server_round=1, base=np.zeros((2, 50), dtype=np.int16))
 
-
-# ------------------------------------------------------------------------------------------ whole answers
 
 AT = {"public": spec(4, 3), "server_round": 2, "base": {}}
 LABELS = np.array([[0, 1, 2, -1]], dtype=np.int16)

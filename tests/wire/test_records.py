@@ -39,9 +39,6 @@ def _reply(arrays=(LABELS,), metrics=SIGNED):
     return _message(reply_record(list(arrays), 3, metrics))
 
 
-# ------------------------------------------------------------------------------------------------- instructions
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64, np.float32, bool])
 def test_an_instruction_arrives_as_it_was_sent_dtype_and_all(dtype):
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
@@ -78,9 +75,6 @@ def test_another_wire_version_is_refused_with_the_way_out(version):
 def test_names_and_arrays_of_different_number_are_refused(payload):
     with pytest.raises(PayloadError, match="payload must name 1 arrays, got"):
         named_arrays([LABELS], {"wire-version": WIRE_VERSION, "payload": payload})
-
-
-# ------------------------------------------------------------------------------------------------------- replies
 
 
 def test_an_answer_is_opened_with_its_sender_its_arrays_and_their_weight():

@@ -32,10 +32,6 @@ def _encode(values, *, kind="probs", **settings):
     return encode_scores(values, public=SPEC, server_round=2, kind=kind, **settings)
 
 
-def test_logits_travel_exactly_at_float32():
-    assert np.array_equal(_decode(_encode(_logits(), kind="logits"), kind="logits"), _logits())
-
-
 @pytest.mark.parametrize(("bits", "error"), [(32, 1e-7), (16, 1e-3)])
 def test_probabilities_come_back_as_probabilities(bits, error):
     back = _decode(_encode(_probs(), bits=bits))
@@ -44,14 +40,19 @@ def test_probabilities_come_back_as_probabilities(bits, error):
     assert back.dtype == np.float32
 
 
-def test_noisy_probabilities_may_be_anything_finite():
-    noisy = _probs() + np.array([5.0, -3.0, 0.0])
-    assert np.allclose(_decode(_encode(noisy, kind="scores"), kind="scores"), noisy, atol=1e-6)
+NOISY = (_probs() + np.array([5.0, -3.0, 0.0])).astype(np.float32)
 
 
-def test_numbers_beyond_half_precision_become_its_largest():
-    back = _decode(_encode(np.full((4, 3), 1e6), kind="logits", bits=16), kind="logits")
-    assert back.max() == 65504
+@pytest.mark.parametrize(
+    ("kind", "sent", "bits", "back"),
+    [
+        ("logits", _logits(), 32, _logits()),
+        ("scores", NOISY, 32, NOISY),  # noisy probabilities may be anything finite
+        ("logits", np.full((4, 3), 1e6), 16, np.full((4, 3), 65504)),  # beyond half precision it is the largest
+    ],
+)
+def test_other_numbers_travel_exactly_where_the_precision_has_them(kind, sent, bits, back):
+    assert np.array_equal(_decode(_encode(sent, kind=kind, bits=bits), kind=kind), back)
 
 
 @pytest.mark.parametrize(
