@@ -88,7 +88,8 @@ class Comparison:
     def _title(self, records: Sequence[RunRecord]) -> str:
         """Return what a group is: its settings that differ, its runs and its seeds."""
         seeds = ", ".join(dict.fromkeys(str(record.seed) for record in records))
-        ids = ", ".join(plain(record.run_id, 24) for record in records[:3]) + (" ..." if records[3:] else "")
+        names = [*dict.fromkeys(plain(record.config.get("name") or record.run_id, 24) for record in records)]
+        ids = ", ".join(names[:3]) + (" ..." if names[3:] else "")
         words = [f"{plain(key)}={plain(_setting(records[0], key), 30)}" for key in self.differs]
         return f"{' '.join([*words, count(len(records), 'run')])}, seed {seeds} ({ids})"
 
