@@ -45,7 +45,7 @@ def as_on_a_disk(monkeypatch, sync):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with Flower's processes: they wait more than they compute."""
+    """Start with what starts Flower's processes: it takes longest."""
     items.sort(key=lambda item: item.get_closest_marker("flower") is None)
 
 
