@@ -15,7 +15,7 @@ from fedkd_flwr.models.payloads import import_skops
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# No test outlives a power cut; those that count the calls patch this themselves.
+# No test outlives a power cut; those that count the calls patch this themselves. See also `as_on_a_disk`.
 os.fsync = lambda handle: None
 
 settings.register_profile("untimed", deadline=None, max_examples=40)  # a busy machine is no counterexample
@@ -29,13 +29,23 @@ def in_this_process(monkeypatch):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _imported_once() -> None:
-    """Import what writes a model: a party's own process, in tests of apps and clients, is a fork of this one."""
+def sync() -> str:
+    """Import what writes a model: a party's own process is a fork of this one; ledgers wait for no disk."""
+    from fedkd_flwr.stores import book
+
     import_skops()
+    before, book.SYNC = book.SYNC, "OFF"
+    return before
+
+
+@pytest.fixture
+def as_on_a_disk(monkeypatch, sync):
+    """Write ledgers as outside of tests."""
+    monkeypatch.setattr("fedkd_flwr.stores.book.SYNC", sync)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with Flower's processes: they wait more than they compute."""
+    """Start with what starts Flower's processes: it takes longest."""
     items.sort(key=lambda item: item.get_closest_marker("flower") is None)
 
 

@@ -43,14 +43,7 @@ from fedkd_flwr.registry import load
 from fedkd_flwr.seeds import derive_seed
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig, listed
-from fedkd_flwr.simulation.rows import (
-    dealt,
-    hold_out,
-    lacking,
-    party_name,
-    simulated_digest,
-    simulated_pool,
-)
+from fedkd_flwr.simulation.rows import dealt, hold_out, lacking, party_name, simulated_digest, simulated_pool
 from fedkd_flwr.stores.files import node_secret
 from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.party_state import PartyState
@@ -275,13 +268,7 @@ def make_client(config: RunConfig, node: NodeConfig, run_id: str, *, door: Door 
 
 
 def make_strategy(
-    config: RunConfig,
-    *,
-    public: PublicSet,
-    test: Rows | None,
-    num_nodes: int,
-    record: RunRecord,
-    **more: Any,
+    config: RunConfig, *, public: PublicSet, test: Rows | None, num_nodes: int, record: RunRecord, **more: Any
 ) -> ExchangeStrategy[Any]:
     """Return the server's strategy for the run; ``more`` as in `ExchangeStrategy`."""
     root = output_root(config.output_dir)

@@ -21,12 +21,7 @@ from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code
 from fedkd_flwr.processes.watchdog import watched
 from fedkd_flwr.registry import DOOR, load
-from fedkd_flwr.wire.records import (
-    Scalar,
-    error_reply,
-    open_instruction,
-    reply_record,
-)
+from fedkd_flwr.wire.records import Scalar, error_reply, open_instruction, reply_record
 
 __all__ = ["HANG_S", "answer", "app", "client_of", "finish", "hold_back", "never_for_ever"]
 
@@ -79,9 +74,7 @@ def ready(message: Message, context: Context) -> Message:
             client = client_of(context)
             said = {"party": _name(client)} if settings is None else client.ready(dict(settings))  # type: ignore[arg-type]
         if "code" in said:
-            words = (
-                "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says what to do."
-            )
+            words = "%s told the server that it is not ready (%s), and is not counted. `fedkd doctor` here says why."
             logger.error(words, said["party"], said["code"])
     return Message(RecordDict({"ready": ConfigRecord({**said})}), reply_to=message)
 

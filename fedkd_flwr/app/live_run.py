@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -176,22 +176,15 @@ def _stop_all() -> None:
     while frame.f_back is not None and signal is None:  # Flower does not tell its handlers why they are called
         frame = frame.f_back
         signal = frame.f_locals.get("signalnum")
-    status, reason = (
-        "stopped",
-        f"Flower was told to end it (signal {signal}): `flwr stop`, Ctrl-C, or the end of the SuperLink",
-    )
-    if signal is None:
-        status, reason = "failed", "Flower ended its process after an error of its own: see flwr log"
+    status, reason = "failed", "Flower ended its process after an error of its own: see flwr log"
+    if signal is not None:
+        why = "`flwr stop`, Ctrl-C, or the end of the SuperLink"
+        status, reason = "stopped", f"Flower was told to end it (signal {signal}): {why}"
     for run in list(_open_runs):
         run.stop(status, reason)
 
 
-_GRACE_S = 60.0
-
-
-def end_with_parent(
-    arguments: Sequence[str] | None = None, *, grace_s: float = _GRACE_S, end: Callable[[int], object] = os._exit
-) -> threading.Thread | None:
+def end_with_parent(arguments: Sequence[str] | None = None, *, grace_s: float = 60.0) -> threading.Thread | None:
     """End this process if it still runs so long after the process that Flower has it watch is gone.
 
     Flower interrupts an app's process when its ``--parent-pid`` is gone; at the wrong moment that was seen to wait for
@@ -208,7 +201,7 @@ def end_with_parent(
         while exists(parent):
             time.sleep(min(grace_s, 1.0))
         time.sleep(grace_s)
-        end(1)
+        os._exit(1)
 
     thread = threading.Thread(target=watch, name="end-with-parent", daemon=True)
     thread.start()

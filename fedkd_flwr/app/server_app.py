@@ -34,13 +34,7 @@ from fedkd_flwr.record.notes import Note, NoteCode, add_note
 from fedkd_flwr.record.run_record import ColumnRecord, RunRecord
 from fedkd_flwr.registry import CERTIFICATE, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
-from fedkd_flwr.simulation.rows import (
-    central_rows,
-    check_simulation,
-    held_out_rows,
-    party_class_counts,
-    simulated_pool,
-)
+from fedkd_flwr.simulation.rows import central_rows, check_simulation, held_out_rows, party_class_counts, simulated_pool
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.wire.records import WIRE_VERSION
 

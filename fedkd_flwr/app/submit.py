@@ -123,13 +123,7 @@ def flower(*arguments: str, run: Callable[..., Any] = subprocess.run) -> dict[st
 
     Raises `FlowerError` if it says that it failed, or says nothing that can be read.
     """
-    done = run(
-        [*_FLWR, *arguments, "--format", "json"],
-        capture_output=True,
-        **_TEXT,
-        env=flower_env(),
-        check=False,
-    )
+    done = run([*_FLWR, *arguments, "--format", "json"], capture_output=True, **_TEXT, env=flower_env(), check=False)
     said = _COLOURS.sub("", done.stdout + done.stderr)
     try:
         answer: dict[str, Any] = json.JSONDecoder().raw_decode(done.stdout[done.stdout.index("{") :])[0]

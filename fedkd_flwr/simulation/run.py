@@ -84,12 +84,7 @@ def progress_of(values: Mapping[str, Any], show: Callable[[str], None]) -> Calla
 
 
 def in_processes(
-    config: RunConfig,
-    starter: BaseContext,
-    show: Callable[[str], None],
-    *,
-    processes: int = 0,
-    verbose: bool = False,
+    config: RunConfig, starter: BaseContext, show: Callable[[str], None], *, processes: int = 0, verbose: bool = False
 ) -> tuple[RunRecord, Path]:
     """Run one federation with its parties in ``processes`` at a time, 0: one for each core.
 

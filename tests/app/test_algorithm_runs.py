@@ -15,12 +15,7 @@ from fedkd_flwr.settings.config import parse_run_config
 from fedkd_flwr.simulation.rows import central_rows, simulated_pool
 from fedkd_flwr.stores.book import looked_at
 
-FAST = {
-    "dataset": "synthetic(rows=300, features=4)",
-    "model": "decision-tree",
-    "partitioner": "iid",
-    "num-rounds": 2,
-}
+FAST = {"dataset": "synthetic(rows=300, features=4)", "model": "decision-tree", "partitioner": "iid", "num-rounds": 2}
 NET = {"model": "mlp(hidden=[8], batch_size=16, epochs=2, lr=0.01)", "local-epochs": 1}
 TREES = {"teacher-model": "decision-tree", "student-model": "decision-tree", "fedkt.teachers-per-student": 2}
 PRIVATEKT = {
@@ -119,11 +114,7 @@ def test_privatekt_leaves_a_model_a_curve_a_claim_and_a_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"model": "mixed:mlp,decision-tree"},
-            ConfigError,
-            "model must be the same at all parties",
-        ),
+        ({"model": "mixed:mlp,decision-tree"}, ConfigError, "model must be the same at all parties"),
         ({"model": "decision-tree"}, ConfigError, "model must be a torch net"),
         ({"paper.transfer-rows": 99}, ConfigError, r"transfer-rows must be at most 75 \(public rows\), got 99"),
         (

@@ -11,13 +11,7 @@ from federation import fedct_grid, parties, public_set
 from flwr.app import ArrayRecord
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
-from flwr.clientapp.mod import (
-    LocalDpMod,
-    adaptiveclipping_mod,
-    arrays_size_mod,
-    fixedclipping_mod,
-    message_size_mod,
-)
+from flwr.clientapp.mod import LocalDpMod, adaptiveclipping_mod, arrays_size_mod, fixedclipping_mod, message_size_mod
 from flwr.serverapp import strategy as flowers
 from grid import InProcessGrid
 

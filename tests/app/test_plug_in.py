@@ -16,10 +16,11 @@ from grid import InProcessGrid
 import fedkd_flwr.baselines.cards as cards_beside
 import fedkd_flwr.clients
 import fedkd_flwr.strategies
-from fedkd_flwr.algorithms import cards
+from fedkd_flwr.algorithms import cards, find_card
 from fedkd_flwr.errors import TooFewPartiesError
 from fedkd_flwr.registry import load as find_class
 from fedkd_flwr.silo.cli.egress import ledger
+from fedkd_flwr.strategies.loop import strategy_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "flower-project.md"
@@ -110,11 +111,12 @@ def test_with_noise_and_a_ledger_the_third_run_is_refused_as_the_page_says(proje
 
 
 def test_the_page_s_table_names_classes_that_there_are():
-    table = PAGE.read_text(encoding="utf-8").partition("## Other algorithms")[2].partition("\n\nBy default")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("## Other algorithms")[2].partition("\n\nThe strategies")[0]
     named = set(re.findall(r"[A-Z]\w+", table))
     public = {*dir(fedkd_flwr.strategies), *dir(fedkd_flwr.clients), *dir(cards_beside)}
     public |= {find_class(card.client).__name__ for card in cards().values()}
     assert {name for name in named if name.endswith(("Config", "Client"))} <= public
     for name in ("fedct", "fedkt", "fedkt-prox", "fedmd", "pate", "privatekt"):
         card = cards()[name]
-        assert {card.strategy.rpartition(":")[2], card.client.rpartition(":")[2], card.config.__name__} <= named
+        assert {strategy_of(card).__name__, card.client.rpartition(":")[2], card.config.__name__} <= named
+    assert strategy_of(find_card("fedprox")).__name__ == "FedProx"  # as the page says below the table

@@ -59,12 +59,6 @@ def test_one_odd_shadow_run_of_eight_does_not_hide_what_the_others_show(scale):
     assert _auc(likelihood_ratios(evidence, odd, member), inside).value > plain - 0.03
 
 
-def test_log_odds_of_logits_that_have_overflowed_are_finite():
-    odds = log_odds(np.array([[np.inf, 0.0], [1e308, -1e308], [np.nan, 0.0]]), "logits")
-    assert np.isfinite(odds).all()
-    assert odds[1].tolist() == pytest.approx([32.236, -32.236], abs=1e-3)
-
-
 def test_evidence_that_never_varies_does_no_harm():
     evidence, shadows, member, inside = _world(2.0)
     still = np.zeros((*shadows.shape[:2], 1))
@@ -81,7 +75,10 @@ def test_a_row_that_no_shadow_run_left_out_is_refused():
         likelihood_ratios(evidence[:-1], shadows, member)
 
 
-def test_log_odds_are_exact_where_a_net_is_sure():
+def test_log_odds_are_exact_where_a_net_is_sure_and_finite_where_logits_have_overflowed():
+    odds = log_odds(np.array([[np.inf, 0.0], [1e308, -1e308], [np.nan, 0.0]]), "logits")
+    assert np.isfinite(odds).all()
+    assert odds[1].tolist() == pytest.approx([32.236, -32.236], abs=1e-3)
     logits = np.array([[30.0, 0.0], [0.0, 0.0], [-3.0, 2.0]])
     lead = logits[:, 0] - logits[:, 1]
     assert log_odds(logits, "logits") == pytest.approx(np.stack([lead, -lead], axis=1), abs=0.2)
@@ -112,13 +109,10 @@ def test_evidence_passes_over_rows_that_nobody_was_asked_about():
     assert said.evidence(nearest_first[:, :2], np.array([1])).tolist() == [[0.0] * 9]
 
 
-def test_pairs_prove_what_the_surest_of_them_show():
+def test_pairs_prove_what_the_surest_of_them_show_and_equal_scores_nothing():
     rng = np.random.default_rng(4)
     chosen, other = rng.normal(size=1000), rng.normal(size=1000)
     assert pairs_epsilon(chosen, other, delta=0.0) < 0.5
     chosen[:100] += 20  # a tenth of the rows is certain
     assert pairs_epsilon(chosen, other, delta=0.0) > 2.5
-
-
-def test_equal_scores_prove_nothing():
     assert pairs_epsilon(np.zeros(500), np.zeros(500), delta=0.0) == 0

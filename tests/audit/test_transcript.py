@@ -30,7 +30,10 @@ def _labels(values, **keywords):
     return encode_labels(np.array(values, dtype=np.int16), public=SPEC, **{"server_round": 1, **keywords})
 
 
-def test_labels_count_as_one_vote_and_no_label_as_none():
+def test_labels_count_as_one_vote_and_no_label_as_none_and_bits_are_read_by_row_and_class():
+    bits = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], dtype=np.int16)
+    payload = encode_labels(bits.reshape(1, -1), public=SPEC.bits, server_round=1)
+    assert _said(bits=payload).answers.first.tolist() == bits.tolist()
     said = _said(labels=_labels([[0, 1, 2, ABSTAIN]]))
     assert said.kinds == {"labels"}
     assert said.answers.first.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
@@ -83,12 +86,6 @@ def test_probabilities_are_read_with_ratios_and_counts_beside_them_and_as_change
     changes = encode(later, public=SPEC, server_round=2, base=values)
     said.add(Reply(node_id=1, party="a", arrays={"probs": changes["probs"]}), asked={}, server_round=2)
     assert said.answers.last == pytest.approx(log_odds(dequantise(steps[::-1], 4), "probs"), abs=1e-3)
-
-
-def test_bits_are_read_by_row_and_class():
-    bits = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], dtype=np.int16)
-    payload = encode_labels(bits.reshape(1, -1), public=SPEC.bits, server_round=1)
-    assert _said(bits=payload).answers.first.tolist() == bits.tolist()
 
 
 @pytest.mark.parametrize("kind", ["probs", "logits", "scores"])

@@ -204,10 +204,6 @@ def run(tmp_path):
     return {"public-path": str(tmp_path / "public.csv"), "output-dir": str(tmp_path / "out"), "num-parties": 3}
 
 
-def _faults(findings):
-    return [(one.subject, one.what) for one in findings if one.level == Level.FAULT]
-
-
 def test_a_server_that_is_ready_prints_the_digits_to_compare(run):
     findings = check_server(run)
     assert exit_code(findings) == 0
@@ -226,9 +222,9 @@ def test_a_server_that_is_ready_prints_the_digits_to_compare(run):
     ],
 )
 def test_what_is_wrong_at_a_server_is_named(run, change, subject, words):
-    (fault,) = _faults(check_server({**run, **change}))
-    assert fault[0] == subject
-    assert words in fault[1]
+    (fault,) = (one for one in check_server({**run, **change}) if one.level == Level.FAULT)
+    assert fault.subject == subject
+    assert words in fault.what
 
 
 @pytest.mark.parametrize(("online", "level"), [(3, Level.READY), (1, Level.WARNING)])

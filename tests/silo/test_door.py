@@ -77,19 +77,15 @@ def _steward(member, *decisions):
 
     def work():
         for verdict in decisions:
-            while not (waits := pending(member.door.log.directory.parents[1]) if _exists(member) else []):
+            while not (waits := pending(state) if state.is_dir() else []):
                 time.sleep(0.01)
             tables.append((dict(waits[0].facts), waits[0].table))
-            decide("last", member.door.log.directory.parents[1], approved=verdict, reason="seen", by="Ada")
+            decide("last", state, approved=verdict, reason="seen", by="Ada")
 
-    tables: list = []
+    tables, state = [], member.door.log.directory.parents[1]
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread, tables
-
-
-def _exists(member):
-    return member.door.log.directory.parents[1].is_dir()
 
 
 def _arrays(grid, node):

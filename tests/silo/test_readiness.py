@@ -41,12 +41,6 @@ def _run(tmp_path, nodes, settings, *, handler=client_app):
     return grid, record
 
 
-def _unknown_class(path):
-    table = pd.read_csv(path)
-    table.loc[0, "income"] = "millions"
-    table.to_csv(path, index=False)
-
-
 def test_a_node_that_is_not_ready_is_not_counted_not_asked_and_named_and_takes_part_once_it_is(tmp_path, silos):
     path = Path(silos["south"]["data-path"])
     rows = path.read_bytes()
@@ -93,18 +87,15 @@ def test_a_client_app_that_knows_no_such_question_is_asked_as_ever(tmp_path, sil
     assert record.rounds[0].answered == sorted(NAMES)
 
 
-def _said(grid, name):
-    """Return what a party said to the question whether it is ready."""
-    first, *_ = (
-        r
-        for m, r in zip(grid.sent, grid.replies, strict=True)
-        if m.metadata.message_type == "query" and m.metadata.dst_node_id - grid.first == NAMES.index(name)
-    )
-    return dict(first.content.config_records["ready"])
-
-
 def test_beside_a_claim_nothing_that_private_rows_decide_shows(tmp_path, silos):
-    _unknown_class(silos["south"]["data-path"])
+    table = pd.read_csv(path := silos["south"]["data-path"])
+    table.loc[0, "income"] = "millions"
+    table.to_csv(path, index=False)
     grid, record = _run(tmp_path, silos, {**PRIVATE, "num-parties": 3})
     assert record.rounds[0].answered == sorted(NAMES)
-    assert _said(grid, "south") == {"party": "south", "wire-version": 1}
+    said, *_ = (
+        reply.content.config_records["ready"]
+        for message, reply in zip(grid.sent, grid.replies, strict=True)
+        if message.metadata.message_type == "query" and message.metadata.dst_node_id == grid.first
+    )
+    assert dict(said) == {"party": "south", "wire-version": 1}

@@ -163,7 +163,6 @@ def _killed(step, work):
 
 
 @POSIX
-@pytest.mark.usefixtures("no_power_cut")
 @pytest.mark.parametrize("rounds_before", [0, 3])
 def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(tmp_path, rounds_before):
     this, charged = rounds_before + 1, []
@@ -245,6 +244,7 @@ def test_a_disk_without_room_leaves_no_charge_and_says_so(tmp_path, kilobytes):
     same(charge(make_store(tmp_path), 2, reply=make_reply(7)), make_reply(7))
 
 
+@pytest.mark.usefixtures("as_on_a_disk")
 def test_a_charge_is_on_the_disk_and_then_its_head_before_the_reply_is_returned(tmp_path, monkeypatch):
     charge(make_store(tmp_path))
     calls, real_connect, real_write = [], sqlite3.connect, books.write_sealed

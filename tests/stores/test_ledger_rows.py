@@ -68,7 +68,6 @@ RECODED = [
 ]
 
 
-@pytest.mark.usefixtures("no_power_cut")
 def test_many_edits_orders_encodings_and_names_take_no_row_above_its_budget(tmp_path):
     rng, paid, owner, seen = np.random.default_rng(0), {}, {}, []
     held, path = list(range(20)), tmp_path / "rows.csv"

@@ -97,7 +97,6 @@ def _asked(store, n, k):
     return store.claimed(Subsampling(num_rows=n, subset_rows=k, replacement=False))
 
 
-@pytest.mark.usefixtures("no_power_cut")
 def test_many_edits_expose_no_row_beyond_those_that_were_drawn(tmp_path):
     """Today's hole: 30 of 100 rows became 65 after an edit and a rename."""
     rng = np.random.default_rng(1)

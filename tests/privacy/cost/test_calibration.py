@@ -14,11 +14,6 @@ from fedkd_flwr.privacy.cost.calibration import calibrate, calibrate_labels, cal
 from fedkd_flwr.privacy.cost.events import ApproximateEvent, PureEvent
 from fedkd_flwr.privacy.noise.labels import BitFlip, RandomizedResponse
 
-
-def _cost(mechanism, count, delta):
-    return Accountant().compose(mechanism.dp_event(), count).epsilon(delta)
-
-
 CASES = {
     "laplace": (calibrate_votes, "laplace", {}),
     "laplace, 5 votes": (calibrate_votes, "laplace", {"votes": 5}),
@@ -35,8 +30,8 @@ CASES = {
 def test_the_cost_is_within_the_target_and_hardly_below(case, count, epsilon, delta):
     find, name, more = CASES[case]
     uses = {"num_queries" if find is calibrate_votes else "num_labels": count}
-    cost = _cost(find(name, **uses, epsilon=epsilon, delta=delta, **more), count, delta)
-    assert 0.99 * epsilon <= cost <= epsilon
+    found = find(name, **uses, epsilon=epsilon, delta=delta, **more)
+    assert 0.99 * epsilon <= Accountant().compose(found.dp_event(), count).epsilon(delta) <= epsilon
 
 
 @pytest.mark.parametrize(("num_classes", "crossing"), [(16, 2 * math.log(2)), (41, 2 * math.log(3))])

@@ -148,20 +148,14 @@ def test_a_response_s_grid_and_its_moments_by_hand():
     assert grid.cumulant(np.array([-1.0, 0.0, 1.0])) == pytest.approx([0, 0, math.log(69 / 24)], abs=1e-14)
 
 
-def _laplace_moments(epsilon):
-    """Mean and variance of the loss: half at epsilon, e^-epsilon / 2 at -epsilon, e^((l - epsilon) / 2) / 4 between."""
-    mean = epsilon + math.expm1(-epsilon)
-    ends = epsilon**2 * (1 + math.exp(-epsilon)) / 2
-    upper, lower = 2 * epsilon**2 - 8 * epsilon + 16, 2 * epsilon**2 + 8 * epsilon + 16
-    return mean, ends + (upper - math.exp(-epsilon) * lower) / 4 - mean**2
-
-
 @pytest.mark.parametrize(("epsilon", "count"), [(0.5, 1), (3.0, 7), (12.0, 1), (40.0, 2)])
 def test_a_laplace_grid_widens_the_loss_by_a_hundred_millionth_at_most(epsilon, count):
-    grid = laplace_losses(epsilon, count)
-    mean, variance = _laplace_moments(epsilon)
+    """The loss: half at epsilon, e^-epsilon / 2 at -epsilon, e^((l - epsilon) / 2) / 4 between."""
+    grid, mean = laplace_losses(epsilon, count), epsilon + math.expm1(-epsilon)
+    ends = epsilon**2 * (1 + math.exp(-epsilon)) / 2
+    upper, lower = 2 * epsilon**2 - 8 * epsilon + 16, 2 * epsilon**2 + 8 * epsilon + 16
     found, spread = grid.moments()
-    assert spread**2 == pytest.approx(variance, rel=2e-8)
+    assert spread**2 == pytest.approx(ends + (upper - math.exp(-epsilon) * lower) / 4 - mean**2, rel=2e-8)
     assert found == pytest.approx(mean, rel=2e-8)
     assert (grid.low, len(grid.mass)) == (-(len(grid.mass) // 2), 2 * (len(grid.mass) // 2) + 1)
     assert grid.step <= 0.5

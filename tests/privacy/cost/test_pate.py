@@ -222,14 +222,11 @@ def test_every_value_is_a_number_between_zero_and_the_data_independent_one(noise
             assert ((rdp >= 0) & (rdp <= most * (1 + 1e-12))).all()
 
 
-def test_log_q_of_minus_2000_costs_nothing_at_low_orders_and_all_at_high_ones():
+def test_log_q_of_minus_2000_costs_nothing_at_low_orders_and_all_at_high_ones_and_q_of_zero_nothing():
     rdp = gaussian_rdp([-2000.0], 10.0, np.array([2.0, 400.0, 600.0]))
     assert rdp[0] == 0.0
     assert 0 < rdp[1] < 4.0
     assert rdp[2] == pytest.approx(6.0, rel=1e-15)  # above mu1 = 1 + 10 sqrt(2000)
-
-
-def test_q_of_exactly_zero_costs_nothing():
     assert gaussian_rdp([-np.inf], 3.0, np.array([8.0, 1e3, 1e300])).tolist() == [0.0] * 3
 
 

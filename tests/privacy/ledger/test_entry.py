@@ -9,7 +9,7 @@ from ledgers import gaussian, make_entry
 
 from fedkd_flwr.errors import ConfigError
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.privacy.ledger.entry import canonical, epsilon_of, plain_events, utc
+from fedkd_flwr.privacy.ledger.entry import canonical, epsilon_of, plain_events
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,3 @@ def test_nothing_released_costs_nothing_and_equal_events_are_counted_together():
     assert epsilon_of([*noise, event, *noise, event], 1e-5) == epsilon_of(
         plain_events([(gaussian(30.0), 4), (PureEvent(0.5), 2)]), 1e-5
     )
-
-
-def test_only_utc_is_a_date_here():
-    assert utc("2029-12-31T10:00:00+00:00").hour == 10
-    assert utc("2029-12-31T10:00:00+01:00") is None
-    assert utc("2029-12-31T10:00:00") is None
-    assert utc("soon") is None

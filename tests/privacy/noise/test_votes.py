@@ -18,10 +18,6 @@ VOTES = np.array([[3, 9, 1], [7, 2, 2], [0, 0, 0], [4, 4, 5]])
 NOISY_MAX = [LaplaceMax(gamma=0.2), GaussianMax(sigma=5.0)]
 
 
-def name(mechanism: object) -> str:
-    return type(mechanism).__name__
-
-
 # ---------------------------------------------------------------- noisy max
 
 

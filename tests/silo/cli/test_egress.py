@@ -7,12 +7,10 @@ import pytest
 from ledgers import make_entry, make_ledger, write_ledger
 
 from fedkd_flwr.cli.main import main
-from fedkd_flwr.data.schema import Column, Schema
 from fedkd_flwr.stores.egress_log import EgressLog, output_of, read_log
 from fedkd_flwr.stores.held_replies import HeldReplies
 from fedkd_flwr.stores.party_state import StoredReply
 
-SCHEMA = Schema(columns=(Column(name="age", kind="numeric"),), classes=("low", "high"), label="income")
 REPLY = StoredReply(arrays={"labels": np.arange(5, dtype=np.uint8)}, metrics={"party": "a", "payload": "labels"})
 
 

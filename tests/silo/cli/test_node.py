@@ -10,8 +10,6 @@ from fedkd_flwr.cli import main as command
 from fedkd_flwr.silo.bundles import Approvals
 from fedkd_flwr.silo.cli.node import node_settings
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def fedkd(tmp_path, monkeypatch):
