@@ -25,7 +25,7 @@ def test_columns_are_named_by_how_differently_they_are_filled():
     assert column_differences(own, public, SCHEMA) == [("dose", 0.75), ("job", 0.5), ("age", 0.0)]
 
 
-def test_a_party_with_one_class_of_four_is_told_apart_and_still_fits():
+def test_a_party_with_one_class_of_four_is_told_apart_and_still_fits_and_of_too_few_rows_nothing_is_said():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 2)) + 4.0 * np.repeat(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), 100, axis=0)
     order = rng.permutation(400)
@@ -33,8 +33,5 @@ def test_a_party_with_one_class_of_four_is_told_apart_and_still_fits():
     shift = find_shift(own, public, rng=rng)
     assert shift.auc > 0.75
     assert shift.fit > 0.5
-
-
-def test_of_too_few_rows_nothing_is_said():
     with pytest.raises(DataError, match="19 private and 30 public"):
         find_shift(np.zeros((19, 1)), np.zeros((30, 1)), rng=np.random.default_rng(0))

@@ -84,15 +84,12 @@ def _model(regressor=None):
     return Classifier(ByValues(regressor or DecisionTreeRegressor(random_state=0), VALUES), num_classes=4)
 
 
-def test_the_expected_value_of_its_probabilities_is_the_regressor_s_prediction():
+def test_the_expected_value_of_its_probabilities_is_the_regressor_s_prediction_also_of_weights_of_classes():
     model = _model(LinearRegression()).fit(ROWS, LABELS)
     probs = model.predict_proba(ROWS)
     plain = LinearRegression().fit(ROWS, np.array(VALUES)[LABELS]).predict(ROWS)
     assert np.allclose(probs @ VALUES, np.clip(plain, 1.0, 20.0), atol=1e-4)
     assert ((probs > 0).sum(axis=1) <= 2).all()
-
-
-def test_weights_of_classes_teach_their_mean():
     weights = np.random.default_rng(2).dirichlet(np.ones(4), size=len(ROWS))
     model = _model(LinearRegression()).fit_soft(ROWS, weights)
     plain = LinearRegression().fit(ROWS, weights @ VALUES).predict(ROWS)

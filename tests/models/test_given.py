@@ -21,14 +21,11 @@ def test_an_estimator_is_cloned_and_takes_the_seed_only_where_it_has_none():
     assert free.random_state is None
 
 
-def test_a_function_gets_what_it_names():
+def test_a_function_gets_what_it_names_and_an_object_without_parameters_is_copied_before_it_learns():
     def make(num_features, seed):
         return DecisionTreeClassifier(max_depth=num_features, random_state=seed)
 
     assert _made(make).max_depth == 3
-
-
-def test_an_object_without_parameters_is_copied_before_it_learns():
     methods = {"fit": lambda self, X, y: self, "predict": lambda self, X: [0] * len(X)}
     plain = type("Plain", (), methods)()
     assert _made(plain) is not plain
@@ -43,11 +40,8 @@ def test_names_tell_models_apart_and_are_shown_without_what_makes_them_unique():
     assert shown(f"{names[0]} on all rows") == "DecisionTreeClassifier on all rows"
 
 
-def test_what_is_no_model_is_refused():
+def test_what_is_no_model_or_one_of_another_process_is_refused():
     with pytest.raises(ConfigError, match="model must be an estimator, a module, a class, a function or a name, got 3"):
         name_of(3)
-
-
-def test_a_model_of_another_process_is_not_there():
     with pytest.raises(ConfigError, match="model must name a function or class"):
         make_model("fedkd_flwr.models.given:Tree_00000000", seed=1, **SIZE)

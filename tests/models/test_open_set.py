@@ -164,13 +164,13 @@ class TestNets:
 
 
 def test_out_of_bag_scores_are_those_of_trees_that_did_not_draw_the_row_and_the_seed_s():
-    forest = scored(RandomForestClassifier(20, random_state=1)).probs
-    wide = Classifier(RandomForestClassifier(60, random_state=1, oob_score=True), num_classes=4)
+    forest = scored(RandomForestClassifier(12, random_state=1)).probs
+    wide = Classifier(RandomForestClassifier(36, random_state=1, oob_score=True), num_classes=4)
     rows, labels = np.concatenate((OWN, PUBLIC)), np.concatenate((Y, np.full(120, 3)))
     weights = np.repeat((180 / 120, 180 / 240), (60, 120))
     wide.fit(rows, labels, sample_weight=weights)
     assert np.allclose(forest[:, [0, 1, 3]], wide.estimator.oob_decision_function_[60:])
-    assert (scored(RandomForestClassifier(20, random_state=1)).probs == forest).all()
+    assert (scored(RandomForestClassifier(12, random_state=1)).probs == forest).all()
 
 
 def test_a_tree_is_scored_as_a_forest_of_trees_with_its_parameters():

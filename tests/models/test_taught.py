@@ -67,13 +67,10 @@ def _teach(labels, counts=None, *, rows=ROWS):
     return made
 
 
-def test_only_answered_rows_are_learnt_each_with_its_own_answer():
+def test_only_answered_rows_are_learnt_each_with_its_own_answer_or_with_counts_in_place_of_labels():
     (model,) = _teach([2, -1, 1])
     assert model.fitted == ([4.0, 2.0], [2, 1])
     assert model.soft is None
-
-
-def test_counts_are_learnt_in_place_of_labels_from_answered_rows():
     (model,) = _teach([2, -1, 1], [[0.5, 1.5], [7, 7], [3, -1]])
     assert model.soft == ([4.0, 2.0], [[0.5, 1.5], [3.0, -1.0]])
     assert model.fitted is None

@@ -8,13 +8,10 @@ from fedkd_flwr.settings.config import parse_node_config
 SILO = {"party": "st-mary", "data-path": "/d/own.csv", "public-path": "/d/public.csv"}
 
 
-def test_a_node_of_a_simulation_needs_no_more_than_what_flower_gives_it():
+def test_a_simulated_node_needs_what_flower_gives_it_and_a_silo_shares_no_metrics_unless_it_says_so():
     assert parse_node_config({"partition-id": 0, "num-partitions": 4}).simulated
-    assert not parse_node_config(SILO).simulated
-
-
-def test_a_silo_shares_no_metrics_and_forgets_nothing_unless_it_says_so():
     node = parse_node_config(SILO)
+    assert not node.simulated
     assert (node.share_metrics, node.min_support) == ("", 10)
     assert node.epsilon_budget == float("inf")
     assert node.allow_algorithms == "fedct,fedkt,pate,privatekt"  # hard labels; never soft ones or weights

@@ -147,12 +147,9 @@ def test_labels_that_are_no_classes_are_refused(kind: type, labels: list[object]
         kind(epsilon=1.0, num_classes=3).privatize(np.array(labels))
 
 
-def test_bit_flips_need_one_row_of_labels() -> None:
+def test_response_keeps_the_shape_of_labels_also_of_none_and_bit_flips_need_one_row() -> None:
     with pytest.raises(DataError, match=r"labels must have shape \(rows,\), got shape \(1, 2\)"):
         BitFlip(epsilon=1.0, num_classes=3).privatize(np.zeros((1, 2), dtype=int))
-
-
-def test_response_keeps_the_shape_of_labels_also_of_none() -> None:
     noisy = RandomizedResponse(epsilon=0.1, num_classes=3).privatize(np.array([[0, 1, 2]]))
     assert (noisy.shape, noisy.dtype) == ((1, 3), np.int16)
     for kind, shape in ((RandomizedResponse, (0,)), (BitFlip, (0, 3))):
