@@ -46,9 +46,8 @@ class Comparison:
     """Runs beside each other.
 
     ``table`` has a row for each group and number that all its runs have: ``group``, ``whose``, ``mean`` (of epsilons
-    the largest: a mean would be below the claim of some run) and ``deviation`` over runs. Rows of later groups have the
-    ``difference`` to the first one, half its interval (``plus_minus``), how many ``seeds`` it is over, and a
-    ``verdict`` on noise.
+    the largest: a mean would be below some run's claim) and ``deviation``. Rows of later groups have the ``difference``
+    to the first one, half its interval (``plus_minus``), over how many ``seeds`` it is, and a ``verdict`` on noise.
     """
 
     groups: dict[str, list[RunRecord]]  # the runs of each group, by its letter: A for that of the first run

@@ -36,6 +36,8 @@ def test_runs_that_differ_only_in_their_seed_are_one_group(run):
     found = compare([run(1, 0.8, 0.6), run(2, 0.8, 0.8, name="x"), run(1, 0.9, 0.9, model="mlp")])
     assert {letter: [one.seed for one in group] for letter, group in found.groups.items()} == {"A": [1, 2], "B": [1]}
     assert found.differs == ["model"]
+    assert "A  model=knn 2 runs, seed 1, 2 (" in found.text()
+    assert ", x)" in found.text()
     assert [row["model"] for row in found.as_dict()["numbers"] if row["group"] == "B"][:1] == ["mlp"]
     (gap,) = gaps(found)
     assert (gap.seeds, gap.difference) == (1, pytest.approx(0.2))
