@@ -114,11 +114,12 @@ def even_run(rows: pd.DataFrame, label: str, seed: int, parties: int) -> dict[st
     return {"with, balanced": common, "with, balanced, even shares": even}
 
 
-def write(out: Path | None, found: list[dict[str, Any]]) -> None:
+def write(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     """Keep what was found, under the command that found it."""
-    if out:
-        command = shlex.join(["python", "benchmarks/others.py", "FOLDER", *sys.argv[2:]])
-        out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
+    if options.out:
+        words = [word for word in sys.argv[1:] if word != str(options.folder)]
+        command = shlex.join(["python", "benchmarks/others.py", "FOLDER", *words])
+        options.out.write_text(json.dumps({"command": command, "found": found}, indent=1) + "\n")
 
 
 def main() -> None:
@@ -132,6 +133,8 @@ def main() -> None:
     parser.add_argument("--even", action="store_true", help="balanced accuracy where even class shares are asked for")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
+    if options.even and options.algorithm != "fedct":
+        parser.error("--even is measured with fedct")
     found: list[dict[str, Any]] = []
     for name in [name for name in options.tables if (options.folder / f"{name}.csv").exists()]:
         label, origin = TABLES[name]
@@ -154,14 +157,14 @@ def main() -> None:
             means = {key: statistics.fmean(one[key] for one in made) for key in keys}
             if options.even:
                 print(name, parties, means, flush=True)
-                write(options.out, found)
+                write(options, found)
                 continue
             lost = sum(one["lose clearly"] for one in made)
             line = " ".join(f"{key} {means[key]:.3f}" for key in ["commonest", *KINDS] if key in means)
             balanced = " ".join(f"{means.get(f'{key}, balanced', float('nan')):.3f}" for key in ("alone", "with"))
             worse = "BELOW " if means["with"] < means["commonest"] else ""
             print(f"{name} {parties}: {line} balanced {balanced} lose {lost} {worse}{made[0]['rule']}", flush=True)
-            write(options.out, found)
+            write(options, found)
 
 
 if __name__ == "__main__":

@@ -40,9 +40,6 @@ def check_whole(
     """Return a whole number within ``least..most``, both included; raise ``error`` if the value is anything else.
 
     The message calls it ``name``, and ends with ``way_out``: what the reader can do, if the rule does not say it.
-
-    >>> check_whole("rounds", 3, 1)
-    3
     """
     upper = math.inf if most is None else most
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= int(value) <= upper:
@@ -102,7 +99,8 @@ def check_choice(name: str, value: object, choices: Collection[Any], *, error: t
     """
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         known = [str(choice) for choice in choices]
-        raise error(explain(name, f"be one of {', '.join(known)}", value, meant(value, known)))
+        rule = "be true or false" if known == ["True", "False"] else f"be one of {', '.join(known)}"
+        raise error(explain(name, rule, value, meant(value, known)))
     return value
 
 
@@ -112,6 +110,7 @@ def nearest(word: str, known: Collection[str]) -> list[str]:
     >>> nearest("lable", ["table", "label"]), nearest("modl", ["table", "model"]), nearest("x", ["table"])
     (['label'], ['model'], [])
     """
+    word = word[:50]  # as long as any that is known; a text from elsewhere may have megabytes
     swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
     return sorted(swapped & set(known))[:1] or difflib.get_close_matches(word, known, n=1)
 

@@ -71,7 +71,7 @@ def test_the_rule_names_the_ends_that_bind_and_whether_they_are_in(ends, rule):
 def test_a_choice_is_one_of_them_and_of_the_same_type():
     assert check_choice("ties", "lowest", ("random", "lowest")) == "lowest"
     assert check_choice("bits", 16, (16, 32)) == 16
-    for value, choices in (("first", ("random", "lowest")), (True, (1, 2)), (1, (True, False)), (16.0, (16, 32))):
+    for value, choices in (("first", ("random", "lowest")), (True, (1, 2)), (16.0, (16, 32))):
         with pytest.raises(ConfigError, match=rf"^ties must be one of {choices[0]}, {choices[1]}, got {value!r}\.$"):
             check_choice("ties", value, choices)
 
@@ -79,13 +79,14 @@ def test_a_choice_is_one_of_them_and_of_the_same_type():
 @pytest.mark.parametrize("value", [0, 1, np.True_, None, "true"])
 def test_only_true_and_false_are_flags(value):
     assert check_choice("freeze", False, (True, False)) is False
-    with pytest.raises(ConfigError, match=r"^freeze must be one of True, False, got "):
+    with pytest.raises(ConfigError, match=r"^freeze must be true or false, got "):
         check_choice("freeze", value, (True, False))
 
 
 def test_a_mistyped_choice_is_answered_with_the_nearest_one():
     with pytest.raises(ConfigError, match=r"got 'randm'\. Did you mean random\?$"):
         check_choice("ties", "randm", ("random", "lowest"))
+    assert meant("random" + 10**6 * "m", ("random",)) == ""  # in no time
     assert meant("x", ("random",), "Drop it.") == meant(1, ("random",), "Drop it.") == "Drop it."
 
 

@@ -16,7 +16,7 @@ LIMITS = {
     "app": 2_933,
     "audit": 766,
     "baselines": 1_840,
-    "checks": 182,
+    "checks": 181,
     "cli": 1_270,
     "clients": 2_913,
     "data": 4_960,

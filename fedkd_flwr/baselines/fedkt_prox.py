@@ -33,7 +33,7 @@ __all__ = ["FedKTProxClient", "FedKTProxExchange"]
 class FedKTProxExchange(FedProxExchange):
     """FedKT's exchange in round 1, FedProx's from its model in the rounds after it. Further parameters as in `FedProx`.
 
-    FedKT's round asks all parties, the others a share of them.
+    FedKT's round asks all parties, the others a share. ``num_rounds`` of a strategy's `start` counts FedProx's alone.
 
     ``config``: settings of both parts: level L0 alone, since weights without noise would void every claim. ``fedkt``:
     the exchange of the first round; its ``model`` is where FedProx starts.

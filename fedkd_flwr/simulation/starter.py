@@ -12,7 +12,7 @@ from multiprocessing.context import BaseContext
 __all__ = ["party_starter"]
 
 _PRELOAD = ["fedkd_flwr.simulation.parties", "fedkd_flwr.app.client_app", "fedkd_flwr.app.assembly"]
-_ENVIRONMENT = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONSAFEPATH")
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def party_starter() -> BaseContext:
@@ -20,15 +20,15 @@ def party_starter() -> BaseContext:
 
     Each computes on one core, as under Ray, and takes no file of the present folder for a library of its name.
     """
-    new = {name: "1" for name in _ENVIRONMENT if name not in os.environ}
+    forks = "forkserver" in get_all_start_methods()  # not on Windows
+    new = {name: "1" for name in (*_THREADS, *["PYTHONSAFEPATH"] * forks) if name not in os.environ}
     os.environ.update(new)
-    if "forkserver" not in get_all_start_methods():  # Windows
+    if not forks:
         return get_context("spawn")
     from multiprocessing import forkserver
 
-    starter = get_context("forkserver")
-    starter.set_forkserver_preload(_PRELOAD)
+    forkserver.set_forkserver_preload(_PRELOAD)
     forkserver.ensure_running()
     for name in new:
         del os.environ[name]
-    return starter
+    return get_context("forkserver")

@@ -268,7 +268,7 @@ def test_impossible_numbers_are_refused(name, value):
     [
         ({"unit": "person"}, "unit must be one of record, party"),
         ({"basis": "believed"}, "basis must begin with one of"),
-        ({"publishable": 1}, "publishable must be one of True, False"),
+        ({"publishable": 1}, "publishable must be true or false"),
         ({"epsilon": -1.0}, "epsilon must be finite and >= 0, got -1.0. Infinite is possible too"),
         ({"epsilon": math.nan}, "epsilon must be finite and >= 0, got nan"),
         ({"delta": 1.5}, r"delta must be within \[0, 1\], got 1\.5"),

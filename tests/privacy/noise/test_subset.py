@@ -72,7 +72,7 @@ def test_drawing_every_row_is_not_private() -> None:
         ({"subset_rows": 0}, "subset_rows must be a whole number >= 1, got 0"),
         ({"subset_rows": 2.0}, "subset_rows must be a whole number >= 1, got 2.0"),
         ({"subset_rows": 11}, r"subset_rows must be <= num_rows \(10\), got 11. Draw fewer rows"),
-        ({"replacement": 1}, "replacement must be one of True, False, got 1"),
+        ({"replacement": 1}, "replacement must be true or false, got 1"),
     ],
 )
 def test_impossible_subsets_are_refused(changed: dict, match: str) -> None:
