@@ -4,14 +4,11 @@
 
 FOLDER holds the tables of `TABLES` as CSV files with a header; most are in the GitHub repositories
 aiplanethub/Datasets, MainakRepositor/Datasets and jbrownlee/Datasets. Those that are absent are left out; of more than
-6,000 rows so many are drawn. Each run is `fedkd simulate table=... --parties N` with its defaults. Printed and kept for
-each table, number of parties and seed: the share of the commonest class, and accuracy and balanced accuracy alone, with
-the federation (means of parties' models on common test rows), of the server's model, and of a model on pooled rows; on
-parties' own test rows alone and with it; and the parties that lose there clearly.
-
-With ``--even`` the same federations run in this process, and what is kept is the balanced accuracy on common test rows
-of the parties' models, with the federation: as they answer, and for classes that are all equally common, as
-``--class-shares`` asks.
+6,000 rows so many are drawn. Each run is `fedkd simulate table=... --parties N` with its defaults, in this process.
+Printed and kept for each table, number of parties and seed: the share of the commonest class, and accuracy and balanced
+accuracy alone, with the federation (means of parties' models on common test rows), of the server's model, and of a
+model on pooled rows; on parties' own test rows alone and with it; the parties that lose there clearly; and the balanced
+accuracy with the federation where models are asked for even class shares, as by ``fedkd predict --class-shares``.
 """
 
 from __future__ import annotations
@@ -31,9 +28,10 @@ import numpy as np
 import pandas as pd
 import trees
 
-import fedkd_flwr as fk
-from fedkd_flwr.clients.fedct import FedCTClient
-from fedkd_flwr.errors import DataError, FedkdError
+from fedkd_flwr.clients.party import Party
+from fedkd_flwr.errors import DataError
+from fedkd_flwr.metrics import Metrics
+from fedkd_flwr.models.classifier import Classifier
 from fedkd_flwr.models.populations import Answering
 from fedkd_flwr.record.run_record import RunRecord
 from fedkd_flwr.report import results
@@ -84,34 +82,25 @@ def figures(record: RunRecord) -> dict[str, Any]:
     return {**kept, "lose clearly": len(lost), "parties": len(record.parties), "rule": record.consensus_rule}
 
 
-def run(rows: pd.DataFrame, label: str, seed: int, **settings: Any) -> RunRecord:
-    """Run one federation with the command's defaults; return its record."""
-    with tempfile.TemporaryDirectory() as folder:
+def run(rows: pd.DataFrame, label: str, seed: int, *, parties: int, algorithm: str) -> dict[str, Any]:
+    """Run one federation with the command's defaults, in this process; return its figures."""
+    even: list[float] = []
+
+    def noted(self: Party, model: Classifier) -> dict[str, Metrics]:
+        found = measure(self, model)
+        if "common" in model.shares and "common" in self.tests:
+            X, y, *_ = self.tests["common"]
+            alike = np.full(self.public.num_classes, 1 / self.public.num_classes)
+            even.append(Answering(model, alike).metrics(X, y).balanced_accuracy)
+        return found
+
+    measure = Party.metrics
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Party, "metrics", noted):
         path = Path(folder) / "table.csv"
         rows.to_csv(path, index=False)
-        given = {"algorithm": "fedct", "save_party_models": False, "output_dir": folder, "seed": seed, **settings}
-        return fk.simulate(str(path), label=label, progress=False, **given).record
-
-
-def even_run(rows: pd.DataFrame, label: str, seed: int, parties: int) -> dict[str, Any]:
-    """Run one federation in this process; return means over parties of balanced accuracy, both ways."""
-    found: list[tuple[float, float]] = []
-    finish = FedCTClient.finish
-
-    def noted(self: FedCTClient, instruction: Any) -> Any:
-        finished = finish(self, instruction)
-        model, (X, y, *_) = finished.model, self.party.tests["common"]
-        even = np.full(self.party.public.num_classes, 1 / self.party.public.num_classes)
-        measured = [Answering(model, shares).metrics(X, y) for shares in (model.shares.get("common"), even)]
-        found.append((measured[0].balanced_accuracy, measured[1].balanced_accuracy))
-        return finished
-
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(FedCTClient, "finish", noted):
-        path = Path(folder) / "table.csv"
-        rows.to_csv(path, index=False)
-        trees.run({"algorithm": "fedct", "dataset": "table", "table": str(path), "label": label}, parties, seed)
-    common, even = (statistics.fmean(pair[i] for pair in found) for i in (0, 1))
-    return {"with, balanced": common, "with, balanced, even shares": even}
+        settings = {"algorithm": algorithm, "dataset": "table", "table": str(path), "label": label}
+        record = trees.run({**settings, "centralised": True}, parties, seed)
+    return {**figures(record), **({"with, balanced, even shares": statistics.fmean(even)} if even else {})}
 
 
 def write(options: argparse.Namespace, found: list[dict[str, Any]]) -> None:
@@ -130,11 +119,8 @@ def main() -> None:
     parser.add_argument("--parties", type=int, nargs="+", default=[3, 10])
     parser.add_argument("--seeds", type=int, nargs="+", default=[701, 702, 703])
     parser.add_argument("--algorithm", default="fedct")
-    parser.add_argument("--even", action="store_true", help="balanced accuracy where even class shares are asked for")
     parser.add_argument("--out", type=Path, help="JSON file for the results")
     options = parser.parse_args()
-    if options.even and options.algorithm != "fedct":
-        parser.error("--even is measured with fedct")
     found: list[dict[str, Any]] = []
     for name in [name for name in options.tables if (options.folder / f"{name}.csv").exists()]:
         label, origin = TABLES[name]
@@ -143,22 +129,13 @@ def main() -> None:
             made = []
             for seed in options.seeds:
                 rows = table.sample(min(len(table), MOST_ROWS), random_state=seed)
-                if options.even:
-                    with contextlib.suppress(FedkdError):
-                        made.append({"seed": seed, **even_run(rows, label, seed, parties)})
-                    continue
                 with contextlib.suppress(DataError):  # too few rows for so many parties
-                    record = run(rows, label, seed, parties=parties, algorithm=options.algorithm)
-                    made.append({"seed": seed, **figures(record)})
+                    made.append({"seed": seed, **run(rows, label, seed, parties=parties, algorithm=options.algorithm)})
             if not made:
                 continue
             found.append({"table": name, "origin": origin, "rows": len(table), "parties": parties, "runs": made})
             keys = [key for key, value in made[0].items() if isinstance(value, float)]
             means = {key: statistics.fmean(one[key] for one in made) for key in keys}
-            if options.even:
-                print(name, parties, means, flush=True)
-                write(options, found)
-                continue
             lost = sum(one["lose clearly"] for one in made)
             line = " ".join(f"{key} {means[key]:.3f}" for key in ["commonest", *KINDS] if key in means)
             balanced = " ".join(f"{means.get(f'{key}, balanced', float('nan')):.3f}" for key in ("alone", "with"))

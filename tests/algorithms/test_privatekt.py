@@ -25,7 +25,7 @@ def test_entropy_is_that_of_the_formula_and_finite_where_a_probability_is_zero()
 @pytest.mark.parametrize(("prefer", "sign"), [("uncertain", 1.0), ("certain", -1.0)])
 def test_ordered_pairs_are_drawn_as_often_as_drawing_one_after_the_other_by_weight_says(prefer, sign):
     weights = np.exp(sign * entropy(PROBS))
-    rng, draws = np.random.default_rng(5), 6_000
+    rng, draws = np.random.default_rng(5), 20_000
     drawn = [tuple(draw_by_entropy(PROBS, 2, prefer=prefer, rng=rng).tolist()) for _ in range(draws)]
     for first, second in itertools.permutations(range(3), 2):
         expected = weights[first] / weights.sum() * weights[second] / (weights.sum() - weights[first])
@@ -84,12 +84,12 @@ def test_the_estimate_is_unbiased():
     truth = np.stack([np.bincount(column, minlength=3) for column in labels.T]) / len(labels)
     found = np.stack([
         estimate([mechanism.privatize(row, rng=rng) for row in labels], config=config, num_classes=3)
-        for _ in range(500)
+        for _ in range(1500)
     ])  # fmt: skip
     errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     assert found.min() < -0.2  # what a biased estimate, clipped to shares, would never be
     assert (np.abs(found.mean(axis=0) - truth) < 4 * errors).all()
-    assert found.sum(axis=2) == pytest.approx(np.ones((500, 3)))
+    assert found.sum(axis=2) == pytest.approx(np.ones((1500, 3)))
 
 
 def test_a_round_s_noise_is_no_choice_so_a_delta_may_always_be_given():

@@ -18,7 +18,7 @@ TREE = DecisionTreeClassifier(max_depth=3)
 def test_python_and_the_command_line_reach_the_same_figures_to_the_last_digit(tmp_path):
     rows = hospital_rows()
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    settings = {"algorithm": "fedct", "num_rounds": 2, "seed": 3, "output_dir": str(tmp_path), "consensus": "majority"}
+    settings = {"algorithm": "fedct", "num_rounds": 2, "seed": 3, "output_dir": str(tmp_path)}
     here = fk.simulate(
         rows, label="outcome", parties="hospital", model={"north": "knn", "south": GaussianNB(), "west": TREE},
         progress=False, **settings,

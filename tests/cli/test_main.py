@@ -48,6 +48,7 @@ FAILING = [
     ("node approve {root}/none.fab", "none.fab"),
     ("node revoke zz", "zz"),
     ("simulate --parties 0", "--parties"),
+    ("simulate fedct.quorum=0,8", "fedct.quorum must be a number"),
     ("simulate modl=knn", "Did you mean model?"),
     ("simulate none.toml", "none.toml"),
 ]

@@ -65,7 +65,7 @@ def _code(trace):
 
 def test_replies_to_a_hostile_server_are_the_same_whatever_the_private_file_holds(script, laboratory):
     folder, public_path = laboratory
-    for seed in (0, 4, 5, 7):  # three algorithms and two formats, with models that learn fast
+    for seed in (0, 2, 4, 5, 7):  # three algorithms and two formats, with models that learn fast
         case, found = script.differences(seed, public_path, folder, most_files=2)
         assert found == [], case
 
@@ -102,7 +102,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_row_in_any_format(script, labo
     folder, public_path = laboratory
     public = script.load_public(Path(public_path).parent / (form if form in script.SCHEMAS else "") / "public.csv")
     path = folder / f"private.{form.rpartition(' ')[2]}"
-    for seed in range(2):
+    for seed in range(3):
         usable = {}
         for name, content in script.private_files(np.random.default_rng(seed), 99, form).items():
             path.write_bytes(content)

@@ -57,3 +57,7 @@ def test_a_simulation_beside_a_lost_ray_in_the_c_locale_replaces_processes_that_
     assert "äöü" in log
     assert "exit code -9" in log
     assert Path(run["report"]).is_file()
+    dying = [word.replace("mixed:my_models:Dying,my_models:tree,my_models:tree", "my_models:Dying") for word in command]
+    done = subprocess.run(dying, cwd=folder, env=env, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"error: the run failed: valid replies in round 1 must be >= 2, got 0" in done.stderr

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from flower_runtime import BIN, ROOT, FlowerHome, free_ports, stop, wait_for_file, wait_for_port
+from flower_runtime import BIN, ROOT, FlowerHome, free_ports, stop, wait_for_port
 from silo_files import AGE, JOB, schema_of, write_public
 
 from fedkd_flwr.data.tables import load_party_table, load_public
@@ -163,7 +163,7 @@ def curious_replies(deployment):
         (app / name).write_text(text, encoding="utf-8")
     answer = flower.flwr("run", str(app), "dep", "--run-config", f'out="{out}"')
     assert answer["success"], answer
-    wait_for_file(out, seconds=300)
+    assert flower.wait(str(answer["run-id"]), "dep", output=out) == "finished:completed"
     return json.loads(out.read_text(encoding="utf-8"))
 
 
@@ -186,7 +186,9 @@ def test_two_silos_run_fedkt_over_the_wire_and_each_keeps_its_model(deployment):
     settings += [f"public-path={server / 'public.csv'}", f"output-dir={server / 'out'}"]
     command = [sys.executable, "-m", "fedkd_flwr.cli", "server", "run", *settings, "--app", str(flower.app)]
     env = flower.env | {"PYTHONPATH": str(ROOT)}
-    given = subprocess.run([*command, "--superlink", "dep", "--json"], cwd=flower.home, env=env, capture_output=True)
+    given = subprocess.run(
+        [*command, "--superlink", "dep", "--json"], cwd=flower.home, env=env, capture_output=True, timeout=120
+    )
     assert given.returncode == 0, given.stdout + given.stderr
     run_id = json.loads(given.stdout)["run_id"]
     output = server / "out" / "runs" / run_id / "record.json"

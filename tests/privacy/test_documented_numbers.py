@@ -127,7 +127,7 @@ FIGURES = {
     ),
     f"{CLAIMS}, PrivateKT, 50 times": lambda: _bound("50 participations cost {}", _privatekt(50)),
     f"{CLAIMS}, PrivateKT, 250 times": lambda: _bound("cost {}", _privatekt(250)),
-    f"{CLAIMS}, NFDP": lambda: _bound("{}", NFDP.epsilon, digits=4),
+    f"{CLAIMS}, NFDP": lambda: _bound("base 10 it is {},", NFDP.epsilon, digits=4),
     f"{CLAIMS}, NFDP, delta": lambda: _bound("delta = {}", NFDP.delta),
     f"{CLAIMS}, NFDP, k = 300": lambda: _bound("epsilon {}, delta {}", SMALL.epsilon, SMALL.delta),
     f"{LEDGER}, a budget's filter": lambda: _bound("{} tight and {} by the filter", *_hundred_labels()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from fedkd_flwr.app import client_app
@@ -38,6 +39,7 @@ def test_a_silo_s_process_that_hangs_ends_and_says_where(tmp_path):
     said, stacks = tmp_path / "stdout", tmp_path / "stderr"
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         try:
             os.chdir(tmp_path)
             for stream, path in ((1, said), (2, stacks)):

@@ -40,7 +40,8 @@ SAID = [
      "1 of 2 parties give at least 94 % of the public rows one class, and together cast half of the others' votes at "
      "most: b ('yes'). Agreement"),
     ("disagrees", {"agreement": 0.12, "lowest": 0.81, "highest": 0.9, "trust": 0.0},
-     "agrees with the consensus on 12% of the rows (others: 81% to 90%), with a trust of 0.00: its"),
+     "agrees with the consensus on 12% of the rows (others: 81% to 90%), with a trust of 0.00: its labels are "
+     "wrong, swapped, nearly all of one class, or from other data."),
     ("below-chance", {"known": 1200, "right": 0.1, "by_chance": 0.6},
      "of 1,200 public rows on 10% of them, where chance makes 60%"),
     ("no-gain", {"known": 200, "parties": ["b"], "of": 2},
@@ -56,7 +57,8 @@ SAID = [
      "2 of 3 parties predict 'flu' (3 public rows): the vote loses it."),
     ("try-consensus", {"key": "consensus", "consensus": "density-ratio"},
      'consensus="density-ratio" asks each party how well it knows each class, and may keep them.'),
-    ("no-labels", {"server_round": 2, "quorum": 0.9}, "vote of round 2 labels no public row. Lower the quorum (0.9),"),
+    ("no-labels", {"server_round": 2, "quorum": 0.9}, 
+     "vote of round 2 labels no public row. Lower the quorum (0.9), or use another consensus."),
     ("unused-rows", {"rows": 1, "of": 3, "consistent": True}, "1 of 3 public rows train nothing: no party's students"),
     ("continues", {"run_id": "7", "done": 3}, "continues run 7 after its round 3."),
     ("not-finished", {"party": "a", "code": "internal", "failure": "X: y"}, "a did not finish: internal: X: y"),
@@ -64,10 +66,12 @@ SAID = [
      "mine:M: M.predict_proba: 2 of 24 rows of probabilities"),
     ("no-centralised-model", {"failure": "X: y"}, "no centralised model: X: y"),
     ("weights-left", {"beside": "gradients"}, "Weights of nets trained on private rows, and mean gradients on them "
-     "(changes of control variates), left the parties"),
+     "(changes of control variates), left the parties as they are, without noise."),
     ("copied-test-rows", {"copied": 9, "of": 200}, "9 of 200 common test rows equal,"),
+    ("copied-test-rows", {"copied": 9, "of": 200}, "take the copies out of the table."),
     ("drawn-rows", {"epsilon": 0.5, "delta": 1e-05, "adversary": "server"},
-     "cost epsilon 0.5 at delta 1e-05 (for one record, against the server). What"),
+     "cost epsilon 0.5 at delta 1e-05 (for one record, against the server). What parties said of these rows is another "
+     "release: for that no record is protected."),
     ("drawn-rows-too", {"epsilon": 0.5, "delta": 1e-05, "adversary": "server", "total": 1.5, "total_delta": 2e-05},
      "cost epsilon 0.5 at delta 1e-05 (for one record, against the server). With the answers of this run that is at "
      "most epsilon 1.5 at delta 2e-05 for one record;"),

@@ -182,7 +182,7 @@ def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(t
             same(stored, make_reply(1000))
         if step % 2:
             charge(store, this + 1)
-        again = make_reply(1000 if step % 3 else 2000)
+        again = make_reply(2000 if step % 3 else 1000)
         final = charge(make_store(root), this, reply=again)
         same(final, stored if stored is not None else again)
         same(make_store(root).answered("r1", this), final)
@@ -196,6 +196,7 @@ def test_a_kill_anywhere_leaves_no_charge_or_one_charge_and_exactly_that_reply(t
 
 
 @POSIX
+@pytest.mark.usefixtures("as_on_a_disk")
 def test_a_process_that_is_killed_at_any_time_has_kept_all_replies_that_it_could_have_sent(tmp_path):
     rng, last = random.Random(1), 0
     for _ in range(5):
@@ -309,6 +310,7 @@ def _racer(root, number):
     """Answer twenty requests in another process; return its number."""
     if child := os.fork():
         return child
+    signal.alarm(60)
     with contextlib.suppress(BaseException):
         (root / f"ready-{number}").touch()
         while len(list(root.glob("ready-*"))) < 2:

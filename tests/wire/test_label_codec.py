@@ -178,7 +178,7 @@ def test_a_bad_payload_is_refused_with_a_reason(case):
     assert caught.value.reason == reason
 
 
-@settings(max_examples=100)
+@settings(max_examples=200)
 @given(st.integers(2, 10_000), st.binary(min_size=1, max_size=30), st.booleans())
 def test_a_changed_payload_is_refused_or_still_valid_labels(position, patch, based):
     base = ZEROS if based else None

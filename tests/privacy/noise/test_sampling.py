@@ -160,7 +160,7 @@ def test_a_table_for_another_rate_costs_more_than_the_allowance() -> None:
 def test_noise_follows_its_law_and_no_other(law: str, scale: float) -> None:
     rng, laplace = np.random.default_rng(1), law == "laplace"
     draw, parameter = (sampling.laplace_units, 1 / scale) if laplace else (sampling.gaussian_units, scale)
-    noise = draw(parameter, (30_000,), rng) / sampling.UNITS_PER_VOTE
+    noise = draw(parameter, (60_000,), rng) / sampling.UNITS_PER_VOTE
     right, other, factor = (stats.laplace, stats.norm, 1.414) if laplace else (stats.norm, stats.laplace, 1 / 1.414)
     assert stats.kstest(noise, right(scale=scale).cdf).pvalue > 0.01
     for wrong in (right(scale=1.1 * scale), right(scale=0.9 * scale), other(scale=factor * scale)):
