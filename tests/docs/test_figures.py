@@ -140,3 +140,29 @@ def test_how_many_parties_of_home_rows_lose():
     assert f"at or above alone in {sum(gain >= 0 for gain in gains)} of {len(gains)} cells" in page
     assert f"by more than .05 lose {sum(b < a - 0.05 for a, b in pairs)} of {len(pairs):,} parties" in page
     assert max(clearly) <= 0.1
+
+
+def test_what_liars_cost():
+    found, page = _record("liars")["found"].values(), _page("evidence/votes.md")
+    each, known = ("flip", "target", "all but one", "most", "random"), ("fedkt", "fedct", "density-ratio")
+
+    def lost(lies, rules, of, less):
+        """Return by how much less is right under each lie and rule, run by run."""
+        pairs = [(lie, rule) for lie in lies for rule in rules]
+        return [[of(run, lie)[r] - run[lie][r][less] for run in seeds.values()] for seeds in found for lie, r in pairs]
+
+    def honest(run, lie):
+        return {rule: one["right auto"] for rule, one in run["none"].items()}
+
+    seven = lost(
+        each, ["density-ratio"], lambda run, lie: {r: o["right seven"] for r, o in run[lie].items()}, "right auto"
+    )
+    assert f"density ratios come within {_short(max(map(fmean, seven)))} of a vote that knew the liars" in page
+    by_known = lost((*each, "together", "scattered"), [f"{rule} known-rows" for rule in known], honest, "right auto")
+    assert f"no rule loses more than {_short(max(map(fmean, by_known)))} on average, " in page
+    assert f"{_short(max(map(max, by_known)))} in the worst single run" in page
+    cost = [
+        max(fmean(o["none"][rule]["right none"] - o["none"][rule]["right auto"] for o in s.values()) for s in found)
+        for rule in ("density-ratio", "fedct majority", "fedkt majority")
+    ]
+    assert f"at most {_short(cost[0])} with density ratios, {_short(max(cost[1:]))} with labels alone" in page

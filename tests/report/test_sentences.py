@@ -57,7 +57,7 @@ SAID = [
      "2 of 3 parties predict 'flu' (3 public rows): the vote loses it."),
     ("try-consensus", {"key": "consensus", "consensus": "density-ratio"},
      'consensus="density-ratio" asks each party how well it knows each class, and may keep them.'),
-    ("no-labels", {"server_round": 2, "quorum": 0.9}, 
+    ("no-labels", {"server_round": 2, "quorum": 0.9},
      "vote of round 2 labels no public row. Lower the quorum (0.9), or use another consensus."),
     ("unused-rows", {"rows": 1, "of": 3, "consistent": True}, "1 of 3 public rows train nothing: no party's students"),
     ("continues", {"run_id": "7", "done": 3}, "continues run 7 after its round 3."),
