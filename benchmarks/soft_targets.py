@@ -18,8 +18,6 @@ are means over the parties' models, as above.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import itertools
 import json
 import os
@@ -34,7 +32,6 @@ import numpy as np
 import pandas as pd
 import trees
 
-from fedkd_flwr import simulate
 from fedkd_flwr.data.published import read_published
 
 ROWS, PARTIES = 3000, 5  # a quarter of the rows is public, a quarter for common tests
@@ -73,15 +70,14 @@ def table_of(name: str, data_root: Path, rows: int = ROWS) -> pd.DataFrame:
 
 
 def federation(table: pd.DataFrame, *, seed: int, deal: str, **settings: Any) -> dict[str, Any]:
-    """Return the figures of one simulation, means over parties."""
-    dealt = {"partitioner": "iid"} if deal == "iid" else {"partitioner": "dirichlet", "dirichlet_alpha": float(deal)}
+    """Return the figures of one simulation, in this process; means over parties."""
+    dealt = {"partitioner": "iid"} if deal == "iid" else {"partitioner": "dirichlet", "dirichlet-alpha": float(deal)}
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        done = simulate(
-            table, progress=False, output_dir=folder, seed=seed, save_party_models=False, **dealt, **settings
-        )
-        record = json.loads(next(Path(folder).glob("runs/*/record.json")).read_text(encoding="utf-8"))
-    del done
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        table.to_csv(path, index=False)
+        rows = {"dataset": "table", "table": str(path), "label": "label", "centralised": True}
+        record = trees.run({**rows, **dealt, **settings}, PARTIES, seed).as_dict()
     common = [party["federated"]["common"] for party in record["parties"]]
     home = [party for party in record["parties"] if "own" in party["federated"]]
     found = {name: statistics.fmean(one[name] for one in common) for name in FIGURES if name in common[0]}
@@ -166,7 +162,7 @@ def main() -> None:
             if str(seed) in found.get(key, {}).get(send, {}):
                 continue
             of_model = {"model": model if options.uneven else f"{model}{MODELS[model]}"}
-            told = {"parties": PARTIES, "num_public": rows // 4, "num_test": rows // 4, "algorithm": algorithm}
+            told = {"num-public": rows // 4, "num-test": rows // 4, "algorithm": algorithm}
             made = federation(tables[name], seed=seed, deal=deal, **of_model, **told, **settings)
             found.setdefault(key, {}).setdefault(send, {})[str(seed)] = made
             print(key, send, seed, made, flush=True)
