@@ -80,7 +80,8 @@ def federation(table: pd.DataFrame, *, seed: int, deal: str, **settings: Any) ->
         record = trees.run({**rows, **dealt, **settings}, PARTIES, seed).as_dict()
     common = [party["federated"]["common"] for party in record["parties"]]
     home = [party for party in record["parties"] if "own" in party["federated"]]
-    found = {name: statistics.fmean(one[name] for one in common) for name in FIGURES if name in common[0]}
+    known = [name for name in FIGURES if all(one[name] is not None for one in common)]
+    found = {name: statistics.fmean(one[name] for one in common) for name in known}
     found |= {f"server {name}": value for name, value in record["server"].get("common", {}).items() if name in FIGURES}
     pooled = record.get("centralised", {}).get("common", {})
     found |= {f"pooled {name}": value for name, value in pooled.items() if name in FIGURES}
@@ -164,6 +165,8 @@ def main() -> None:
             of_model = {"model": model if options.uneven else f"{model}{MODELS[model]}"}
             told = {"num-public": rows // 4, "num-test": rows // 4, "algorithm": algorithm}
             made = federation(tables[name], seed=seed, deal=deal, **of_model, **told, **settings)
+            if "roc_auc" not in made:  # a party's model of labels knows one class
+                continue
             found.setdefault(key, {}).setdefault(send, {})[str(seed)] = made
             print(key, send, seed, made, flush=True)
             options.out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
