@@ -119,14 +119,14 @@ def _bound(template, *values, digits=3):
 LEDGER, CLAIMS, ACCOUNTING = (f"docs/understand/{page}.md" for page in ("ledger", "published-claims", "accounting"))
 RUN, BUDGET = (f"docs/howto/{page}.md" for page in ("private-run", "budget"))
 FIGURES = {
-    f"{CLAIMS}, FedCT's bits, exactly": lambda: f"{_fedct().flip_probability:.7f}",
-    f"{CLAIMS}, FedCT's bits, as published": lambda: f"{_fedct(10**0.5).flip_probability:.7f}",
+    f"{CLAIMS}, FedCT's bits, exactly": lambda: f"p = {_fedct().flip_probability:.7f} (",
+    f"{CLAIMS}, FedCT's bits, as published": lambda: f"({_fedct(10**0.5).flip_probability:.7f} under",
     f"{CLAIMS}, their signal in a vote of five": lambda: f"{_signal(5):.6f} standard deviations",
     f"{CLAIMS}, their proven cost": lambda: _bound(
         "400 rounds is {}", Accountant().compose(_fedct().dp_event(), 400 * 50_000).epsilon(DELTA), digits=2
     ),
     f"{CLAIMS}, PrivateKT, 50 times": lambda: _bound("50 participations cost {}", _privatekt(50)),
-    f"{CLAIMS}, PrivateKT, 250 times": lambda: _bound("cost {}", _privatekt(250)),
+    f"{CLAIMS}, PrivateKT, 250 times": lambda: _bound("cost {} (", _privatekt(250)),
     f"{CLAIMS}, NFDP": lambda: _bound("base 10 it is {},", NFDP.epsilon, digits=4),
     f"{CLAIMS}, NFDP, delta": lambda: _bound("delta = {}", NFDP.delta),
     f"{CLAIMS}, NFDP, k = 300": lambda: _bound("epsilon {}, delta {}", SMALL.epsilon, SMALL.delta),
