@@ -13,7 +13,7 @@ from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, tru
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
-__all__ = ["DensityVote", "Robust", "most_probable"]
+__all__ = ["POWER", "DensityVote", "Robust", "most_probable"]
 
 Robust = Literal["trust", "none"]
 """Whether parties count by how far the others confirm them, or by their rows alone."""
@@ -29,7 +29,7 @@ _MIXTURE_STEPS = 100
 _LEAST_LABELLED = 0.5  # of the rows that have a label without trust
 # Added to the densities of all classes together, and the power that undoes what averaging parties takes from a row's
 # odds: both chosen on 22 of the tables of benchmarks/others.py, seed 31.
-_LEAST_DENSITIES, _POWER = 0.2, 1.3
+_LEAST_DENSITIES, POWER = 0.2, 1.3
 _MOST_BIAS, _FITTING_STEPS = float(np.log(1.25)), 20
 _MOST_SAID = 3.0  # times the public density: what one row may count in a correlation
 
@@ -178,7 +178,7 @@ class DensityVote:
         labelled = (densities * shares).sum(axis=1) > _NOBODYS
         found = np.full(self._shape, 1 / len(shares))
         if labelled.any():
-            found[labelled] = _with_shares((densities[labelled] + _LEAST_DENSITIES / len(shares)) ** _POWER, shares)
+            found[labelled] = _with_shares((densities[labelled] + _LEAST_DENSITIES / len(shares)) ** POWER, shares)
         return found
 
     def _found(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:

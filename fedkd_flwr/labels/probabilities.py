@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkd_flwr.labels.choice import MIN_COVERAGE
-from fedkd_flwr.labels.density import DensityVote, mixture
+from fedkd_flwr.labels.density import POWER, DensityVote, mixture
 from fedkd_flwr.labels.priors import PSEUDO_COUNT, class_shares, posteriors
 from fedkd_flwr.labels.ratios import ratios_of
 from fedkd_flwr.labels.scores import dequantise, quantise
@@ -37,8 +37,6 @@ BITS = 4
 _LEAST = 0.25  # of a step: what all probabilities of no step together stand for
 _MOST_TOLD = 10.0  # times the median party's rows: what one party's counts may weigh
 _OTHER_SHARES = 0.2  # of the public rows of other classes than the parties tell: then both estimates count alike
-# Undoes what averaging parties takes from odds, as for density ratios. Tried by hand on digits' nets (seeds 131, 132),
-_POWER = 1.3  # Adult and cod-rna (621): log loss fell in 13 of 16 federations, .50 to .39 at most
 # What density ratios weigh beside probabilities, and the density that is added to all, so that none is 0. Chosen on
 # Adult and cod-rna, seeds 101 to 104: .1 and .03 were worse at Dirichlet .1, a density of .3 or 1 everywhere.
 _RATIOS_WEIGH, _LEAST_DENSITY = 0.3, 0.1
@@ -176,7 +174,7 @@ class Probabilities(ConsensusRule):
             probs = sharpened(probs, shares)
         else:
             others = config.weighs_by_trust and differ > _OTHER_SHARES
-            probs = _raised(probs, shares, _POWER, (shares + public_shares) / 2 if others else shares)
+            probs = _raised(probs, shares, POWER, (shares + public_shares) / 2 if others else shares)
         return Consensus(
             majority(probs, ties=config.ties, rng=rng),
             rule=self.name,

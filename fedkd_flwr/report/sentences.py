@@ -152,12 +152,6 @@ def _with_class(parties: Mapping[str, str | None]) -> str:
     return _list([name if of is None else f"{name} ({of!r})" for name, of in parties.items()])
 
 
-_TRY = {
-    "density-ratio": "asks each party how well it knows each class",
-    "dawid-skene": "learns which party tells which classes apart",
-}
-
-
 _WEIGHTS = "Weights of nets trained on private rows, and "
 _BESIDE_WEIGHTS = {
     "rows": "numbers of rows",
@@ -214,7 +208,9 @@ NOTES: dict[str, str | Callable[[_Values], str]] = {
     ),
     NoteCode.MORE_LOST_CLASSES: "{count} more classes are lost in the vote, or are known to one party that it "
     "outvotes.",
-    NoteCode.TRY_CONSENSUS: lambda v: f'{v["key"]}="{v["consensus"]}" {_TRY[v["consensus"]]}, and may keep them.',
+    NoteCode.TRY_CONSENSUS: lambda v: (
+        f'{v["key"]}="{v["consensus"]}" asks each party how well it knows each class, and may keep them.'
+    ),
     NoteCode.NO_LABELS: lambda v: (
         f"The vote of round {v['server_round']} labels no public row."
         + (f" Lower the quorum ({v['quorum']:g}), or use another consensus." if "quorum" in v else "")

@@ -108,13 +108,16 @@ def test_what_other_peoples_tables_gain_and_lose():
     assert {len(one["runs"]) for one in record["found"]} == {3}
     assert f"at home {means['home alone']} and {means['home with']}, on common rows {means['alone']} and " in page
     lose, parties = (sum(run[key] for run in runs) for key in ("lose clearly", "parties"))
-    assert f"{means['with']}, pooled {means['pooled']}. Of {parties:,} parties {lose or 'none'} lose" in page
+    assert f"{means['with']}, pooled {means['pooled']}. Of {parties:,} parties none loses clearly" in page
+    assert lose == 0
     of_cases = [
         {key: fmean(run[key] for run in one["runs"]) for key in ("commonest", "with", "pooled")}
         for one in record["found"]
     ]
     below, of, most = _below(of_cases)
-    assert f"below it in {below} of {of}, by {_short(most)} at most" in page
+    runs_below = _below(runs)
+    single = f"single runs are in {runs_below[0]} of {runs_below[1]}, by {_short(runs_below[2])} at most"
+    assert f"below it in {below} of {of}, by {_short(most)} at most; {single}." in page
     below, of, most = _below([one["runs"][0] for one in record["before"]])
     assert f"one seed was below it in {below} of {of}, by {_short(most)} at most" in page
     before = _short(fmean(one["runs"][0]["with, balanced"] for one in record["before"]))
