@@ -1,7 +1,5 @@
 """How many lines each room, module and function may have, and that each module has tests. Limits are only lowered."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

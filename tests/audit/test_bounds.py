@@ -1,7 +1,5 @@
 """Lower bounds of epsilon: never above the truth more often than they say, and near it with enough guesses."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

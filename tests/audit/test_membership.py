@@ -1,7 +1,5 @@
 """The attack's evidence and likelihood ratios: right where the laws are known, harmless where nothing leaks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """ROC figures: the library's values, intervals that hold, and few false alarms counted as asked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
