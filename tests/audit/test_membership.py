@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedkd_flwr.audit.bounds import attack_auc
 from fedkd_flwr.audit.membership import Answers, likelihood_ratios, log_odds, pairs_epsilon, tree_odds
-from fedkd_flwr.audit.roc import attack_auc
 from fedkd_flwr.baselines.trees import NAMES
 from fedkd_flwr.errors import DataError
 
