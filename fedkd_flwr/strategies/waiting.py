@@ -73,17 +73,8 @@ def wait_for_nodes(
             said = now
             words = "waiting for nodes: %d registered, %d of them ready, %s wanted"
             log(INFO, words, len(registered), len(ready), wanted or "a stable number")
-        pause = pause_after(now - start, poll_s)
+        pause = max(poll_s, min((now - start) / 10, 1.0))  # no wait is stretched by more than a tenth
         time.sleep(min(pause, max(quiet, 0.001)) if enough else pause)
-
-
-def pause_after(seconds: float, least: float = 0.2) -> float:
-    """Return how long to wait between two looks: a wait is stretched by a tenth, and no server is hammered.
-
-    >>> [pause_after(seconds) for seconds in (0.0, 5.0, 60.0)]
-    [0.2, 0.5, 1.0]
-    """
-    return max(least, min(seconds / 10, 1.0))
 
 
 class Readiness:
@@ -241,8 +232,8 @@ class WatchedGrid:
             if now - said >= self.every_s:
                 said = now
                 log(INFO, "\t%d of %d parties have answered after %.0f s", len(replies), len(messages), now - start)
-            time.sleep(max(pause, now - began))  # nor do many parties hammer the server
-            pause = min(pause * 1.5, pause_after(now - start))
+            time.sleep(max(pause, now - began))  # many parties do not hammer the server, nor do long rounds
+            pause = min(pause * 1.5, max(0.2, min((now - start) / 10, 1.0)))
         return replies
 
     def push_known(self, messages: Sequence[Message]) -> list[Message]:
