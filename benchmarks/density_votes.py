@@ -65,6 +65,10 @@ MADE: dict[str, dict[str, Any]] = {
     "made5": {"n_samples": 6000, "n_features": 16, "n_informative": 10, "n_classes": 5, "class_sep": 1.2},
     "made6i": {"n_samples": 12000, "n_features": 16, "n_informative": 10, "n_classes": 6, "class_sep": 1.5,
         "weights": [0.6, 0.2, 0.1, 0.06, 0.03, 0.01]},
+    # classes that overlap: a forest of all rows has .88 and .72
+    "made3o": {"n_samples": 12000, "n_features": 12, "n_informative": 6, "n_classes": 3, "class_sep": 0.6,
+        "weights": [0.7, 0.25, 0.05]},
+    "made4o": {"n_samples": 8000, "n_features": 12, "n_informative": 6, "n_classes": 4, "class_sep": 0.5},
 }  # fmt: skip
 
 

@@ -1,13 +1,13 @@
 """What each rule of trust in density ratios does, on answers that `liars.py` and `density_votes.py` keep.
 
     python benchmarks/liars.py --data-root /data --seeds 601 602 603 604 605 --cache answers
-    python benchmarks/density_votes.py --data-root /data --seeds 71 72 --cache answers
-    python benchmarks/ratio_trust.py answers --data-root /data --out benchmarks/results/ratio-trust.json
+    python benchmarks/density_votes.py --data-root /data --seeds 103 104 105 --cases made3o:one made5:one --cache cache
+    python benchmarks/ratio_trust.py answers cache --data-root /data --out benchmarks/results/ratio-trust.json
 
 Each file of the folders is one federation. It is counted under today's rules, without contradictions and heads
 (``plain``), without heads alone (``no heads``), and with contradictions that count everywhere (``always``). Printed is
-the share of public rows labelled right: where nobody lies, what today's rules change of it against another rule; and,
-for federations of `liars.py`, what it is where three of ten parties lie *together*.
+the share of public rows labelled right: where nobody lies, what today's rules change of it against another rule; and
+what it is where three of ten parties lie *together* or *scattered* (`liars.py`), and where the vote knows who lies.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from liars import LIARS, PARTIES, Answers, lied, run_config, vote
+from liars import Answers, lied, run_config, vote
 
 from fedkd_flwr.labels import confirmed as confirmed_module
 from fedkd_flwr.labels import density
 from fedkd_flwr.labels.ratios import density_ratios, ratio_codes
 from fedkd_flwr.simulation.rows import simulated_pool
 
-OUTVOTED = confirmed_module._outvoted
+OUTVOTED = confirmed_module.outvoted
 
 
-def nobody(said: Any, *_: Any) -> Any:
+def nobody(said: Any, **_: Any) -> Any:
     """Outvote nobody."""
     return np.zeros(len(said), dtype=np.bool_)
 
@@ -48,22 +48,24 @@ RULES = {
 }
 
 
-def federation(path: Path, root: str) -> tuple[Answers, Any, int, bool]:
-    """Return the answers, the true classes, the seed, and whether it is one of `liars.py`."""
+def federation(path: Path, root: str) -> tuple[Answers, Any, int]:
+    """Return the answers, the true classes and the seed."""
     name, kept, seed = path.stem, np.load(path), int(path.stem.rsplit("_", 1)[1])
     if "y" not in kept:
         data, skew, _ = name.split("_")
         pool = simulated_pool(run_config("fedkt", data, skew.replace("-", " "), seed, root))
-        return Answers(**kept), pool.public.y, seed, True
+        return Answers(**kept), pool.public.y, seed
     counts, labels = kept["counts"], kept["labels"]
     codes = [ratio_codes(density_ratios(*one)) for one in zip(kept["probs"], counts, strict=True)]
-    return Answers(labels[:, None], labels, np.array(codes), counts), kept["y"], seed, False
+    return Answers(labels[:, None], labels, np.array(codes), counts), kept["y"], seed
 
 
 def right(answers: Answers, truth: Any, seed: int, rule: str) -> float:
     """Return the share of public rows that the consensus labels right."""
+    if rule == "none":
+        return float((vote("density-ratio", answers, "none", seed)[0] == truth).mean())
     confirmed, outvoted = RULES[rule]
-    heads = mock.patch.object(confirmed_module, "_outvoted", outvoted)
+    heads = mock.patch.object(density, "outvoted", outvoted)
     with heads, mock.patch.object(density, "confirmed_by_ratios", confirmed):
         return float((vote("density-ratio", answers, "auto", seed)[0] == truth).mean())
 
@@ -78,19 +80,21 @@ def main() -> None:
     honest: dict[str, list[float]] = defaultdict(list)
     by_kind: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for path in sorted(path for folder in options.answers for path in folder.glob("*.npz")):
-        answers, truth, seed, of_liars = federation(path, options.data_root)
+        answers, truth, seed = federation(path, options.data_root)
         kind = path.stem.rsplit("_", 1)[0]
         today = right(answers, truth, seed, "today")
         for rule in ("plain", "always"):
             change = today - right(answers, truth, seed, rule)
             honest[rule].append(change)
             by_kind[kind][f"today less {rule}, nobody lies"].append(change)
-        if of_liars:
-            rng = np.random.default_rng(seed)
-            liars = np.sort(rng.choice(PARTIES, LIARS, replace=False))
-            together = lied(answers, "together", liars, rng)
+        parties = len(answers.counts)
+        liars = np.sort(np.random.default_rng(seed).choice(parties, max(1, 3 * parties // 10), replace=False))
+        seven = answers.only(np.setdiff1d(np.arange(parties), liars))
+        by_kind[kind]["liars known"].append(right(seven, truth, seed, "none"))
+        for lie in ("together", "scattered"):
+            said = lied(answers, lie, liars, np.random.default_rng(seed))
             for rule in ("today", "no heads"):
-                by_kind[kind][f"{rule}, together"].append(right(together, truth, seed, rule))
+                by_kind[kind][f"{rule}, {lie}"].append(right(said, truth, seed, rule))
     changed = {
         rule: {
             "federations": len(each),

@@ -57,7 +57,7 @@ def draw_rules(path: Path) -> None:
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(-0.02, 1.08)
         axes.grid(axis="x")
-        axes.set_xlabel("share of the public rows that the consensus labels right")
+        axes.set_xlabel("share of public rows labelled right")
         canvas.title(
             "Density ratios are mostly right where a majority is not, unless the public rows come from elsewhere"
         )

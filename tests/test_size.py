@@ -20,7 +20,7 @@ LIMITS = {
     "data": 4_960,
     "errors": 272,
     "files": 256,
-    "labels": 2_219,
+    "labels": 2_250,
     "metrics": 290,
     "models": 3_190,
     "onnx_graphs": 532,

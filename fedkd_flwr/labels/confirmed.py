@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LEAST_VARIANCE", "LEAST_VOTERS", "Said", "can_tell", "confirmed", "confirmed_by_ratios", "trusts"]
+__all__ = [
+    "LEAST_VARIANCE",
+    "LEAST_VOTERS",
+    "Said",
+    "can_tell",
+    "confirmed",
+    "confirmed_by_ratios",
+    "outvoted",
+    "trusts",
+]
 
 LEAST_VARIANCE = 0.1
 """Over the square of a mean (1 for labels): one odd row makes no constant answer informative."""
@@ -25,6 +34,7 @@ _LEAST_JUDGED = 0.02  # of what a party says: who is judged on less is trusted, 
 _AGAINST = 0.5  # what a word for other classes counts against one; twice that much is left of it where it alone judges
 _AT_ODDS = 0.5  # who counts less than this of a vote shows that those who know a class contradict each other
 _CLEARLY = 0.1  # correlation of two parties: with less neither confirms the other, nor contradicts it
+_LEAST_LEFT = 0.45  # of what most others leave the median party of what they say: who leaves them less is outvoted
 _ROWS_PER_PAIR = 2000  # public rows on which two parties are compared: chance gives a correlation of .02 there
 _MOST_HEADS = 1000  # parties; beyond, comparing all pairs takes minutes
 # Correlation above what chance gives; with .05 honest parties passed for liars where columns tell next to nothing
@@ -118,9 +128,7 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
 
     Where those who know the same classes confirm each other, that decides: a party whose class looks like others' must
     not suffer from it. Where they do not (one counts less than half of a vote, or its judges have lost theirs),
-    somebody is wrong about a class, and what all others say for the other classes tells who. Whom more judges
-    contradict than confirm is confirmed by nobody, so that a few who say the same do not outweigh many who err each in
-    its own way.
+    somebody is wrong about a class, and what all others say for the other classes tells who.
 
     The first two parties know class 0, the third class 1; the second says that it is everywhere. Neither of the two
     confirms the other, but the third contradicts the second on half of the rows and the first nowhere:
@@ -133,21 +141,24 @@ def confirmed_by_ratios(said: Sequence[Said], *, num_public: int, weights: NDArr
     >>> confirmed_by_ratios(three, num_public=8, weights=np.ones(3)).round(2).tolist()
     [1.0, 0.0, 1.0]
     """
-    outvoted = _outvoted(said, num_public, weights)
-    weights = np.where(outvoted, 0.0, weights)
     found = confirmed(said, num_public=num_public, weights=weights)
     judged_at_first = ~np.isnan(confirmed(said, num_public=num_public, weights=weights, steps=1))
     if (trusts(found) < _AT_ODDS).any() or (np.isnan(found) & judged_at_first).any():
         found = confirmed(said, num_public=num_public, weights=weights, contradictions=True)
-    return np.where(outvoted, 0.0, found)
+    return found
 
 
-def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which parties are contradicted by more of those who can judge them than confirm them: (num_parties,).
+def outvoted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which parties most others contradict: (num_parties,). Nobody is outvoted where half would be.
 
     Liars that say the same agree better than honest parties do, each of which errs in its own way, and a sum of what
-    all say would follow them. So each pair is compared by itself here, and a loud judge counts no more than a quiet
-    one. Nobody is outvoted where half of the parties would be.
+    all say would follow them. So each pair is compared by itself, and the loudest judge is one head.
+
+    How much of what a judge says a party contradicts is the share of its rows that the party gives other classes. A
+    party is worth what its median judge is left with; honest ones reach two thirds of the median party's worth, liars
+    about all rows a third. A judge need not know the class that is said: that the row is its own is enough. Of two
+    classes that look alike whoever knows one says it of all rows, so there those are counted whose correlation with
+    what the party says is clearly above 0 against those for whom it is clearly below, each by its ``weights``.
     """
     num_parties, num_classes = len(said), len(said[0].judges)
     if num_parties > _MOST_HEADS:
@@ -159,6 +170,23 @@ def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64
     for one, dense in zip(said, spoken, strict=True):
         at = place[one.places // num_classes]
         dense[at[at >= 0], one.places[at >= 0] % num_classes] = one.values[at >= 0]
+    against = _at_odds(said, spoken, weights) if num_classes == 2 else _contradicted(spoken)
+    return against if 2 * against.sum() < num_parties else np.zeros(num_parties, dtype=np.bool_)
+
+
+def _contradicted(spoken: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Tell whom the median judge contradicts; ``spoken``: (num_parties, rows, classes)."""
+    shares = spoken / np.maximum(spoken.sum(axis=2, keepdims=True), 1.0)  # no row counts more than once
+    said, flat = shares.sum(axis=2), shares.reshape(len(shares), -1)
+    of_judge = (said @ said.T - flat @ flat.T) / np.maximum(said.sum(axis=1), 1e-6)
+    others = of_judge[~np.eye(len(shares), dtype=np.bool_)].reshape(len(shares), -1)
+    left = 1.0 - np.median(others, axis=1)
+    return np.asarray(left < _LEAST_LEFT * np.median(left))
+
+
+def _at_odds(said: Sequence[Said], spoken: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell with whom more of those who can judge it are clearly at odds than agree, by correlation."""
+    num_parties, num_rows, num_classes = spoken.shape
     everything = spoken.sum(axis=2)
     sums = spoken.sum(axis=1, dtype=np.float64)
     agreed, able = np.zeros((num_parties, num_parties)), np.zeros((num_parties, num_parties))
@@ -166,7 +194,7 @@ def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64
         own = spoken[:, :, c] - spoken[:, :, c].mean(axis=1, keepdims=True)
         evidence = (1.0 + _AGAINST) * spoken[:, :, c] - _AGAINST * everything
         evidence -= evidence.mean(axis=1, keepdims=True)
-        least = LEAST_VARIANCE * sums[:, c] ** 2 / len(rows)
+        least = LEAST_VARIANCE * sums[:, c] ** 2 / num_rows
         scale = np.sqrt(np.outer(np.maximum((own**2).sum(axis=1), least), (evidence**2).sum(axis=1)))
         can_judge = np.outer(sums[:, c], [max(one.judges[c], _AGAINST * one.judges.any()) for one in said])
         agreed += can_judge * (own @ evidence.T) / np.where(scale > 0, scale, np.inf)
@@ -174,8 +202,8 @@ def _outvoted(said: Sequence[Said], num_public: int, weights: NDArray[np.float64
     heads = able / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12) * weights
     np.fill_diagonal(heads, 0.0)
     clearly = _CLEARLY * able
-    against = (heads * (agreed < -clearly)).sum(axis=1) > (heads * (agreed > clearly)).sum(axis=1)
-    return against if 2 * against.sum() < num_parties else np.zeros(num_parties, dtype=np.bool_)
+    found: NDArray[np.bool_] = (heads * (agreed < -clearly)).sum(axis=1) > (heads * (agreed > clearly)).sum(axis=1)
+    return found
 
 
 class _Moments(NamedTuple):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_choice
 from fedkd_flwr.errors import DataError, explain
-from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, trusts
+from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed_by_ratios, outvoted, trusts
 from fedkd_flwr.labels.ratios import check_counts
 from fedkd_flwr.labels.voting import ABSTAIN, Labels
 
@@ -56,10 +56,10 @@ class DensityVote:
       of the other parties, weighed by their own t (`fedkd_flwr.labels.trust.confirmed`). Only parties with rows of a
       class judge what is said of it, so the one party that knows a disease is not voted down by those that guess; what
       it says, true or not, can then not be checked. Where those who know the same class do not confirm each other,
-      what all others say for the other classes counts against it too, and whom more judges contradict than confirm has
-      none (`confirmed_by_ratios` there). Every trust is 1 where fewer than half of the parties are confirmed, and where
-      more than half of the rows would have no label because of trust: liars are few, so those who know most rows are
-      honest.
+      what all others say for the other classes counts against it too (`confirmed_by_ratios` there). Whom most others
+      contradict has none (`outvoted` there). The others' are 1 where fewer than half of them are confirmed; and all
+      are where more than half of the rows would have no label because of trust: liars are few, so those who know most
+      rows are honest.
 
     The class shares are those of the rows, of which no party counts for more than ten times the median weight. Where
     public rows' own shares are estimated is told in docs/understand/density-ratios.md: of more than two classes they
@@ -144,11 +144,14 @@ class DensityVote:
             for answer in self._answers
         ]
         weights = self._weights() / max(float(np.median(self._weights())), 1e-12)
-        found = confirmed_by_ratios(said, num_public=num_public, weights=weights)
-        counted, alike = trusts(found), np.ones(len(found))
-        if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(alike):
-            return alike
-        return counted
+        kept = ~outvoted(said, num_public=num_public, weights=weights)
+        heads, counted = kept.astype(np.float64), np.zeros(len(kept))
+        found = confirmed_by_ratios(said, num_public=num_public, weights=weights * heads)[kept]
+        counted[kept] = trusts(found)
+        if not can_tell(found) or self._labelled(counted) < _LEAST_LABELLED * self._labelled(heads):
+            counted = heads
+        everybody = np.ones(len(kept))
+        return counted if self._labelled(counted) >= _LEAST_LABELLED * self._labelled(everybody) else everybody
 
     def _labelled(self, counted: NDArray[np.float64]) -> float:
         """Return the share of rows that have a label where parties count so much."""

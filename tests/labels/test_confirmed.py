@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkd_flwr.labels import confirmed as confirmed_module
-from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed, confirmed_by_ratios, trusts
+from fedkd_flwr.labels.confirmed import Said, can_tell, confirmed, confirmed_by_ratios, outvoted, trusts
 
 ROWS, CLASSES = 200, 5
 NAN = float("nan")
@@ -82,27 +82,50 @@ def test_who_alone_knows_a_class_counts_twice_what_the_others_leave_of_the_corre
     assert found[0] == pytest.approx(2 * left)
 
 
+def _says(labels, num_classes, rows=None):
+    """A party that is sure of a class in each row, or in these rows."""
+    rows = np.arange(len(labels)) if rows is None else rows
+    return Said(rows * num_classes + labels[rows], np.ones(len(rows)), np.ones(num_classes))
+
+
 @pytest.mark.parametrize("classes", [2, 5])
 def test_three_liars_that_say_the_same_do_not_outweigh_seven_noisy_parties(classes):
     rng = np.random.default_rng(3)
     truth = rng.integers(classes, size=600)
+    honest = [np.where(rng.random(600) < 0.5, truth, rng.integers(classes, size=600)) for _ in range(7)]
+    said = [_says(labels, classes) for labels in [*honest, *[(truth + 1) % classes] * 3]]
+    assert outvoted(said, num_public=600, weights=np.ones(10)).tolist() == [False] * 7 + [True] * 3
 
-    def says(labels):
-        return Said(np.arange(600) * classes + labels, np.ones(600), np.ones(classes))
 
-    honest = [says(np.where(rng.random(600) < 0.5, truth, rng.integers(classes, size=600))) for _ in range(7)]
-    together = [says((truth + 1) % classes)] * 3
-    found = confirmed_by_ratios([*honest, *together], num_public=600, weights=np.ones(10))
-    assert (trusts(found)[:7] > 0.9).all()
-    assert (found[7:] == 0.0).all()
+@pytest.mark.parametrize("lie", [lambda truth: (truth + 1) % 3, lambda truth: truth * 0])
+def test_liars_that_say_the_same_are_outvoted_by_parties_of_one_class_each_who_confirm_nobody(lie):
+    truth = np.arange(700) % 7
+    honest = [_says(truth, 7, np.flatnonzero(truth == c)) for c in range(7)]
+    said = [*honest, *[_says(lie(truth), 7)] * 3]
+    assert outvoted(said, num_public=700, weights=np.ones(10)).tolist() == [False] * 7 + [True] * 3
+
+
+def test_who_alone_knows_a_rare_class_is_not_outvoted_where_all_others_take_its_rows_for_another():
+    rare = np.arange(0, 600, 20)
+    said = [*[_says(np.full(600, 1), 3)] * 9, _says(np.full(600, 0), 3, rare)]
+    assert not outvoted(said, num_public=600, weights=np.ones(10)).any()
+
+
+@given(st.integers(1, 4), st.floats(1, 1e6))
+def test_how_loud_or_how_alike_a_minority_is_outvotes_no_honest_party(liars, loud):
+    rng = np.random.default_rng(liars)
+    truth = rng.integers(4, size=200)
+    honest = [_says(np.where(rng.random(200) < 0.8, truth, rng.integers(4, size=200)), 4) for _ in range(liars + 1)]
+    lie = _says((truth + 1) % 4, 4)
+    found = outvoted([*honest, *[lie._replace(values=lie.values * loud)] * liars], num_public=200, weights=np.ones(9))
+    assert not found[: liars + 1].any()
 
 
 def test_nobody_is_outvoted_where_half_would_be():
     labels = np.arange(100) % 2
-    two_camps = [Said(np.arange(100) * 2 + one, np.ones(100), np.ones(2)) for one in (labels, labels, 1 - labels)]
-    camps = [*two_camps, two_camps[2]]
-    assert (trusts(confirmed_by_ratios(camps, num_public=100, weights=np.ones(4))) == 1.0).all()
-    assert confirmed_by_ratios(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [1.0, 1.0, 0.0]
+    camps = [_says(one, 2) for one in (labels, labels, 1 - labels, 1 - labels)]
+    assert not outvoted(camps, num_public=100, weights=np.ones(4)).any()
+    assert outvoted(camps[:3], num_public=100, weights=np.ones(3)).tolist() == [False, False, True]
 
 
 def test_one_odd_row_makes_no_constant_ratio_informative():
@@ -151,27 +174,24 @@ def test_who_is_wrong_can_be_told_where_half_of_the_parties_and_three_are_confir
 
 
 @pytest.mark.parametrize(
-    ("first", "found", "outvoted", "asked_again"),
+    ("first", "found", "asked_again"),
     [
-        ([1.0, 1.0, 1.0, 0.36], [1.0, 1.0, 1.0, 0.36], -1, False),  # 2 x .36 squared is above a half
-        ([1.0, 1.0, 1.0, 0.35], [1.0, 1.0, 1.0, 0.35], -1, True),
-        ([1.0, 1.0, 1.0, NAN], [1.0, 1.0, 1.0, NAN], -1, False),
-        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, NAN], -1, True),  # its judges have lost their votes
-        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0], 3, False),
+        ([1.0, 1.0, 1.0, 0.36], [1.0, 1.0, 1.0, 0.36], False),  # 2 x .36 squared is above a half
+        ([1.0, 1.0, 1.0, 0.35], [1.0, 1.0, 1.0, 0.35], True),
+        ([1.0, 1.0, 1.0, NAN], [1.0, 1.0, 1.0, NAN], False),
+        ([1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, NAN], True),  # its judges have lost their votes
     ],
 )
 def test_contradictions_count_where_one_has_less_than_half_a_vote_or_its_judges_lost_theirs(
-    monkeypatch, first, found, outvoted, asked_again
+    monkeypatch, first, found, asked_again
 ):
-    calls = []
+    asked = []
 
     def confirmed_so(said, *, num_public, weights, steps=10, contradictions=False):
-        calls.append((weights.tolist(), contradictions))
+        asked.append(contradictions)
         return np.array(first if steps == 1 else found)
 
     monkeypatch.setattr(confirmed_module, "confirmed", confirmed_so)
-    monkeypatch.setattr(confirmed_module, "_outvoted", lambda said, num_public, weights: np.arange(4) == outvoted)
     result = confirmed_by_ratios([_knows(0, [1])] * 4, num_public=ROWS, weights=np.full(4, 2.0))
-    assert any(contradictions for _, contradictions in calls) is asked_again
-    assert all(weights == [2.0, 2.0, 2.0, 0.0 if outvoted == 3 else 2.0] for weights, _ in calls)
-    assert np.array_equal(result, [*found[:3], 0.0 if outvoted == 3 else found[3]], equal_nan=True)
+    assert any(asked) is asked_again
+    assert np.array_equal(result, found, equal_nan=True)

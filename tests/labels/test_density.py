@@ -215,6 +215,18 @@ def test_the_only_party_that_knows_a_class_keeps_its_trust():
     assert (most_probable(vote.probabilities())[y == 3] == 3).mean() > 0.8
 
 
+def test_liars_that_say_the_same_stay_outvoted_where_nobody_can_tell_whom_else_to_trust():
+    """Seven parties of one class each, and three that give all rows other classes: nobody confirms the seven."""
+    y = np.arange(700) % 7
+    vote = DensityVote(num_public=700, num_classes=7)
+    for c in range(7):
+        vote.add(7.0 * np.eye(7)[c] * (y == c)[:, None], 100 * np.eye(7, dtype=np.int64)[c])
+    for _ in range(3):
+        vote.add(7.0 * np.eye(7)[(y + 1) % 3], np.array([300, 300, 300, 0, 0, 0, 0]))
+    assert vote.trusts().tolist() == [1.0] * 7 + [0.0] * 3
+    assert (most_probable(vote.probabilities()) == y).all()
+
+
 # the class shares
 
 
