@@ -1,7 +1,5 @@
 """What holds for all tests: one thread a process, and no time limit on a property's examples."""
 
-from __future__ import annotations
-
 import gc
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """Real Flower processes for tests: a copy of the app, a private home, free ports, and nothing left running."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
