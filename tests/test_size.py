@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from syntax import statements
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
@@ -70,7 +71,7 @@ def _too_large(package: Path) -> tuple[set[str], set[str], set[str]]:
         name, text = ".".join(file.relative_to(package).with_suffix("").parts), file.read_text(encoding="utf-8")
         if len(text.splitlines()) > MODULE:
             modules.add(name)
-        for node in ast.walk(ast.parse(text)):
+        for node in statements(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
