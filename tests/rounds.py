@@ -50,7 +50,7 @@ def make(algorithm="fedprox", *, fraction=1.0, minimum=2, run_id="1", **words):
     config = card.config(**{key: value for key, value in settings.items() if key in card.config.model_fields})
     told = {"sends": card.sends, "returns": card.returns, "one_shot": card.one_shot}
     given = {"public": public_set(), "record": RunRecord(run_id=run_id, algorithm=algorithm, **told)}
-    taken = {"global_model": net, "test": TEST}
+    taken = {"global_model": net, "final_model": model, "test": TEST}
     given |= {key: value for key, value in taken.items() if key in strategy.exchange_type.takes}
     given |= {key: value for key, value in words.items() if key not in card.config.model_fields}
     return strategy(fraction, min_train_nodes=minimum, config=config, **given)
