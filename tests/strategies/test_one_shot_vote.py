@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import rounds
-from federation import fedkt, model, party, public_set, rows
+from federation import model, party, public_set, rows
+from rounds import fedkt
 from sklearn.naive_bayes import GaussianNB
 
 from fedkd_flwr.errors import ConfigError
