@@ -1,7 +1,6 @@
 """What holds for all tests: one thread a process, and no time limit on a property's examples."""
 
-from __future__ import annotations
-
+import gc
 import os
 from typing import Any
 
@@ -14,6 +13,10 @@ from fedkd_flwr.models.payloads import import_skops
 # Small nets and small arrays gain nothing from threads, and several test processes beside each other lose by them.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# Imports make a million objects that live to the end: the collector, which looks through them all for garbage again and
+# again, and in each fork, is on as soon as tests begin, and leaves these out.
+gc.disable()
 
 # No test outlives a power cut; those that count the calls patch this themselves. See also `as_on_a_disk`.
 os.fsync = lambda handle: None
@@ -42,6 +45,12 @@ def sync() -> str:
 def as_on_a_disk(monkeypatch, sync):
     """Write ledgers as outside of tests."""
     monkeypatch.setattr("fedkd_flwr.stores.book.SYNC", sync)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, of what tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

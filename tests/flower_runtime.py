@@ -1,7 +1,5 @@
 """Real Flower processes for tests: a copy of the app, a private home, free ports, and nothing left running."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -82,12 +80,13 @@ class FlowerHome:
     def wait(self, run_id: str, *superlink: str, output: Path, seconds: float = 300.0) -> str:
         """Wait until a run has ended; return ``finished:completed`` or ``finished:failed``.
 
-        Flower is asked once ``output``, a run's record, says no more that it is running, and every minute: a question
-        takes seconds of a processor that the run wants.
+        Flower is asked seconds after ``output``, a run's record, says no more that it is running, and every minute: a
+        question takes seconds of a processor that the run wants.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             wait_for_file(output, seconds=60.0)
+            time.sleep(2.0)  # the process that wrote it ends
             status = str(self.flwr("list", *superlink, "--run-id", run_id)["runs"][0]["status"])
             if status.startswith("finished"):
                 return status

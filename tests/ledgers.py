@@ -1,7 +1,5 @@
 """Ledgers and entries for tests."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from datetime import UTC, datetime

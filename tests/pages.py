@@ -1,7 +1,5 @@
 """Reads a written page: its tags, ids, references and visible text. Checks that the page loads nothing else."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 

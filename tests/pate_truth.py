@@ -1,7 +1,5 @@
 """What PATE's bounds are compared with: the original code's values, the formulas in many digits, and the truth."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Parties that exchange scores, and whole rounds among them."""
 
-from __future__ import annotations
-
 import numpy as np
 from federation import handler, model, party, rows
 from grid import InProcessGrid

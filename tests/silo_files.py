@@ -1,7 +1,5 @@
 """Files of silos: rows of people, of which age and hours tell the income, and a node's settings beside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parties of noisy sums, and whole rounds among them."""
 
-from __future__ import annotations
-
 from federation import handler, parties, public_set, rows
 from grid import InProcessGrid
 

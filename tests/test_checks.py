@@ -1,7 +1,5 @@
 """Checks refuse everything but what they name, and say name, rule and value."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The files of docs/deploy are in step with the commands, their options, and each other."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

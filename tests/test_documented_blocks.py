@@ -3,8 +3,6 @@
 What a line sets is a setting that there is. What cannot be parsed here is named below, with the reason.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

@@ -1,7 +1,5 @@
 """What an error may say, and to whom."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr import errors

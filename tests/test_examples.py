@@ -1,7 +1,5 @@
 """The projects under examples/, run in process as they stand."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import re

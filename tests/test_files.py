@@ -1,7 +1,5 @@
 """Files that must survive: whole or not at all, and for their owner alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """Imports point one way: pure rooms know no Flower, nothing heavy is imported before it is used."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The notebooks of docs/notebooks run, one in a fresh kernel, and are kept with what they printed."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Streams: equal names draw equally, everything else differently, in every process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """How many lines each room, module and function may have, and that each module has tests. Limits are only lowered."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -12,9 +10,9 @@ PACKAGE = ROOT / "fedkd_flwr"
 LIMITS = {
     "__init__": 30,
     "algorithms": 2_114,
-    "api": 972,
-    "app": 2_933,
-    "audit": 766,
+    "api": 965,
+    "app": 2_932,
+    "audit": 757,
     "baselines": 1_840,
     "checks": 181,
     "cli": 1_270,
@@ -24,13 +22,13 @@ LIMITS = {
     "files": 256,
     "labels": 2_250,
     "metrics": 290,
-    "models": 3_190,
+    "models": 3_179,
     "onnx_graphs": 532,
     "privacy": 3_730,
-    "processes": 410,
+    "processes": 404,
     "record": 849,
     "registry": 78,
-    "report": 3_545,
+    "report": 3_514,
     "seeds": 30,
     "settings": 695,
     "silo": 3_319,

@@ -1,7 +1,5 @@
 """The pictures of docs/understand/votes.md show the figures on record."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

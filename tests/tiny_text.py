@@ -1,7 +1,5 @@
 """Texts whose class a few words decide, and a transformer small enough to fine-tune in a second; nothing downloaded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

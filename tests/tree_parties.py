@@ -1,7 +1,5 @@
 """A small federation whose parties send trees."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from federation import handler, model, parties, public_set, rows

@@ -1,7 +1,5 @@
 """A small federation whose nets' weights go round, behind Flower's records and ours."""
 
-from __future__ import annotations
-
 import numpy as np
 from federation import handler, model, parties, public_set, rows
 from grid import InProcessGrid

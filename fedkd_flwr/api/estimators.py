@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from fedkd_flwr.api.rows import free_name, given_rows, settings_of, table_of
-from fedkd_flwr.api.run import run
+from fedkd_flwr.api.simulate import run
 from fedkd_flwr.data.columns import canonical
 from fedkd_flwr.errors import DataError, explain
 

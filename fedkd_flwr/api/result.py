@@ -203,10 +203,9 @@ class FederationResult:
         return "\n".join([f"{self.record.algorithm}: {headline(self.record)}", *told])
 
     def _repr_html_(self) -> str:
-        from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
         from fedkd_flwr.report.html import drawn
         from fedkd_flwr.report.page import headline
-        from fedkd_flwr.report.rounds_plot import rounds_plot
+        from fedkd_flwr.report.run_plots import accuracy_plot, own_rows_plot, rounds_plot
 
         plots, missing = drawn((accuracy_plot, rounds_plot, own_rows_plot), self.record)
         cells = "".join(

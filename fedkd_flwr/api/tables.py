@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedkd_flwr.api.result import FederationResult
 from fedkd_flwr.api.rows import given_rows, settings_of
-from fedkd_flwr.api.run import chosen
+from fedkd_flwr.api.simulate import chosen
 from fedkd_flwr.app.find_run import OUTPUT, find_runs
 from fedkd_flwr.app.runs import list_runs
 from fedkd_flwr.record.run_record import RunRecord

@@ -19,7 +19,7 @@ from fedkd_flwr.clients.base import PartyClient
 from fedkd_flwr.clients.party import OPEN, Door
 from fedkd_flwr.clients.refusals import RefusingClient
 from fedkd_flwr.errors import Code
-from fedkd_flwr.processes.watchdog import watched
+from fedkd_flwr.processes.alive import watched
 from fedkd_flwr.registry import DOOR, load
 from fedkd_flwr.wire.records import Scalar, error_reply, open_instruction, reply_record
 

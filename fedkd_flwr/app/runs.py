@@ -9,8 +9,7 @@ from typing import Any
 from fedkd_flwr.app.find_run import OUTPUT, all_runs, find_run, find_runs, way_to_continue
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report.runs import run_line
-from fedkd_flwr.report.status import run_status
+from fedkd_flwr.report.status import run_line, run_status
 from fedkd_flwr.stores.checkpoints import Lineage
 from fedkd_flwr.stores.files import file_name
 from fedkd_flwr.stores.party_state import runs_gone_on_from

@@ -22,8 +22,8 @@ from fedkd_flwr.app import client_app, server_app
 from fedkd_flwr.app.assembly import make_client
 from fedkd_flwr.app.live_run import captured_log
 from fedkd_flwr.app.output import output_root
+from fedkd_flwr.audit.bounds import attack_auc, detection_rate
 from fedkd_flwr.audit.membership import likelihood_ratios, log_odds, pairs_epsilon, tree_odds
-from fedkd_flwr.audit.roc import attack_auc, detection_rate
 from fedkd_flwr.audit.transcript import Transcript
 from fedkd_flwr.checks import check_whole
 from fedkd_flwr.clients.base import PartyClient

@@ -118,7 +118,7 @@ def runs(
     fedkd runs list --json | jq -r '.[] | select(.status == "failed") | .run_id'
     """
     from fedkd_flwr.app.runs import list_runs
-    from fedkd_flwr.report.runs import runs_text
+    from fedkd_flwr.report.status import runs_text
 
     lines, total = list_runs(output_dir, limit=limit)
     if as_json:

@@ -141,7 +141,7 @@ class Interrupts:
 
 def _line(record: RunRecord, folder: Path) -> dict[str, Any]:
     """Return what ``--json`` says of a run: its line in the list of runs, why it ended so, and where its files are."""
-    from fedkd_flwr.report.runs import run_line
+    from fedkd_flwr.report.status import run_line
     from fedkd_flwr.report.table import warnings
 
     files = {"record": folder / "record.json", "report": folder / "report.html", "log": folder / LOG}

@@ -24,7 +24,7 @@ from fedkd_flwr.clients.visit import kept_model
 from fedkd_flwr.data.public import PublicLabels, PublicSet
 from fedkd_flwr.errors import Code, ConfigError, DataError, PayloadError, RefusalError, explain
 from fedkd_flwr.models.classifier import Classifier
-from fedkd_flwr.models.pretraining import pretrain
+from fedkd_flwr.models.taught import pretrain
 from fedkd_flwr.privacy import dp
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 from fedkd_flwr.privacy.noise.none import NoNoise

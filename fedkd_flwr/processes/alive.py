@@ -1,16 +1,24 @@
-"""Which process writes something, and whether it still runs: a process that is killed cannot say that it ended."""
+"""Whether a process still runs, for one that is killed cannot say that it ended; and the end of one that hangs.
+
+Flower would never end a process that hangs, and ask its node no more. Here all its stacks are in the log. The time runs
+from the last sign of work, not from the start: a visit may have several pieces, each with a limit of its own, and a
+person may be asked in between.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import os
 import socket
 import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ProcessRecord", "exists", "still_runs", "this_process"]
+__all__ = ["ProcessRecord", "exists", "paused", "still_at_work", "still_runs", "this_process", "watched"]
 
 _PROC = Path("/proc")
 
@@ -71,3 +79,37 @@ def _machine() -> str:
         except OSError:
             continue
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+_seconds = 0.0  # 0: nothing is watched
+_process = 0  # a forked copy of it has no timer, and touching its parent's makes it hang
+
+
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    """End this process once so many seconds pass without a sign of work; its stacks go to stderr."""
+    global _seconds, _process
+    _seconds, _process = seconds, os.getpid()
+    still_at_work()
+    try:
+        yield
+    finally:
+        _seconds = 0.0
+        faulthandler.cancel_dump_traceback_later()
+
+
+def still_at_work() -> None:
+    """Begin the time anew, if this process is watched."""
+    if _seconds and os.getpid() == _process:
+        faulthandler.dump_traceback_later(_seconds, exit=True, file=2)  # stderr; also where C code hangs
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Let any time pass, as while a person decides."""
+    if _seconds and os.getpid() == _process:
+        faulthandler.cancel_dump_traceback_later()
+    try:
+        yield
+    finally:
+        still_at_work()

@@ -29,8 +29,7 @@ from typing import BinaryIO, NoReturn
 
 from fedkd_flwr import errors
 from fedkd_flwr.errors import Code, ConfigError, FedkdError, LimitError, cause, explain
-from fedkd_flwr.processes.alive import exists
-from fedkd_flwr.processes.watchdog import still_at_work
+from fedkd_flwr.processes.alive import exists, still_at_work
 
 __all__ = ["Limits", "end_with_parent", "leaving_nothing", "limits_of"]
 

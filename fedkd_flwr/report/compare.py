@@ -20,7 +20,7 @@ from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import claim_of
 from fedkd_flwr.report.formatting import columns, count, is_number, plain
 from fedkd_flwr.report.paired import LEVEL, Paired, paired
-from fedkd_flwr.report.runs import data_name
+from fedkd_flwr.report.status import data_name
 
 __all__ = ["Comparison", "compare"]
 

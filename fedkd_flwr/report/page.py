@@ -9,17 +9,16 @@ import shlex
 from pathlib import Path
 
 from fedkd_flwr.record.run_record import WITHHELD, RunRecord
-from fedkd_flwr.report import claims, results, tables, traffic
-from fedkd_flwr.report.accuracy_plot import accuracy_plot, own_rows_plot
+from fedkd_flwr.report import claims, results, tables
 from fedkd_flwr.report.formatting import count, is_number, plain, rounds_text, size
 from fedkd_flwr.report.html import drawn, save_page
 from fedkd_flwr.report.model_plots import confusion_plot, numbers_plot
 from fedkd_flwr.report.model_warnings import model_warnings
 from fedkd_flwr.report.recommendation import losers_warning, own_rows_finding
-from fedkd_flwr.report.rounds_plot import rounds_plot
+from fedkd_flwr.report.run_plots import accuracy_plot, own_rows_plot, rounds_plot
 from fedkd_flwr.report.sentences import note_sentence, reason_sentence
 from fedkd_flwr.report.status import progress, run_status
-from fedkd_flwr.report.summary import Line, consensus_line, summary
+from fedkd_flwr.report.summary import Line, consensus_line, known_rounds, left_out, summary, traffic
 from fedkd_flwr.report.thresholds import curves_plot, threshold_table, thresholds_explained
 
 __all__ = ["boxes", "headline", "write_page"]
@@ -45,7 +44,7 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
     shown = record.publishable() if publishable else record
     status = run_status(shown, rounds_told=not publishable or shown.length_told)
     title = headline(shown) if status.word == "completed" else status.headline
-    ended = dataclasses.replace(shown, rounds=traffic.known_rounds(shown))
+    ended = dataclasses.replace(shown, rounds=known_rounds(shown))
     plots, missing = drawn(_PLOTS, ended)
     where = plain(shown.config.get("output-dir") or "")
     words = ["fedkd", "report", plain(shown.run_id, 40), *(("--output-dir", where) if where else ())]
@@ -72,8 +71,8 @@ def write_page(record: RunRecord, path: Path, *, publishable: bool = False) -> P
         thresholds=threshold_table(shown),
         thresholds_explained=thresholds_explained,
         simulation_only=results.simulation_only(shown),
-        known_rounds=traffic.known_rounds(shown),
-        left_out=traffic.left_out(shown),
+        known_rounds=known_rounds(shown),
+        left_out=left_out(shown),
         num_parties=max(shown.config.get("num-parties") or 0, len(shown.parties), *(r.asked for r in shown.rounds), 0),
         toml=_changed_settings(shown),
         privacy=claims,
@@ -139,7 +138,7 @@ def headline(record: RunRecord) -> str:
         solo = f"; a party alone {alone_only.mean:.2f} on average" if alone_only else ""
         return f"The server's model reaches {what}{results.known(record.server, 'common', figure) or 0.0:.2f}{solo}"
     parties = count(len(record.parties), "party", "parties")
-    up, _ = traffic.traffic(record)
+    up, _ = traffic(record)
     if up is not None:
         rounds = count(len(record.rounds), "round")
         return f"{parties} exchanged {record.sends or 'answers'} in {rounds}: {size(up)} sent per party and round"

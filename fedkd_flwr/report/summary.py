@@ -1,16 +1,20 @@
-"""The most important figures of a run: the upper part of its table, and the boxes at the top of its page."""
+"""The most important figures of a run: the upper part of its table, and the boxes at the top of its page.
+
+Who answered, who was left out and why, and how many bytes travelled are among them.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedkd_flwr.metrics import Metrics
-from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import results, traffic
+from fedkd_flwr.record.run_record import RoundRecord, RunRecord
+from fedkd_flwr.report import results
 from fedkd_flwr.report.formatting import count, is_number, plain, share, size, time_span
 
-__all__ = ["Line", "consensus_line", "summary"]
+__all__ = ["LeftOut", "Line", "answered", "consensus_line", "known_rounds", "left_out", "summary", "traffic"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Line:
 def summary(record: RunRecord, *, publishable: bool = False) -> Iterator[Line]:
     """Yield the most important figures; a figure that is not known is left out."""
     hidden = publishable and not record.length_told  # only the first round is in the record
-    yield Line("parties", traffic.answered(record), "in the first round" if hidden and record.rounds else "")
+    yield Line("parties", answered(record), "in the first round" if hidden and record.rounds else "")
     if not hidden:
         planned = "" if record.status == "completed" or not record.num_rounds else f" of {record.num_rounds}"
         yield Line("rounds", f"{sum(r.ended for r in record.rounds)}{planned}")
@@ -72,7 +76,7 @@ def _by_party(found: Sequence[tuple[str, float | None]]) -> str:
 
 def _over_rounds(record: RunRecord) -> Iterator[Line]:
     """Yield the figures that each round has: of the last round, and of the first one."""
-    rounds = traffic.known_rounds(record)
+    rounds = known_rounds(record)
     for label, values in (
         ("agreement", [r.agreement for r in rounds]),
         ("labelled share", [r.labelled_share for r in rounds]),
@@ -121,8 +125,62 @@ def _reached(record: RunRecord, measured: Mapping[str, Metrics]) -> str:
 
 def _bytes(record: RunRecord) -> Iterator[Line]:
     """Yield what travelled."""
-    up, down = traffic.traffic(record)
+    up, down = traffic(record)
     if up is not None:
         yield Line("bytes a party and round", f"{size(up)} up, {size(down)} down")
         if record.final_bytes_down and record.parties:
             yield Line("final result", f"{size(record.final_bytes_down / len(record.parties))} down a party, once")
+
+
+def known_rounds(record: RunRecord) -> list[RoundRecord]:
+    """Return the rounds in which it is known who answered: those that ended, and the one that a run failed in."""
+    failed = record.status == "failed"
+    return [r for r in record.rounds if r.ended or (failed and (r.answered or r.rejected))]
+
+
+def traffic(record: RunRecord) -> tuple[float | None, float | None]:
+    """Return bytes per party and round, as means over rounds: up of those that answered, down of those asked.
+
+    None if the record holds no sizes: a valid reply is never empty, so without any bytes up they were left out.
+    """
+    rounds = known_rounds(record)
+    if not any(r.bytes_up for r in rounds):
+        return None, None
+    ups = [r.bytes_up / len(r.answered) for r in rounds if r.answered]
+    downs = [r.bytes_down / r.asked for r in rounds if r.asked]
+    return statistics.fmean(ups), statistics.fmean(downs) if downs else None
+
+
+@dataclass(kw_only=True)
+class LeftOut:
+    """A party, or a node without a name, that was left out for one reason, and the rounds in which this happened."""
+
+    who: str
+    code: str
+    rounds: list[int] = field(default_factory=list)
+    failure: str = ""  # the cause, where it is known: in simulation
+
+
+def left_out(record: RunRecord) -> list[LeftOut]:
+    """Return who was left out and why: one entry per party and reason, in the order in which they first occurred."""
+    found: dict[tuple[str, str], LeftOut] = {}
+    for r in record.rounds:
+        for x in r.rejected:
+            who = plain(x.party) if x.party else f"node {plain(x.node_id)} (its party is not known)"
+            entry = found.setdefault((who, x.code), LeftOut(who=who, code=plain(x.code), failure=plain(x.failure)))
+            entry.rounds.append(r.server_round)
+    return list(found.values())
+
+
+def answered(record: RunRecord) -> str:
+    """Return as text how many parties answered of how many were asked, over all rounds."""
+    got = [len(r.answered) for r in known_rounds(record)]
+    asked = [r.asked for r in known_rounds(record)]
+    if not got:
+        return "no round was finished"
+    every = ", in every round" if len(got) > 1 and min(got) == max(got) else ""
+    return f"{_range(got)} answered of {_range(asked)} asked{every}"
+
+
+def _range(values: list[int]) -> str:
+    return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"

@@ -9,14 +9,14 @@ import textwrap
 from collections.abc import Iterator
 
 from fedkd_flwr.record.run_record import RunRecord
-from fedkd_flwr.report import claims, results, tables, traffic
+from fedkd_flwr.report import claims, results, tables
 from fedkd_flwr.report.formatting import columns, plain, rounds_text, share
 from fedkd_flwr.report.model_warnings import kinds_of_warnings
 from fedkd_flwr.report.recommendation import losers_warning
 from fedkd_flwr.report.results import SIMULATION_ONLY
 from fedkd_flwr.report.sentences import note_sentence
 from fedkd_flwr.report.status import run_status
-from fedkd_flwr.report.summary import summary
+from fedkd_flwr.report.summary import left_out, summary
 
 __all__ = ["footer", "notes", "summary_table", "warnings"]
 
@@ -144,7 +144,7 @@ def footer(record: RunRecord) -> Iterator[str]:
         yield from _wrapped("privacy: ", sentence)
     if results.simulation_only(record) and any(p.solo or p.federated for p in record.parties):
         yield from _wrapped("note: ", f"the parties' accuracies are {SIMULATION_ONLY}.")
-    gone = traffic.left_out(record)
+    gone = left_out(record)
     for entry in gone[:_MANY_NOTES]:
         cause = f": {entry.failure}" if entry.failure else ""
         yield from _wrapped("left out: ", f"{entry.who} in {rounds_text(entry.rounds)}: {entry.code}{cause}")

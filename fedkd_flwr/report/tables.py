@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from fedkd_flwr.privacy.rounding import bound_text, least_text
 from fedkd_flwr.record.run_record import AttackFigures, AuditRecord, Measured, RunRecord
-from fedkd_flwr.report import results, traffic
+from fedkd_flwr.report import results
 from fedkd_flwr.report.claims import Claim, claim_cells
 from fedkd_flwr.report.formatting import is_number, share, size, time_span
 from fedkd_flwr.report.html import Table
 from fedkd_flwr.report.recommendation import LEAST_ROWS, advice
 from fedkd_flwr.report.sentences import note_sentence
+from fedkd_flwr.report.summary import known_rounds, traffic
 
 __all__ = [
     "FIGURES_EXPLAINED",
@@ -132,9 +133,9 @@ def fixed_answers(record: RunRecord) -> str:
 
 def rounds(record: RunRecord) -> Table:
     """Return one row per round: who answered, the figures of the vote, bytes and time."""
-    known = traffic.known_rounds(record)
+    known = known_rounds(record)
     means = [results.spread(r.accuracy.values()) for r in record.rounds]
-    sized = traffic.traffic(record)[0] is not None
+    sized = traffic(record)[0] is not None
     found: _Columns = [
         ("round", [str(r.server_round) for r in record.rounds]),
         ("answered", [f"{len(r.answered) if r in known else 'not known'} of {r.asked}" for r in record.rounds]),

@@ -35,7 +35,7 @@ from fedkd_flwr.data.schema import Schema
 from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import Code, RefusalError, explain
 from fedkd_flwr.privacy.ledger.entry import plain_events
-from fedkd_flwr.processes.watchdog import paused
+from fedkd_flwr.processes.alive import paused
 from fedkd_flwr.settings.config import RunConfig
 from fedkd_flwr.settings.node_config import NodeConfig
 from fedkd_flwr.silo import node_client

@@ -1,7 +1,5 @@
 """How settings are declared, checked, named and told, for every card; and how a card is found."""
 
-from __future__ import annotations
-
 import operator
 import re
 import sys

@@ -1,7 +1,5 @@
 """The second round of noisy sums: vectors, their products, and what columns weigh."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import softmax

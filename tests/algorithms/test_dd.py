@@ -1,7 +1,5 @@
 """Distributed distillation's settings and card; the average is tested in test_score_exchange.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.dd import DDConfig

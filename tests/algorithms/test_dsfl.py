@@ -1,7 +1,5 @@
 """DS-FL's average: sharper than the mean, and the mean's order kept."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Settings that several algorithms share: what each one means and refuses."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.card import PAPER

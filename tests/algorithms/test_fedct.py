@@ -1,7 +1,5 @@
 """FedCT's consensus, by hand and by its invariants, and the settings it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

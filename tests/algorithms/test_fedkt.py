@@ -1,7 +1,5 @@
 """FedKT's three levels: what each makes of the settings, and what it refuses. The vote is test_one_shot_vote.py's."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.algorithms.fedkt import FedKTConfig

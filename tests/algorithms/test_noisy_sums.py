@@ -1,7 +1,5 @@
 """Noisy sums as arithmetic: the noise that is found, models of sums against those of rows, and rows drawn from them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The one round of votes: counted by hand and by its invariants, made noisy by its plan, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

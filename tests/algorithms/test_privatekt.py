@@ -1,7 +1,5 @@
 """What PrivateKT's server learns and draws: estimates, targets, entropy, draws by it."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

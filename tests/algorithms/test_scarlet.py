@@ -1,7 +1,5 @@
 """SCARLET's average and cache: computed by hand, and kept the same at both ends."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The average of scores: by hand, without the bias of noise, and by its invariants; and what its settings amount to."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Whole runs through the real ServerApp and ClientApp, in one process: simulations, silos, and what goes wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from pathlib import Path

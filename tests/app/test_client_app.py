@@ -1,7 +1,5 @@
 """What the ClientApp does around a visit."""
 
-from __future__ import annotations
-
 import faulthandler
 
 import pytest
@@ -12,7 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from fedkd_flwr.app import client_app
 from fedkd_flwr.app.client_app import answer, finish, never_for_ever
 from fedkd_flwr.clients import FedCTClient
-from fedkd_flwr.processes import watchdog
+from fedkd_flwr.processes import alive
 from fedkd_flwr.silo.door import SiloDoor
 from fedkd_flwr.stores.egress_log import EgressLog, read_log
 
@@ -32,7 +30,7 @@ def test_every_visit_is_ended_where_it_hangs(visit, monkeypatch):
     seconds, hung = [], RuntimeError("the disk does not answer")
 
     def client_of(context):
-        assert watchdog._seconds
+        assert alive._seconds
         raise hung
 
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda limit, **_: seconds.append(limit))
@@ -44,7 +42,7 @@ def test_every_visit_is_ended_where_it_hangs(visit, monkeypatch):
     with pytest.raises(RuntimeError, match="does not answer"):
         visit(message, context)
     assert seconds == [605.0]
-    assert not watchdog._seconds
+    assert not alive._seconds
 
 
 @pytest.mark.parametrize("reply_to", [answer, finish])

@@ -1,7 +1,5 @@
 """Runs are found by id, start of an id, name, `last` and path; what is unknown or ambiguous lists candidates."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Other people's Flower code around ours: mods of a ClientApp, wrappers of a strategy, and what Flower's loop calls."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Whatever ends a run, its record says how, in which round, and what may have left the parties."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import multiprocessing

@@ -1,7 +1,5 @@
 """The folder of results, and whether a party's state may be written there."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

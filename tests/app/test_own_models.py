@@ -1,7 +1,5 @@
 """Users' own models in simulation: those of the docs work, faulty ones are named with file and line, none hangs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The project of examples/from_scratch, which docs/howto/flower-project.md shows, run as it is."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

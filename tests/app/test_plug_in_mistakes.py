@@ -1,7 +1,5 @@
 """Mistakes of somebody who uses our clients and strategies in a project of his own: named, and early."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import fedkt_grid, model, party, public_set, rows

@@ -1,7 +1,5 @@
 """The line that says how far a run is."""
 
-from __future__ import annotations
-
 import io
 
 from fedkd_flwr.app.progress import ProgressLine

@@ -1,7 +1,5 @@
 """Public rows drawn from noisy sums: a schema's own file, the draw from a run, the page, and the whole chain."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the ServerApp notes in a run's record before the first round."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from fedkd_flwr.app.server_app import _say_how_it_was_read

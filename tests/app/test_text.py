@@ -1,7 +1,5 @@
 """Whole runs on texts through the real ServerApp and ClientApp, in one process: transformers, TF-IDF, and both."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny_text

@@ -1,7 +1,5 @@
 """Rounds in other tools as they happen, read back with the tools' own libraries."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """examples/own_algorithm of docs/howto/your-algorithm.md: it runs as it stands, and a silo decides whether it does."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from pathlib import Path

@@ -4,8 +4,6 @@ The audit itself, with more canaries and runs, is ``benchmarks/audit_claims.py``
 replaced by a seeded stream here, so that a test that passes passes always; the claims do not know.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import math

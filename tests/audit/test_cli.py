@@ -1,7 +1,5 @@
 """What `fedkd dev audit` makes of its options."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.audit import run as app

@@ -1,12 +1,10 @@
 """The attack's evidence and likelihood ratios: right where the laws are known, harmless where nothing leaks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
+from fedkd_flwr.audit.bounds import attack_auc
 from fedkd_flwr.audit.membership import Answers, likelihood_ratios, log_odds, pairs_epsilon, tree_odds
-from fedkd_flwr.audit.roc import attack_auc
 from fedkd_flwr.baselines.trees import NAMES
 from fedkd_flwr.errors import DataError
 

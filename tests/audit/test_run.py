@@ -1,7 +1,5 @@
 """The membership audit's command: whole runs through the real apps, and what it finds where something must leak."""
 
-from __future__ import annotations
-
 import pytest
 
 from fedkd_flwr.app import client_app

@@ -1,7 +1,5 @@
 """Replies opened by the auditor say what the party sent, whatever it sent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

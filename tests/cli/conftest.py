@@ -1,7 +1,5 @@
 """The command as a test calls it: in this process, through `main`, with what it printed and its exit code."""
 
-from __future__ import annotations
-
 import json
 from typing import NamedTuple
 

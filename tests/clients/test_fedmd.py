@@ -1,7 +1,5 @@
 """FedMD at a party: what a net is taught in each round, and in which order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from score_runs import members, net, run

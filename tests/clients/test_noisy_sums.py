@@ -1,7 +1,5 @@
 """Noisy sums at a party: its counts with noise, what they cost, and who sees them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from federation import party, rows

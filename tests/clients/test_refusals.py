@@ -1,7 +1,5 @@
 """What leaves for an error, and what stays in the party's own log."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -1,7 +1,5 @@
 """A party that answers with scores: its one subset for ever, what it refuses, and what its changes refer to."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

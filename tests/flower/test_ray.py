@@ -1,7 +1,5 @@
 """``flwr run`` for real, on Ray, with a vote on labels and then weights; `test_simulate` has a run that fails."""
 
-from __future__ import annotations
-
 import pytest
 from flower_runtime import FlowerHome
 

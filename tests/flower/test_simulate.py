@@ -1,7 +1,5 @@
 """``fedkd simulate`` for real: beside a Ray that is not there, in the C locale, with processes that die."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

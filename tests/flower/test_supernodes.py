@@ -1,7 +1,5 @@
 """A deployment for real: one SuperLink, two SuperNodes with files of their own, a foreign app, and a run of FedKT."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

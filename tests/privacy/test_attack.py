@@ -4,8 +4,6 @@ The attacker knows both inputs, looks at an event of the output, and bounds ln(P
 below with 99.9 % confidence (Clopper and Pearson 1934, shared over all events looked at). Deterministic: seeded runs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

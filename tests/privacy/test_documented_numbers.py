@@ -1,7 +1,5 @@
 """Every privacy figure that the documentation's arguments rest on, computed again, rounded up, found in the text."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """FedKT's Tables 8 and 9 recomputed: where a publishable epsilon is at or below the printed, private one."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

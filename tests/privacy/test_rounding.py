@@ -1,7 +1,5 @@
 """A printed bound is on the safe side of the number it stands for: upper bounds above it, lower bounds below it."""
 
-from __future__ import annotations
-
 import json
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal

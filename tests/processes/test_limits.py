@@ -1,7 +1,5 @@
 """Work that hangs, eats memory, forks or dies is ended, and nothing of it is left."""
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import os

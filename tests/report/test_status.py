@@ -3,10 +3,11 @@ import dataclasses
 import pytest
 from pages import check_safe_and_alone, written
 
+from fedkd_flwr.metrics import Metrics
 from fedkd_flwr.processes.alive import this_process
-from fedkd_flwr.record.run_record import Doing, RoundRecord
+from fedkd_flwr.record.run_record import Doing, RoundRecord, RunRecord
 from fedkd_flwr.report import summary_table
-from fedkd_flwr.report.status import run_status
+from fedkd_flwr.report.status import main_figure, run_line, run_status, runs_text
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 ASKED = "2026-11-22T10:12:05.123+00:00"
@@ -96,3 +97,37 @@ def test_after_the_rounds_the_part_of_the_run_is_named(unfinished):
     for unfinished.doing, where in {**wheres, Doing.ROUNDS: "after round 3"}.items():
         assert where in run_status(unfinished).headline
         assert "on its way to 5 parties" in run_status(unfinished).sentence
+
+
+def test_without_parties_models_it_is_the_servers_and_without_any_none(make_record):
+    record = make_record(3, 2)
+    for party in record.parties:
+        party.federated = {}
+    record.server = {"common": Metrics(n=50, accuracy=0.5)}
+    assert main_figure(record)["whose"] == "server"
+    assert main_figure(RunRecord(run_id="7", algorithm="fedct")) is None
+
+
+def test_the_table_has_the_run_its_status_and_n_and_no_column_of_names_that_nobody_gave(make_record, failed_record):
+    record = make_record(3, 2)
+    text = runs_text([run_line(record), run_line(failed_record)])
+    assert "name" not in text.splitlines()[0]
+    assert "completed" in text.splitlines()[1]
+    assert "(parties, n = 2,000)" in text.splitlines()[1]
+    assert text.splitlines()[2].split()[-2:] == ["failed", "–"]
+    record.config["name"] = "even"
+    assert "even" in runs_text([run_line(record)])
+
+
+def test_a_hostile_record_moves_no_cursor(hostile_record):
+    text = runs_text([run_line(hostile_record)])
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_columns_are_left_out_until_the_list_fits_a_terminal(make_record):
+    lines = [run_line(make_record())]
+    whole, narrow = runs_text(lines).splitlines(), runs_text(lines, 58).splitlines()
+    assert "started (UTC)" in whole[0]
+    assert narrow[0].split() == ["id", "status", "result"]
+    assert max(map(len, narrow)) <= 58

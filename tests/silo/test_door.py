@@ -20,7 +20,7 @@ from fedkd_flwr.clients import FedCTClient, FedKTClient, FedMDClient, RefusingCl
 from fedkd_flwr.clients.party import OPEN, Ask, Leaving
 from fedkd_flwr.errors import Code, DataError, RefusalError
 from fedkd_flwr.privacy.cost.events import PureEvent
-from fedkd_flwr.processes import watchdog
+from fedkd_flwr.processes import alive
 from fedkd_flwr.settings.config import parse_node_config, parse_run_config
 from fedkd_flwr.silo import door as silo_door
 from fedkd_flwr.silo.door import SiloDoor, door_of
@@ -323,8 +323,8 @@ def test_a_visit_that_is_ended_while_it_waits_says_that_nobody_waits_for_an_appr
 
 def test_a_process_that_waits_for_a_person_does_not_count_as_one_that_hangs(tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(watchdog, "_seconds", 5.0)
-    monkeypatch.setattr(watchdog, "_process", os.getpid())
+    monkeypatch.setattr(alive, "_seconds", 5.0)
+    monkeypatch.setattr(alive, "_process", os.getpid())
     monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: told.append("paused"))
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda *_, **__: told.append("begun anew"))
     _run([_guarded(tmp_path, "a", approve="always", within_s=0.05), _guarded(tmp_path, "b")], FedCTConfig())

@@ -1,7 +1,5 @@
 """The rows of simulated parties: where the data say whose row it is, the parties are those, under their names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedMD: nets learn from the averages of what other nets say."""
 
-from __future__ import annotations
-
 import pytest
 from score_runs import members, run
 

@@ -1,7 +1,5 @@
 """Noisy sums: what the server makes of noisy counts, and which it turns away."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

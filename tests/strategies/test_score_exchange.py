@@ -1,7 +1,5 @@
 """The exchange of scores, by FedMD: rows, averages and noise, in whole rounds through the real door."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A pretrained text model as module and tokenizer: what is loaded, and what of it is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

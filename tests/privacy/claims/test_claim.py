@@ -1,7 +1,5 @@
 """Claims say what they cover, against whom and on what basis, and the report reads them so."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

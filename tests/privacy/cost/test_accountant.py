@@ -1,7 +1,5 @@
 """What compositions cost: reference values, bounds that hold, and how the accountant treats odd input."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The least noise within a target: never above it, close to it, and quick."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Events as data: what may be written down comes back the same, and nothing else comes in."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Loss distributions against exact sums, direct integration and sampling: never below the truth, hardly above it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

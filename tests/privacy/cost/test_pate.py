@@ -1,7 +1,5 @@
 """PATE's bounds of both noises: the original codes' values, the formulas in many digits, and never below the truth."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Labels of two classes: never below what any votes reveal, exactly, and hardly above the worst of them."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """One entry of a ledger: what it may say, and the events it holds as plain JSON."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Budgets hold against a server that chooses each request after seeing the answers to earlier ones."""
 
-from __future__ import annotations
-
 import math
 
 import dp_accounting as dp

@@ -1,7 +1,5 @@
 """A party's account: what is added up, who refuses, and what is believed when it is read again."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Which rows were in which data set: hashes that nobody without the key can make, in a table of 12 bytes a row."""
 
-from __future__ import annotations
-
 import struct
 from hashlib import blake2b
 

@@ -1,7 +1,5 @@
 """What mechanisms take for votes and labels, to the last row and column."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

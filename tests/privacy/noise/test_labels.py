@@ -1,7 +1,5 @@
 """Randomised response and bit flips: right in law, unbiased, and no epsilon below what they reveal."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

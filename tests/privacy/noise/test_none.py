@@ -1,7 +1,5 @@
 """The mechanism that adds nothing, and what it has in common with those that add noise."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Noisy voting as a plan: what it may ask, what that costs, and what comes out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

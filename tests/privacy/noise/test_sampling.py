@@ -1,7 +1,5 @@
 """The integers behind every draw: exact where they claim to be, right in law, and able to fail."""
 
-from __future__ import annotations
-
 import math
 import os
 from decimal import Decimal, localcontext

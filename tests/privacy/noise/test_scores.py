@@ -1,7 +1,5 @@
 """Noise on class scores: its law, its grid, its sensitivity, and what it costs."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial

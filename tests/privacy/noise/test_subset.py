@@ -1,7 +1,5 @@
 """NFDP's random subset: what it costs by summing over all draws, and who draws it."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from math import comb

@@ -1,7 +1,5 @@
 """Noisy sums of counts, of products and of clipped updates: their law and their sensitivity."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Noisy max: its law, what it lets out, and what that costs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
