@@ -9,18 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "added_up_table",
-    "advice_table",
-    "cost_table",
-    "hospital_table",
-    "left_out_table",
-    "member_table",
-    "rare_tables",
-    "tree_figures",
-    "tree_tables",
-    "value_table",
-]
+__all__ = ["added_up_table", "advice_table", "cost_table", "hospital_table", "left_out_table", "member_table"]
+__all__ += ["rare_tables", "tree_figures", "tree_tables", "value_table"]
 
 Run = dict[str, Any]
 _TABLES = {"adult": "Adult", "cod-rna": "cod-rna", "mushroom": "Mushroom", "wine": "wine"}

@@ -15,17 +15,8 @@ import numpy as np
 
 from fedkd_flwr.errors import ConfigError, FedkdError, explain
 
-__all__ = [
-    "check_choice",
-    "check_number",
-    "check_parameters",
-    "check_whole",
-    "meant",
-    "nearest",
-    "number_rule",
-    "read_word",
-    "split_words",
-]
+__all__ = ["check_choice", "check_number", "check_parameters", "check_whole", "meant", "nearest", "number_rule"]
+__all__ += ["read_word", "split_words"]
 
 
 def check_whole(

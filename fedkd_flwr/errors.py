@@ -15,28 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "SETTLED",
-    "TELLING",
-    "Code",
-    "ConfigError",
-    "DataError",
-    "FedkdError",
-    "LimitError",
-    "MissingExtraError",
-    "ModelBytesError",
-    "PartyNote",
-    "PayloadError",
-    "RefusalError",
-    "TooFewPartiesError",
-    "WaitingError",
-    "cause",
-    "explain",
-    "import_extra",
-    "is_users",
-    "place_of",
-    "printable",
-]
+__all__ = ["SETTLED", "TELLING", "Code", "ConfigError", "DataError", "FedkdError", "LimitError", "MissingExtraError"]
+__all__ += ["ModelBytesError", "PartyNote", "PayloadError", "RefusalError", "TooFewPartiesError", "WaitingError"]
+__all__ += ["cause", "explain", "import_extra", "is_users", "place_of", "printable"]
 
 
 class Code(StrEnum):

@@ -20,25 +20,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # commands start without it
     from numpy.typing import NDArray
 
-__all__ = [
-    "HOME",
-    "as_shown",
-    "canonical",
-    "digest_of",
-    "disk_not_awaited",
-    "for_spreadsheets",
-    "group_of",
-    "grouped",
-    "make_folder",
-    "packed",
-    "read_sealed",
-    "sealed",
-    "unpacked",
-    "unsealed",
-    "without_nan",
-    "write_atomic",
-    "write_sealed",
-]
+__all__ = ["HOME", "as_shown", "canonical", "digest_of", "disk_not_awaited", "for_spreadsheets", "group_of", "grouped"]
+__all__ += ["make_folder", "packed", "read_sealed", "sealed", "unpacked", "unsealed", "without_nan", "write_atomic"]
+__all__ += ["write_sealed"]
 
 HOME = Path(os.environ["FEDKD_HOME"]).expanduser().absolute() if os.environ.get("FEDKD_HOME") else Path("~/.fedkd")
 """The folder of what is kept for a user: runs, states of parties, approved bundles, and the key of model files."""

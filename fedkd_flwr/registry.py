@@ -8,18 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "BUNDLE",
-    "CARDS",
-    "CERTIFICATE",
-    "COMMANDS",
-    "DOOR",
-    "GROUPS",
-    "SITE_RULES",
-    "TASKS",
-    "TEXT_MODEL",
-    "load",
-]
+__all__ = ["BUNDLE", "CARDS", "CERTIFICATE", "COMMANDS", "DOOR", "GROUPS", "SITE_RULES", "TASKS", "TEXT_MODEL", "load"]
 
 #: Modules of cards beside those of `fedkd_flwr.algorithms`.
 CARDS = ("fedkd_flwr.baselines.cards",)

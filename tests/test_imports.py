@@ -1,6 +1,5 @@
 """Imports point one way: pure rooms know no Flower, nothing heavy is imported before it is used."""
 
-import ast
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from syntax import imported, statements
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "fedkd_flwr"
@@ -105,20 +105,13 @@ MAY_IMPORT = {
 }
 
 
-def _imported(tree):
-    """Name what a syntax tree imports of this package, anywhere in it, also inside functions."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide which room they reach"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return {name for name in names if name.startswith("fedkd_flwr.")}
+def _imported(file):
+    """Name what a file imports of this package."""
+    return {name for name in imported(file) if name.startswith("fedkd_flwr.")}
 
 
-def _rooms_imported(tree):
-    return {name.split(".")[1] for name in _imported(tree)}
+def _rooms_imported(file):
+    return {name.split(".")[1] for name in _imported(file)}
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
@@ -126,7 +119,7 @@ def test_a_room_imports_only_rooms_below_it(room):
     files = _files(room)
     assert files
     for file in files:
-        reached = _rooms_imported(ast.parse(file.read_text(encoding="utf-8"))) - {room} - BESIDE  # see below
+        reached = _rooms_imported(file) - {room} - BESIDE  # see below
         assert reached <= MAY_IMPORT[room], file
 
 
@@ -150,12 +143,13 @@ def test_the_core_imports_nothing_that_stands_beside_it():
     assert not pairs
 
 
-def test_strategies_and_clients_never_meet_and_this_test_would_notice():
+def test_strategies_and_clients_never_meet_and_this_test_would_notice(tmp_path):
     assert "clients" not in MAY_IMPORT["strategies"]
     assert "strategies" not in MAY_IMPORT["clients"]
-    inside = "def f():\n    from fedkd_flwr.clients.base import Party\n"
-    assert _rooms_imported(ast.parse(inside)) == {"clients"}
-    assert _rooms_imported(ast.parse("from fedkd_flwr import clients")) == {"clients"}
+    inside = "def f():\n    try: pass\n    finally:\n        from fedkd_flwr.clients.base import Party\n"
+    for name, text in {"inside.py": inside, "at_the_top.py": "from fedkd_flwr import clients"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert _rooms_imported(tmp_path / name) == {"clients"}
 
 
 def test_what_the_rooms_may_import_goes_one_way():
@@ -168,7 +162,7 @@ def _graph(package):
     modules = {}
     for file in sorted(package.rglob("*.py")):
         name = ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
-        modules[name] = _imported(ast.parse(file.read_text(encoding="utf-8")))
+        modules[name] = _imported(file)
     # "from a.b import c" reaches the file a/b/c.py where there is one, and the file a/b.py where c is a name in it
     reached = {
         name: {one if one in modules else one.rpartition(".")[0] for one in found} for name, found in modules.items()
@@ -224,6 +218,7 @@ def test_this_test_would_notice_a_circle_also_of_imports_inside_functions(tmp_pa
     circle = "fedkd_flwr.a.one -> fedkd_flwr.a.two -> fedkd_flwr.b.three -> fedkd_flwr.a.one"
     assert _circles(_graph(tmp_path / "fedkd_flwr")) == [circle]
     (tmp_path / "fedkd_flwr" / "a" / "two.py").write_text("", encoding="utf-8")
+    statements.cache_clear()
     assert _circles(_graph(tmp_path / "fedkd_flwr")) == []
 
 

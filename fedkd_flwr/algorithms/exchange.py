@@ -28,19 +28,8 @@ from fedkd_flwr.labels.voting import (
 from fedkd_flwr.privacy.noise.labels import LabelNoise, label_mechanism
 from fedkd_flwr.privacy.noise.none import NoNoise
 
-__all__ = [
-    "ClaimConfig",
-    "EpsilonConfig",
-    "LabelNoiseConfig",
-    "LocalEpochsConfig",
-    "StepsConfig",
-    "TiesConfig",
-    "VoteFacts",
-    "VotersConfig",
-    "epochs_on_pooled",
-    "steps_on_pooled",
-    "tally",
-]
+__all__ = ["ClaimConfig", "EpsilonConfig", "LabelNoiseConfig", "LocalEpochsConfig", "StepsConfig", "TiesConfig"]
+__all__ += ["VoteFacts", "VotersConfig", "epochs_on_pooled", "steps_on_pooled", "tally"]
 
 LabelMechanism = Literal["none", "auto", "randomized-response", "xor"]
 _DROP_IT = "It would be ignored: drop it, or choose a noise."

@@ -18,18 +18,8 @@ from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.labels.voting import Labels, Ties, VoteCounter, majority
 from fedkd_flwr.privacy.noise.labels import RandomizedResponse
 
-__all__ = [
-    "BUFFER_ROUNDS",
-    "BUFFER_STEPS",
-    "CARD",
-    "SELF_TRAINING_SHARE",
-    "PrivateKTConfig",
-    "aggregate",
-    "draw_by_entropy",
-    "entropy",
-    "estimate",
-    "hard_targets",
-]
+__all__ = ["BUFFER_ROUNDS", "BUFFER_STEPS", "CARD", "SELF_TRAINING_SHARE", "PrivateKTConfig"]
+__all__ += ["aggregate", "draw_by_entropy", "entropy", "estimate", "hard_targets"]
 
 BUFFER_ROUNDS = 25
 """The paper's B: rounds of answers the server goes on learning from."""

@@ -18,16 +18,8 @@ from fedkd_flwr.algorithms import score_exchange
 from fedkd_flwr.algorithms.card import PAPER, Card, setting
 from fedkd_flwr.algorithms.score_exchange import DigestConfig, ScoreFacts, passes_on_pooled
 
-__all__ = [
-    "CACHED",
-    "CARD",
-    "EXPIRED",
-    "NEWLY_CACHED",
-    "Cache",
-    "ScarletConfig",
-    "aggregate",
-    "enhanced_entropy_reduction",
-]
+__all__ = ["CACHED", "CARD", "EXPIRED", "NEWLY_CACHED", "Cache", "ScarletConfig"]
+__all__ += ["aggregate", "enhanced_entropy_reduction"]
 
 NEWLY_CACHED, CACHED, EXPIRED = 0, 1, 2
 """What a party is told of each row: its average comes along and is to be kept; it is kept already; the kept one is too

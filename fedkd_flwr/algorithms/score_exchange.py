@@ -18,16 +18,8 @@ from fedkd_flwr.privacy.noise.labels import RandomizedResponse, kept_share
 from fedkd_flwr.privacy.noise.none import NoNoise
 from fedkd_flwr.privacy.noise.scores import NoisyScores
 
-__all__ = [
-    "DISTILLATION_BATCH",
-    "LOGIT_BOUND",
-    "DigestConfig",
-    "ScoreExchangeConfig",
-    "ScoreFacts",
-    "aggregate",
-    "as_labels",
-    "passes_on_pooled",
-]
+__all__ = ["DISTILLATION_BATCH", "LOGIT_BOUND", "DigestConfig", "ScoreExchangeConfig", "ScoreFacts"]
+__all__ += ["aggregate", "as_labels", "passes_on_pooled"]
 
 USUAL_BATCH = 5000
 LOGIT_BOUND = 10.0

@@ -9,7 +9,7 @@ import contextlib
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flwr.app import Message
@@ -167,9 +167,9 @@ def _mixed(model: Mapping[str, Any], names: list[str]) -> str:
 class _Grid(InProcessGrid):
     """A grid that computes on one thread, as each party's process does."""
 
-    def _answered(self, message: Message) -> Message | None:
-        with threadpool_limits(1):
-            return super()._answered(message)
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        with threadpool_limits(1):  # once for all parties: it looks through all libraries that are loaded
+            return super().push_messages(messages)
 
 
 @contextlib.contextmanager

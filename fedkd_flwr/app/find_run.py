@@ -15,17 +15,8 @@ from fedkd_flwr.files import HOME
 if TYPE_CHECKING:
     from fedkd_flwr.record.run_record import RunRecord
 
-__all__ = [
-    "LOG",
-    "OUTPUT",
-    "Found",
-    "all_runs",
-    "find_checkpoint",
-    "find_run",
-    "find_runs",
-    "new_run_id",
-    "way_to_continue",
-]
+__all__ = ["LOG", "OUTPUT", "Found"]
+__all__ += ["all_runs", "find_checkpoint", "find_run", "find_runs", "new_run_id", "way_to_continue"]
 
 OUTPUT = HOME
 """Where runs are kept unless ``output-dir`` says otherwise."""

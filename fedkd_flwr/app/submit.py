@@ -22,21 +22,8 @@ from fedkd_flwr.errors import ConfigError, FedkdError, explain
 from fedkd_flwr.registry import BUNDLE, load
 from fedkd_flwr.settings.config import RunConfig, parse_run_config
 
-__all__ = [
-    "FlowerError",
-    "Submitted",
-    "app_folder",
-    "direct",
-    "flower",
-    "flower_env",
-    "follow",
-    "proxy_of",
-    "run_config_toml",
-    "settings_of",
-    "status",
-    "submit",
-    "toml",
-]
+__all__ = ["FlowerError", "Submitted", "app_folder", "direct", "flower", "flower_env", "follow", "proxy_of"]
+__all__ += ["run_config_toml", "settings_of", "status", "submit", "toml"]
 
 _LOCAL = ":local"  # so begins the address of a SuperLink that Flower starts on this machine, for simulations
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}

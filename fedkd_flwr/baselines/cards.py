@@ -11,23 +11,9 @@ from fedkd_flwr.algorithms.fedkt import FedKTConfig
 from fedkd_flwr.errors import ConfigError, explain
 from fedkd_flwr.privacy.noise.sums import ClippedSum
 
-__all__ = [
-    "DP_FEDAVG",
-    "FEDAVG",
-    "FEDDF",
-    "FEDKT_PROX",
-    "FEDPROX",
-    "FEDXGB_BAGGING",
-    "PFNM",
-    "POOLED_FOREST",
-    "SCAFFOLD",
-    "STACKED",
-    "DPFedAvgConfig",
-    "FedKTProxConfig",
-    "FedProxConfig",
-    "FedXGBBaggingConfig",
-    "StackedConfig",
-]
+__all__ = ["DP_FEDAVG", "FEDAVG", "FEDDF", "FEDKT_PROX", "FEDPROX", "FEDXGB_BAGGING", "PFNM", "POOLED_FOREST"]
+__all__ += ["SCAFFOLD", "STACKED", "DPFedAvgConfig", "FedKTProxConfig", "FedProxConfig", "FedXGBBaggingConfig"]
+__all__ += ["StackedConfig"]
 
 
 class FedProxConfig(LocalEpochsConfig):

@@ -22,19 +22,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from fedkd_flwr.errors import PayloadError, explain
 from fedkd_flwr.models.classifier import Classifier
 
-__all__ = [
-    "NAMES",
-    "TreeModel",
-    "Trees",
-    "checked",
-    "cut",
-    "leaf_values",
-    "model_of",
-    "of_booster",
-    "of_forest",
-    "outputs_of",
-    "together",
-]
+__all__ = ["NAMES", "TreeModel", "Trees"]
+__all__ += ["checked", "cut", "leaf_values", "model_of", "of_booster", "of_forest", "outputs_of", "together"]
 
 Trees = dict[str, NDArray[Any]]
 """Arrays by `NAMES`."""

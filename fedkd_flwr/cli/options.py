@@ -16,19 +16,8 @@ import typer
 from fedkd_flwr.files import without_nan
 from fedkd_flwr.registry import load
 
-__all__ = [
-    "AsJson",
-    "OutputDir",
-    "Quiet",
-    "RunName",
-    "complete_node_settings",
-    "complete_runs",
-    "complete_settings",
-    "echo",
-    "find_own_modules",
-    "open_page",
-    "print_json",
-]
+__all__ = ["AsJson", "OutputDir", "Quiet", "RunName", "complete_node_settings", "complete_runs", "complete_settings"]
+__all__ += ["echo", "find_own_modules", "open_page", "print_json"]
 
 _COLOURS = {"error": "red", "NOT READY": "red", "WARNING": "yellow", "warning": "yellow", "ready": "green"}
 

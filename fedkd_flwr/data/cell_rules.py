@@ -18,16 +18,7 @@ from fedkd_flwr.data.reading import EMPTY_WORDS, PLAIN, Reading
 from fedkd_flwr.data.rules import Rules, spelt
 from fedkd_flwr.errors import explain
 
-__all__ = [
-    "FEW_TEXTS",
-    "Cells",
-    "ColumnLook",
-    "Mask",
-    "NumberSigns",
-    "are_compact_dates",
-    "date_rule",
-    "number_rule",
-]
+__all__ = ["FEW_TEXTS", "Cells", "ColumnLook", "Mask", "NumberSigns", "are_compact_dates", "date_rule", "number_rule"]
 
 _SAMPLE = 2000
 _FEW_WORDS = 0.05

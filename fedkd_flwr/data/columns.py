@@ -18,19 +18,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import DataError, explain
 
-__all__ = [
-    "MISSING",
-    "canonical",
-    "column_name",
-    "column_texts",
-    "counted",
-    "factorize",
-    "missing_texts",
-    "missing_words",
-    "require_distinct",
-    "short_list",
-    "sorted_texts",
-]
+__all__ = ["MISSING", "canonical", "column_name", "column_texts", "counted", "factorize", "missing_texts"]
+__all__ += ["missing_words", "require_distinct", "short_list", "sorted_texts"]
 
 MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "<NA>", "nan", "NaN", "NAN", "NULL", "null", "None"}) | frozenset(
     ["#N/A", "#NA", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NUM!", "#ZAHL!", "#NAME?", "#NULL!"]

@@ -19,18 +19,8 @@ from numpy.typing import NDArray
 from fedkd_flwr.data.columns import column_name, require_distinct
 from fedkd_flwr.errors import Code, DataError, explain, import_extra
 
-__all__ = [
-    "Rows",
-    "content",
-    "in_usable_parts",
-    "read_excel",
-    "read_npz",
-    "read_parquet",
-    "require_file",
-    "require_library",
-    "require_readable",
-    "table_of_npz",
-]
+__all__ = ["Rows", "content", "in_usable_parts", "read_excel", "read_npz", "read_parquet", "require_file"]
+__all__ += ["require_library", "require_readable", "table_of_npz"]
 
 _MOST_CHANNELS = 4  # RGBA
 

@@ -33,18 +33,8 @@ from fedkd_flwr.data.tables import read_table
 from fedkd_flwr.errors import DataError, explain, printable
 from fedkd_flwr.labels.target import Target
 
-__all__ = [
-    "NO_RULES",
-    "ColumnNote",
-    "Look",
-    "Rules",
-    "infer_schema",
-    "look",
-    "look_at_file",
-    "look_at_table",
-    "note_lines",
-    "schema_of",
-]
+__all__ = ["NO_RULES", "ColumnNote", "Look", "Rules"]
+__all__ += ["infer_schema", "look", "look_at_file", "look_at_table", "note_lines", "schema_of"]
 
 _RARE = 10
 _MANY_COLUMNS = 60  # more are not all listed

@@ -25,15 +25,7 @@ from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.labels.target import Target
 from fedkd_flwr.seeds import derive_seed
 
-__all__ = [
-    "EMBEDDED",
-    "Source",
-    "read_embedded",
-    "read_user_table",
-    "synthetic",
-    "with_public",
-    "with_test",
-]
+__all__ = ["EMBEDDED", "Source", "read_embedded", "read_user_table", "synthetic", "with_public", "with_test"]
 
 EMBEDDED = {"digits": "load_digits", "breast-cancer": "load_breast_cancer", "wine": "load_wine"}
 

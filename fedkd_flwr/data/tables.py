@@ -30,20 +30,8 @@ from fedkd_flwr.data.text import TextRows
 from fedkd_flwr.errors import Code, DataError, FedkdError, explain
 from fedkd_flwr.labels.voting import ABSTAIN
 
-__all__ = [
-    "UsableRows",
-    "given_table",
-    "giving",
-    "lacking",
-    "load_party_table",
-    "load_public",
-    "load_usable_rows",
-    "party_files",
-    "read_table",
-    "read_tables",
-    "readable_rows",
-    "truth",
-]
+__all__ = ["UsableRows", "given_table", "giving", "lacking", "load_party_table", "load_public", "load_usable_rows"]
+__all__ += ["party_files", "read_table", "read_tables", "readable_rows", "truth"]
 
 _KINDS = dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".dat", ".tab", ".test"), "csv")
 _KINDS |= {".parquet": "parquet", ".npz": "npz", ".xlsx": "excel"}

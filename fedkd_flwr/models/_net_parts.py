@@ -17,23 +17,8 @@ from torch import Tensor, nn
 
 from fedkd_flwr.errors import Code, ConfigError, explain
 
-__all__ = [
-    "LOSSES",
-    "Batch",
-    "Loss",
-    "NetEstimator",
-    "as_targets",
-    "check_loss",
-    "check_weights",
-    "epochs_of",
-    "halves",
-    "joint_loss",
-    "load_optimizer",
-    "mixed",
-    "proximal_loss",
-    "shifted_loss",
-    "split_weights",
-]
+__all__ = ["LOSSES", "Batch", "Loss", "NetEstimator", "as_targets", "check_loss", "check_weights", "epochs_of"]
+__all__ += ["halves", "joint_loss", "load_optimizer", "mixed", "proximal_loss", "shifted_loss", "split_weights"]
 
 
 class NetEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn has no types

@@ -15,17 +15,8 @@ from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from fedkd_flwr.errors import DataError, explain
 from fedkd_flwr.files import canonical, digest_of, without_nan
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "STRICT",
-    "Number",
-    "built",
-    "check_digest",
-    "json_text",
-    "read_json",
-    "record_digest",
-    "signed",
-]
+__all__ = ["SCHEMA_VERSION", "STRICT", "Number"]
+__all__ += ["built", "check_digest", "json_text", "read_json", "record_digest", "signed"]
 
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+nul-]*\]")  # a list of numbers; no JSON string holds a line break
 _Record = TypeVar("_Record")

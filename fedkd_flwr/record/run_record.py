@@ -41,25 +41,10 @@ from fedkd_flwr.record.publishable import WITHHELD, covered_side, publishable_cl
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [  # the record, and all that its parts are made of
-    "NOT_READY",
-    "SCHEMA_VERSION",
-    "WITHHELD",
-    "AttackFigures",
-    "AuditRecord",
-    "ColumnRecord",
-    "Doing",
-    "Measured",
-    "Note",
-    "PartyRecord",
-    "ProvenEpsilon",
-    "Rejection",
-    "RoundRecord",
-    "RunRecord",
-    "now_text",
-    "record_digest",
-    "signed",
-]
+# the record, and all that its parts are made of
+__all__ = ["NOT_READY", "SCHEMA_VERSION", "WITHHELD", "AttackFigures", "AuditRecord", "ColumnRecord", "Doing"]
+__all__ += ["Measured", "Note", "PartyRecord", "ProvenEpsilon", "Rejection", "RoundRecord", "RunRecord"]
+__all__ += ["now_text", "record_digest", "signed"]
 
 # fields of a record that `RunRecord.publishable` leaves as they are
 _PUBLIC: tuple[str, ...] = (

@@ -14,23 +14,8 @@ from fedkd_flwr.record.run_record import WITHHELD, RunRecord
 from fedkd_flwr.report.formatting import is_number, plain
 from fedkd_flwr.report.status import moment
 
-__all__ = [
-    "Claim",
-    "bound_text",
-    "bounded",
-    "claim_cells",
-    "claim_meaning",
-    "claim_of",
-    "claim_words",
-    "explanations",
-    "headline",
-    "no_claim",
-    "ordered",
-    "public",
-    "trust",
-    "unprotected",
-    "unproven",
-]
+__all__ = ["Claim", "bound_text", "bounded", "claim_cells", "claim_meaning", "claim_of", "claim_words", "explanations"]
+__all__ += ["headline", "no_claim", "ordered", "public", "trust", "unprotected", "unproven"]
 
 Claim = dict[str, Any]
 

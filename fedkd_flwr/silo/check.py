@@ -19,18 +19,8 @@ from fedkd_flwr.errors import FedkdError
 from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.stores.files import locked
 
-__all__ = [
-    "Finding",
-    "Level",
-    "as_json",
-    "as_text",
-    "check_disk",
-    "exit_code",
-    "fault",
-    "finding_of",
-    "ready",
-    "warning",
-]
+__all__ = ["Finding", "Level"]
+__all__ += ["as_json", "as_text", "check_disk", "exit_code", "fault", "finding_of", "ready", "warning"]
 
 
 class Level(IntEnum):

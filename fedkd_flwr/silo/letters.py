@@ -31,17 +31,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.files import write_atomic
 
-__all__ = [
-    "SERVER",
-    "Letter",
-    "hand_out",
-    "packed",
-    "private_key",
-    "public_key",
-    "read_key",
-    "read_letter",
-    "require_own",
-]
+__all__ = ["SERVER", "Letter"]
+__all__ += ["hand_out", "packed", "private_key", "public_key", "read_key", "read_letter", "require_own"]
 
 SERVER = "server"  # who sends questions
 _MOST = 1 << 30  # bytes of all records when they are unpacked

@@ -29,17 +29,8 @@ from fedkd_flwr.report.formatting import one_line
 from fedkd_flwr.silo.bundles import Approvals, Bundle
 from fedkd_flwr.silo.node_client import pack, unpack
 
-__all__ = [
-    "CLIENT",
-    "Answer",
-    "RunEndedError",
-    "Work",
-    "answer",
-    "ask_client_app",
-    "check_bundle",
-    "seconds_left",
-    "settle",
-]
+__all__ = ["CLIENT", "Answer", "RunEndedError", "Work"]
+__all__ += ["answer", "ask_client_app", "check_bundle", "seconds_left", "settle"]
 
 logger = logging.getLogger("flwr.party")
 

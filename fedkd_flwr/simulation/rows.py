@@ -31,20 +31,8 @@ from fedkd_flwr.stores.ledger import LedgerStore
 from fedkd_flwr.stores.subset import SubsetStore
 from fedkd_flwr.strategies.resuming import check_goes_on
 
-__all__ = [
-    "central_rows",
-    "check_simulation",
-    "count_parties",
-    "dealt",
-    "forget_rows",
-    "held_out_rows",
-    "hold_out",
-    "lacking",
-    "party_class_counts",
-    "party_name",
-    "simulated_digest",
-    "simulated_pool",
-]
+__all__ = ["central_rows", "check_simulation", "count_parties", "dealt", "forget_rows", "held_out_rows", "hold_out"]
+__all__ += ["lacking", "party_class_counts", "party_name", "simulated_digest", "simulated_pool"]
 
 Rows = tuple[NDArray[Any], ...]
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedkd_flwr.algorithms.privatekt import PrivateKTConfig, aggregate, draw_by_entropy, entropy, estimate, hard_targets
+from fedkd_flwr.algorithms.privatekt import PrivateKTConfig, draw_by_entropy, entropy, estimate, hard_targets
 from fedkd_flwr.errors import ConfigError
 
 PROBS = np.array([[1.0, 0.0, 0.0], [0.8, 0.1, 0.1], [1 / 3, 1 / 3, 1 / 3]])
@@ -56,11 +56,6 @@ CLEAR = 160.0  # an epsilon of two labels at which every label is kept
 
 def _labels(*rows):
     return [np.array(row, dtype=np.int16) for row in rows]
-
-
-def _aggregate(answers, *, num_classes=3, seed=1, **settings):
-    config = PrivateKTConfig(**settings)
-    return aggregate(answers, config=config, num_classes=num_classes, rng=np.random.default_rng(seed))
 
 
 def test_the_estimate_is_equation_3_by_hand():

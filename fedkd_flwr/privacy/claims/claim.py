@@ -17,21 +17,9 @@ from fedkd_flwr.privacy.cost.events import check_cost
 from fedkd_flwr.privacy.cost.pate import data_dependent_epsilon
 from fedkd_flwr.privacy.noise.plan import NoisyVotes
 
-__all__ = [
-    "BASES",
-    "EVERYONE",
-    "NOT_COVERED",
-    "NOT_COVERED_AT_SERVER",
-    "REPLACED_RECORD",
-    "SERVER",
-    "PrivacyClaim",
-    "clipped_sum_at_server",
-    "label_privacy",
-    "noisy_max_at_party",
-    "noisy_max_at_server",
-    "noisy_sums",
-    "subsampling",
-]
+__all__ = ["BASES", "EVERYONE", "NOT_COVERED", "NOT_COVERED_AT_SERVER", "REPLACED_RECORD", "SERVER", "PrivacyClaim"]
+__all__ += ["clipped_sum_at_server", "label_privacy", "noisy_max_at_party", "noisy_max_at_server", "noisy_sums"]
+__all__ += ["subsampling"]
 
 SERVER = "server"
 EVERYONE = "everyone who sees the result"

@@ -15,19 +15,8 @@ from fedkd_flwr.checks import check_number, check_whole
 from fedkd_flwr.errors import ConfigError, DataError, explain
 from fedkd_flwr.privacy import dp
 
-__all__ = [
-    "ApproximateEvent",
-    "Event",
-    "PureEvent",
-    "TwoClassEvent",
-    "check_cost",
-    "check_count",
-    "check_delta",
-    "event_from_json",
-    "event_to_json",
-    "leaves",
-    "pure_epsilon",
-]
+__all__ = ["ApproximateEvent", "Event", "PureEvent", "TwoClassEvent"]
+__all__ += ["check_cost", "check_count", "check_delta", "event_from_json", "event_to_json", "leaves", "pure_epsilon"]
 
 Event: TypeAlias = Any  # dp-accounting publishes no types
 

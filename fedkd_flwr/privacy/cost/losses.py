@@ -23,18 +23,8 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.optimize import brentq
 
-__all__ = [
-    "LossGrid",
-    "TiltedSum",
-    "gaussian_losses",
-    "laplace_losses",
-    "pure_losses",
-    "response_losses",
-    "solve_epsilon",
-    "split",
-    "tilt_for_delta",
-    "tilt_for_epsilon",
-]
+__all__ = ["LossGrid", "TiltedSum", "gaussian_losses", "laplace_losses", "pure_losses", "response_losses"]
+__all__ += ["solve_epsilon", "split", "tilt_for_delta", "tilt_for_epsilon"]
 
 Floats: TypeAlias = NDArray[np.float64]
 

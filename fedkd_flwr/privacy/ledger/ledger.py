@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import repeat
 
@@ -21,13 +20,12 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.checks import check_number
 from fedkd_flwr.errors import Code, RefusalError, explain
-from fedkd_flwr.privacy.ledger.entry import Entry, Events, check_digest, check_text, epsilon_of, plain_events, utc
+from fedkd_flwr.privacy.ledger.entry import Entry, Events, check_digest, check_text, epsilon_of, plain_events
 from fedkd_flwr.privacy.ledger.filter import ROUNDING, cost_of, order, spent, spent_text
 from fedkd_flwr.privacy.ledger.rows import Histories
 
 __all__ = ["Budget", "Entry", "Events", "Ledger"]
 
-CLOCK_SKEW = timedelta(days=1)
 _EXACT = 16  # histories whose tight figures are computed one by one
 _COMPARED = 512  # histories that are compared with each other
 
@@ -157,11 +155,6 @@ class Ledger:
             ),
             code=Code.BUDGET_EXCEEDED,
         )
-
-    def from_the_future(self, now: datetime) -> tuple[Entry, ...]:
-        """Return the entries dated more than a day after ``now``: a clock was wrong then, or is wrong now."""
-        late = [(entry, utc(entry.when)) for entry in self.entries]
-        return tuple(entry for entry, date in late if date is None or date > now + CLOCK_SKEW)
 
     @cached_property
     def _grouped(self) -> list[tuple[Entry, int]]:

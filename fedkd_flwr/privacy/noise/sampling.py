@@ -47,18 +47,8 @@ from numpy.typing import NDArray
 
 from fedkd_flwr.errors import ConfigError, explain
 
-__all__ = [
-    "UNITS_PER_VOTE",
-    "WORDS",
-    "Rng",
-    "bernoulli",
-    "flip_words",
-    "gaussian_units",
-    "laplace_units",
-    "response_words",
-    "subset",
-    "words",
-]
+__all__ = ["UNITS_PER_VOTE", "WORDS", "Rng"]
+__all__ += ["bernoulli", "flip_words", "gaussian_units", "laplace_units", "response_words", "subset", "words"]
 
 Rng: TypeAlias = np.random.Generator | None
 """``None`` is the operating system's entropy; a seeded generator voids every claim."""
