@@ -49,8 +49,7 @@ def test_the_bytes_of_the_work_come_back_and_nothing_else_changes_here():
 
 
 @pytest.mark.parametrize(
-    "error",
-    [DataError("too few", code=Code.NO_ROWS), PayloadError("bad"), FedkdError("odd"), LimitError("inner")],
+    "error", [DataError("too few", code=Code.NO_ROWS), PayloadError("bad"), FedkdError("odd"), LimitError("inner")]
 )
 def test_an_error_of_ours_comes_back_as_it_was(error):
     def work():
