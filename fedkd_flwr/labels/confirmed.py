@@ -175,11 +175,11 @@ def outvoted(said: Sequence[Said], *, num_public: int, weights: NDArray[np.float
 
 
 def _contradicted(spoken: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Tell whom the median judge contradicts; ``spoken``: (num_parties, rows, classes)."""
-    shares = spoken / np.maximum(spoken.sum(axis=2, keepdims=True), 1.0)  # no row counts more than once
-    said, flat = shares.sum(axis=2), shares.reshape(len(shares), -1)
+    """Tell whom the median judge contradicts; ``spoken``, (num_parties, rows, classes), is changed."""
+    spoken /= np.maximum(spoken.sum(axis=2, keepdims=True), 1.0)  # no row counts more than once
+    said, flat = spoken.sum(axis=2), spoken.reshape(len(spoken), -1)
     of_judge = (said @ said.T - flat @ flat.T) / np.maximum(said.sum(axis=1), 1e-6)
-    others = of_judge[~np.eye(len(shares), dtype=np.bool_)].reshape(len(shares), -1)
+    others = of_judge[~np.eye(len(spoken), dtype=np.bool_)].reshape(len(spoken), -1)
     left = 1.0 - np.median(others, axis=1)
     return np.asarray(left < _LEAST_LEFT * np.median(left))
 
