@@ -49,11 +49,12 @@ def make(algorithm="fedprox", *, fraction=1.0, minimum=2, run_id="1", **words):
     settings = {"seed": 1, "nodes_stable_s": 1e-6, "local_epochs": 1, **USUAL.get(algorithm, {}), **words}
     config = card.config(**{key: value for key, value in settings.items() if key in card.config.model_fields})
     told = {"sends": card.sends, "returns": card.returns, "one_shot": card.one_shot}
-    given = {"public": public_set(), "record": RunRecord(run_id=run_id, algorithm=algorithm, **told)}
-    taken = {"global_model": net, "test": TEST}
+    given = {"fraction_train": fraction, "min_train_nodes": minimum, "public": public_set()}
+    given["record"] = RunRecord(run_id=run_id, algorithm=algorithm, **told)
+    taken = {"global_model": net, "final_model": model, "test": TEST}
     given |= {key: value for key, value in taken.items() if key in strategy.exchange_type.takes}
     given |= {key: value for key, value in words.items() if key not in card.config.model_fields}
-    return strategy(fraction, min_train_nodes=minimum, config=config, **given)
+    return strategy(config=config, **given)
 
 
 def grid_of(held, algorithm="fedprox", **keywords):
@@ -70,6 +71,11 @@ def run(algorithm="fedprox", held=None, *, rounds=1, timeout=60.0, known=False, 
     strategy = make(algorithm, **names, **words)
     strategy.start(grid, num_rounds=rounds, timeout=timeout)
     return strategy, grid
+
+
+fedkt_grid = partial(grid_of, algorithm="fedkt")
+fedkt, quick_fedct = partial(make, "fedkt"), partial(make, "fedct", node_deadline_s=0.3)
+run_fedkt, run_fedct = partial(run, "fedkt"), partial(run, "fedct", rounds=3, steps_per_round=20)
 
 
 def codes(strategy, server_round=1):
